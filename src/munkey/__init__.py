@@ -1,0 +1,1 @@
+"""MUNKEY: Machine UNlearning via KEY deletion, its baselines, oracles, metrics and tables."""

@@ -1,0 +1,166 @@
+"""The ViT and MUNKEY (sec. 3). Parameter names are timm's, so its checkpoints load and its model checks ours."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention over (B, n, width)."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class MLP(nn.Module):
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(width, hidden)
+        self.fc2 = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class Block(nn.Module):
+    """Pre-norm transformer block."""
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width, eps=1e-6)
+        self.attn = Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width, eps=1e-6)
+        self.mlp = MLP(width, hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class PatchEmbed(nn.Module):
+    """(B, 3, S, S) -> (B, n, width)."""
+
+    def __init__(self, patch_size: int, width: int) -> None:
+        super().__init__()
+        self.proj = nn.Conv2d(3, width, patch_size, stride=patch_size)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.proj(images).flatten(2).mT
+
+
+class ViT(nn.Module):
+    """Vision Transformer with a linear head on [CLS] (Dosovitskiy et al. 2021; app. B.3)."""
+
+    def __init__(
+        self, image_size: int, classes: int, patch_size: int, width: int, depth: int, heads: int, mlp_ratio: float
+    ) -> None:
+        super().__init__()
+        self.image_size = image_size
+        self.patch_embed = PatchEmbed(patch_size, width)
+        self.cls_token = nn.Parameter(torch.empty(1, 1, width))
+        self.pos_embed = nn.Parameter(torch.empty(1, 1 + (image_size // patch_size) ** 2, width))
+        self.blocks = nn.ModuleList(Block(width, heads, int(width * mlp_ratio)) for _ in range(depth))
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, 3, S, S) normalised images -> (B, classes) logits."""
+        return self.classify(self.patch_embed(images))
+
+    def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
+        """Logits from patch embeddings (B, n, width); `extra` tokens (B, e, width) join without a position."""
+        cls = self.cls_token.expand(len(patches), -1, -1)
+        sequence = torch.cat([cls, patches], dim=1) + self.pos_embed
+        if extra is not None:
+            sequence = torch.cat([sequence, extra], dim=1)
+        for block in self.blocks:
+            sequence = block(sequence)
+        return self.head(self.norm(sequence[:, 0]))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw all weights anew, as timm's ViT does: truncated normal of std 0.02, biases 0, norms 1."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=0.02, generator=generator)
+                nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.LayerNorm):
+                nn.init.ones_(module.weight)
+                nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Conv2d):
+                bound = module.weight[0].numel() ** -0.5
+                nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+                nn.init.uniform_(module.bias, -bound, bound, generator=generator)  # type: ignore[arg-type]
+        nn.init.normal_(self.cls_token, std=1e-6, generator=generator)
+        nn.init.trunc_normal_(self.pos_embed, std=0.02, generator=generator)
+
+
+class Munkey(ViT):
+    """A ViT that reads one exemplar token beside the image: z_in = [P(z_i), P(h_psi(v))] (sec. 3.2, eq. 1)."""
+
+    def __init__(self, token_dim: int, **vit: int | float) -> None:
+        super().__init__(**vit)  # type: ignore[arg-type]
+        width = self.cls_token.shape[-1]
+        self.adapter = nn.Linear(token_dim, width)
+        self.null_image = nn.Parameter(torch.empty(width))
+        self.null_token = nn.Parameter(torch.empty(width))
+
+    def forward(
+        self,
+        images: Tensor,
+        tokens: Tensor,
+        image_dropped: Tensor | None = None,
+        token_dropped: Tensor | None = None,
+    ) -> Tensor:
+        """(B, 3, S, S) images and (B, m) exemplar tokens -> (B, classes) logits.
+
+        Where `image_dropped` (B,) is true, the null image stands for every patch embedding, before the position is
+        added; where `token_dropped` (B,) is true, the null token stands for the adapted exemplar token.
+        """
+        return self.classify(*self.pathways(images, tokens, image_dropped, token_dropped))
+
+    def pathways(
+        self, images: Tensor, tokens: Tensor, image_dropped: Tensor | None, token_dropped: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The two parts of z_in before the backbone: patches (B, n, width) and exemplar token (B, 1, width)."""
+        patches, exemplar = self.patch_embed(images), self.adapter(tokens)
+        if image_dropped is not None:
+            patches = torch.where(image_dropped[:, None, None], self.null_image, patches)
+        if token_dropped is not None:
+            exemplar = torch.where(token_dropped[:, None], self.null_token, exemplar)
+        return patches, exemplar[:, None]
+
+    def initialise(self, generator: torch.Generator) -> None:
+        super().initialise(generator)
+        nn.init.trunc_normal_(self.null_image, std=0.02, generator=generator)
+        nn.init.trunc_normal_(self.null_token, std=0.02, generator=generator)
+
+
+def architecture(kind: str, settings: Any, classes: int) -> dict[str, Any]:
+    """The arguments of a model's class out of its parameters (sections data, model and, for MUNKEY, munkey)."""
+    own = {"token_dim": settings.munkey.token_dim} if kind == "munkey" else {}
+    return {"image_size": settings.data.image_size, "classes": classes, **vars(settings.model), **own}
+
+
+ARCHITECTURES: dict[str, type[ViT]] = {"vit": ViT, "munkey": Munkey}
+
+
+def build(kind: str, architecture: dict[str, Any], generator: torch.Generator | None) -> ViT:
+    """A model with fresh weights from `generator`, or with unset ones where it is None and weights are loaded next."""
+    with torch.device("meta"):
+        model = ARCHITECTURES[kind](**architecture)  # type: ignore[arg-type]
+    model.to_empty(device="cpu")
+    if generator is not None:
+        with torch.no_grad():
+            model.initialise(generator)
+    return model

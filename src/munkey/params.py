@@ -1,0 +1,281 @@
+"""The typed, strict form of `params.yaml`: what is not here is refused before any job starts.
+
+Nothing has a default in this file: every value stands in `params.yaml` or in an overlay given with `--configfile`.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from munkey.data import DATASETS
+from munkey.encoders import ENCODERS
+from munkey.unlearn import METHODS
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0, lt=1)]
+Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)]
+Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
+CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
+
+
+class ParamsError(ValueError):
+    """The parameters are not valid; the message names each key, its value and what is allowed."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class DataParams(Section):
+    image_size: Count
+    pixel_mean: float
+    pixel_std: Positive
+
+
+class KeyParams(Section):
+    encoder: str
+    image_size: Count
+    batch_size: Count
+    depth: Count
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        _require_known("encoder", self.encoder, ENCODERS)
+        return self
+
+
+class ModelParams(Section):
+    patch_size: Count
+    width: Count
+    depth: Count
+    heads: Count
+    mlp_ratio: Positive
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width = {self.width} must be a multiple of heads = {self.heads}")
+        return self
+
+
+class TrainParams(Section):
+    epochs: Count
+    batch_size: Count
+    lr: Positive
+    warmup_epochs: NonNegative
+    betas: Betas
+    weight_decay: NonNegative
+    crop_scale: Range
+    crop_ratio: Range
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.crop_scale[0] <= self.crop_scale[1] <= 1:
+            raise ValueError(f"crop_scale = {self.crop_scale} must be [low, high] with 0 < low <= high <= 1")
+        if self.crop_ratio[0] > self.crop_ratio[1]:
+            raise ValueError(f"crop_ratio = {self.crop_ratio} must be [low, high] with low <= high")
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(f"warmup_epochs = {self.warmup_epochs} must be below epochs = {self.epochs}")
+        return self
+
+
+class MunkeyParams(Section):
+    token_dim: Count
+    token_std: Positive
+    p_image: Probability
+    p_token: Probability
+    p_retrieve: Probability
+    neighbors: CountRange
+    temperature: Positive
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.p_image + self.p_token > 1:
+            raise ValueError(
+                f"p_image + p_token = {self.p_image} + {self.p_token} must be at most 1:"
+                " image and token are never dropped together"
+            )
+        if self.neighbors[0] > self.neighbors[1]:
+            raise ValueError(f"neighbors = {self.neighbors} must be [low, high] with low <= high")
+        return self
+
+
+class ForgetParams(Section):
+    rates: Annotated[list[Rate], Field(min_length=1)]
+    sampling: Literal["stratified", "uniform"]
+
+    @model_validator(mode="after")
+    def _unique(self) -> Self:
+        _require_unique("rates", self.rates)
+        return self
+
+
+class InferenceParams(Section):
+    k: Count
+    fusion: Literal["ensemble", "softmax", "rank"]
+    temperature: Positive
+
+
+class FinetuneParams(Section):
+    epochs: Count
+    batch_size: Count
+    betas: Betas
+    weight_decay: NonNegative
+
+
+class TrackingParams(Section):
+    uri: Annotated[str, Field(min_length=1)]
+
+
+class DatasetParams(Section):
+    """The sections that may differ between data sets, as they hold for one of them."""
+
+    data: DataParams
+    keys: KeyParams
+    model: ModelParams
+    train: TrainParams
+    munkey: MunkeyParams
+    forget: ForgetParams
+    inference: InferenceParams
+    finetune: FinetuneParams
+    unlearn: dict[str, dict[str, Any]]
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.data.image_size % self.model.patch_size:
+            raise ValueError(
+                f"data.image_size = {self.data.image_size} must be a multiple of"
+                f" model.patch_size = {self.model.patch_size}"
+            )
+        for key, value in {"inference.k": self.inference.k, "munkey.neighbors": self.munkey.neighbors[1]}.items():
+            if value > self.keys.depth:
+                raise ValueError(f"{key} = {value} must be at most keys.depth = {self.keys.depth}")
+        return self
+
+
+class Params(DatasetParams):
+    """The whole of `params.yaml`."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    threads: Count
+    datasets: Annotated[list[str], Field(min_length=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    methods: Annotated[list[str], Field(min_length=1)]
+    tracking: TrackingParams
+    overrides: dict[str, dict[str, dict[str, Any]]]
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        for key in ("datasets", "seeds", "methods"):
+            _require_unique(key, getattr(self, key))
+        for name in [*self.datasets, *self.overrides]:
+            _require_known("data set", name, DATASETS)
+        for name in [*self.methods, *self.unlearn]:
+            _require_known("method", name, METHODS)
+        for name in self.methods:
+            if name not in self.unlearn:
+                raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
+        return self
+
+    def of(self, dataset: str) -> DatasetParams:
+        """The parameters as they hold for one data set, its overrides applied."""
+        sections = {name: getattr(self, name) for name in DatasetParams.model_fields}
+        plain = {k: v.model_dump() if isinstance(v, BaseModel) else v for k, v in sections.items()}
+        return DatasetParams.model_validate(_merge(plain, self.overrides.get(dataset, {})))
+
+
+def load(config: Mapping[str, Any]) -> Params:
+    """Check a configuration as read from YAML.
+
+    Raises ParamsError that lists every fault at once: key, value, what is allowed.
+    """
+    faults: list[str] = []
+    params = _validated(Params, dict(config), "", faults)
+    if params is not None:
+        for dataset in dict.fromkeys([*params.datasets, *params.overrides]):
+            for section in params.overrides.get(dataset, {}):
+                if section not in DatasetParams.model_fields:
+                    faults.append(_unknown(f"overrides.{dataset}.{section}", section, DatasetParams.model_fields))
+        merged = {name: config[name] for name in DatasetParams.model_fields}
+        for dataset in dict.fromkeys([*params.datasets, *params.overrides]) if not faults else ():
+            override = params.overrides.get(dataset, {})
+            prefix = f"overrides.{dataset}." if override else ""
+            resolved = _validated(DatasetParams, _merge(merged, override), prefix, faults)
+            for method, settings in (resolved.unlearn if resolved else {}).items():
+                _validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
+    if faults:
+        unique = dict.fromkeys(faults)
+        raise ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in unique))
+    assert params is not None
+    return params
+
+
+def rate_name(rate: float) -> str:
+    """The rate as it stands in paths: 0.1 for 0.10."""
+    return format(rate, "g")
+
+
+def _merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in override.items():
+        both_maps = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if both_maps else value
+    return merged
+
+
+def _validated(model: type[BaseModel], values: Mapping[str, Any], prefix: str, faults: list[str]) -> Any:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        faults.extend(_explain(model, dict(fault), prefix) for fault in error.errors())
+        return None
+
+
+def _explain(model: type[BaseModel], fault: dict[str, Any], prefix: str) -> str:
+    """One pydantic error in words: key, value, what is allowed."""
+    where = prefix + ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return _unknown(where, str(fault["loc"][-1]), _fields_at(model, fault["loc"][:-1]))
+    if fault["type"] == "missing":
+        return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
+    message = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
+    if fault["type"] == "value_error":
+        return f"{where}: {message}" if where else message
+    hint = ""
+    if isinstance(fault["input"], str) and "number" in message:
+        hint = " (YAML reads 1e-3 as text: write 1.0e-3)"
+    return f"{where} = {fault['input']!r}: {message}{hint}"
+
+
+def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
+    for part in loc:
+        field = model.model_fields.get(part)
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)
+
+
+def _unknown(where: str, name: str, allowed: Any) -> str:
+    names = list(allowed)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{where}: unknown key{hint} Allowed here: {', '.join(names) or 'nothing'}"
+
+
+def _require_known(kind: str, name: str, registry: Any) -> None:
+    if name not in registry:
+        raise ValueError(f"unknown {kind} {name!r}; there are: {', '.join(registry)}")
+
+
+def _require_unique(key: str, values: list[Any]) -> None:
+    if len(set(values)) != len(values):
+        raise ValueError(f"{key} = {values}: each may be listed once")
+
+

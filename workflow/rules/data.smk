@@ -1,0 +1,20 @@
+# Data sets: decoded once, mapped into memory by every later job.
+from munkey.data import DATASETS
+
+
+rule data:
+    output:
+        images="results/data/{dataset}/images.npy",
+        samples="results/data/{dataset}/samples.csv",
+        classes="results/data/{dataset}/classes.json",
+    log:
+        "logs/data/{dataset}.log",
+    benchmark:
+        "results/benchmarks/data/{dataset}.tsv"
+    threads: 1
+    params:
+        code=lambda wildcards: code("data.py", DATASETS[wildcards.dataset].load.__module__),
+    message:
+        "prepare the data set {wildcards.dataset}"
+    script:
+        "../scripts/data.py"

@@ -1,0 +1,45 @@
+# Keys from the frozen encoder (sec. 3.2), and each sample's nearest neighbours in a memory.
+
+
+rule keys:
+    input:
+        unpack(prepared),
+    output:
+        keyfile="results/keys/{dataset}/{encoder}/keys.npz",
+    log:
+        "logs/keys/{dataset}/{encoder}.log",
+    benchmark:
+        "results/benchmarks/keys/{dataset}/{encoder}.tsv"
+    threads: PARAMS.threads
+    resources:
+        gpu=GPUS,
+    params:
+        folder="results/data/{dataset}",
+        settings=lambda wildcards: {k: v for k, v in section(wildcards.dataset, "keys")["keys"].items() if k != "depth"},
+        code=code("keys.py"),
+    message:
+        "extract the keys of {wildcards.dataset} with {wildcards.encoder}"
+    script:
+        "../scripts/keys.py"
+
+
+rule neighbors:
+    input:
+        unpack(prepared),
+        unpack(lambda wildcards: {} if wildcards.scope == "full" else {"forget": f"results/forget/{wildcards.dataset}/{wildcards.scope}.csv"}),
+        keyfile=keys_of,
+    output:
+        neighbors="results/neighbors/{dataset}/{scope}.npz",
+    log:
+        "logs/neighbors/{dataset}/{scope}.log",
+    benchmark:
+        "results/benchmarks/neighbors/{dataset}/{scope}.tsv"
+    threads: PARAMS.threads
+    params:
+        folder="results/data/{dataset}",
+        depth=lambda wildcards: PARAMS.of(wildcards.dataset).keys.depth,
+        code=code("neighbors.py"),
+    message:
+        "find nearest neighbours in the memory of {wildcards.dataset} ({wildcards.scope})"
+    script:
+        "../scripts/neighbors.py"

@@ -1,0 +1,80 @@
+# Tables, the summary that DVC compares, and the mirror in MLflow.
+
+
+def table_rows():
+    """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
+    rows = [{"name": name, "title": f"Original ({name[-1].upper()})", "oracle": f"retrain-{name[-1]}", "context": True} for name in ORIGINALS]
+    rows += [{"name": name, "title": f"Retrain ({name[-1].upper()})", "oracle": None} for name in ORACLES]
+    return rows + [{"name": name, "title": METHODS[name].title, "oracle": METHODS[name].oracle} for name in PARAMS.methods]
+
+
+RUNS = [run for dataset in PARAMS.datasets for run in evaluated(dataset)]
+
+
+rule tables:
+    input:
+        metrics=expand("results/metrics/{dataset}.csv", dataset=PARAMS.datasets),
+    output:
+        tidy=report("results/metrics.csv", caption="../report/metrics.rst", category="Metrics"),
+        csv=report("results/tables/main.csv", caption="../report/main.rst", category="Tables"),
+        markdown="results/tables/main.md",
+        latex="results/tables/main.tex",
+        runtime="results/tables/runtime.md",
+    log:
+        "logs/tables.log",
+    benchmark:
+        "results/benchmarks/tables.tsv"
+    threads: 1
+    params:
+        rows=table_rows(),
+        code=code("tables.py"),
+    message:
+        "make the tables"
+    script:
+        "../scripts/tables.py"
+
+
+rule summary:
+    input:
+        tables="results/tables/main.csv",
+        records=sorted({run["training"] for run in RUNS}),
+    output:
+        metrics="results/summary/metrics.json",
+        curves="results/summary/curves.csv",
+        forgetting="results/summary/forgetting.csv",
+    log:
+        "logs/summary.log",
+    benchmark:
+        "results/benchmarks/summary.tsv"
+    threads: 1
+    params:
+        code=code("summary.py"),
+    message:
+        "summarise for DVC"
+    script:
+        "../scripts/summary.py"
+
+
+rule track:
+    input:
+        "results/metrics.csv",
+        "results/tables/main.csv",
+        "results/tables/main.md",
+        "results/tables/runtime.md",
+        files_of(RUNS),
+    output:
+        mirrored="results/tracking.json",
+    log:
+        "logs/track.log",
+    benchmark:
+        "results/benchmarks/track.tsv"
+    threads: 1
+    params:
+        uri=PARAMS.tracking.uri,
+        runs=RUNS,
+        rows=table_rows(),
+        code=code("track.py"),
+    message:
+        "mirror every run in MLflow"
+    script:
+        "../scripts/track.py"

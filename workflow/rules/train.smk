@@ -1,0 +1,53 @@
+# Originals (subset full) and oracles (a rate: trained from fresh weights without its forget set), by the same rules.
+
+
+rule train_vit:
+    input:
+        unpack(prepared),
+        unpack(forget_set),
+    output:
+        system="results/models/{dataset}/seed{seed}/{subset}/{run}-t/system.safetensors",
+        record="results/models/{dataset}/seed{seed}/{subset}/{run}-t/record.json",
+    log:
+        "logs/train/{dataset}/seed{seed}/{subset}/{run}-t.log",
+    benchmark:
+        "results/benchmarks/train/{dataset}/seed{seed}/{subset}/{run}-t.tsv"
+    threads: PARAMS.threads
+    resources:
+        gpu=GPUS,
+    params:
+        kind="vit",
+        folder="results/data/{dataset}",
+        settings=lambda wildcards: section(wildcards.dataset, "data", "model", "train"),
+        code=code("train.py"),
+    message:
+        "train the ViT, {wildcards.run}: {wildcards.dataset}, seed {wildcards.seed}, {wildcards.subset}"
+    script:
+        "../scripts/train.py"
+
+
+rule train_munkey:
+    input:
+        unpack(prepared),
+        unpack(forget_set),
+        keyfile=keys_of,
+        neighbors=neighbors_of,
+    output:
+        system="results/models/{dataset}/seed{seed}/{subset}/{run}-m/system.safetensors",
+        record="results/models/{dataset}/seed{seed}/{subset}/{run}-m/record.json",
+    log:
+        "logs/train/{dataset}/seed{seed}/{subset}/{run}-m.log",
+    benchmark:
+        "results/benchmarks/train/{dataset}/seed{seed}/{subset}/{run}-m.tsv"
+    threads: PARAMS.threads
+    resources:
+        gpu=GPUS,
+    params:
+        kind="munkey",
+        folder="results/data/{dataset}",
+        settings=lambda wildcards: section(wildcards.dataset, "data", "model", "train", "munkey"),
+        code=code("train.py"),
+    message:
+        "train MUNKEY, {wildcards.run}: {wildcards.dataset}, seed {wildcards.seed}, {wildcards.subset}"
+    script:
+        "../scripts/train.py"

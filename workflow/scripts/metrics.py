@@ -1,0 +1,16 @@
+"""All metrics of a data set, from logits and records: one tidy CSV."""
+
+from munkey import forget, metrics, runtime
+from munkey.files import read_json, read_npz, write_csv
+from munkey.randomness import numpy_generator
+
+with runtime.job(snakemake.log[0], snakemake.threads):
+    rows = []
+    for run in runtime.progress(snakemake.params.runs, "system", "systems"):
+        key = {name: run[name] for name in ("dataset", "rate", "seed", "method")}
+        generator = numpy_generator(run["seed"], run["dataset"], "attack", run["rate"])
+        measured = metrics.measure(read_npz(run["logits"]), forget.read(run["forget"]), generator)
+        measured |= {name: value for name, value in read_json(run["record"]).items() if name == "unlearn_s"}
+        measured |= {name: value for name, value in read_json(run["training"]).items() if name == "train_epoch_s"}
+        rows += [key | {"metric": metric, "value": value} for metric, value in measured.items()]
+    write_csv(snakemake.output.metrics, rows)

@@ -1,0 +1,44 @@
+"""Mirror every (data set, rate, seed, method) and the tables into MLflow."""
+
+import pandas as pd
+
+from munkey import runtime
+from munkey.files import read_json, write_json
+from munkey.tracking import Run, flat, mirror
+
+CURVES = ("loss", "accuracy", "lr")
+
+with runtime.job(snakemake.log[0], snakemake.threads):
+    given, titles = snakemake.params, {row["name"]: row["title"] for row in snakemake.params.rows}
+    tidy = pd.read_csv("results/metrics.csv").astype({"rate": str, "seed": str})
+    measured = tidy.groupby(["dataset", "rate", "seed", "method"])
+    runs = []
+    for run in given.runs:
+        tags = {name: str(run[name]) for name in ("dataset", "rate", "seed", "method")}
+        own = measured.get_group(tuple(tags.values())).set_index("metric")["value"]
+        record, training = read_json(run["record"]), read_json(run["training"])
+        curves = {f"train/{c}": [epoch[c] for epoch in training["history"]] for c in CURVES}
+        if run["record"] != run["training"]:
+            curves |= {f"unlearn/{c}": [epoch[c] for epoch in record["history"]] for c in CURVES}
+        runs.append(
+            Run(
+                experiment=run["dataset"],
+                name=f"{titles[run['method']]}, rate {tags['rate']}, seed {tags['seed']}",
+                params=tags | flat(record["settings"]),
+                metrics=own.to_dict(),
+                tags=tags | {"kind": "run"} | flat(record["provenance"]),
+                curves=curves,
+                artifacts=(run["record"], run["forget"]),
+                started=record["started"],
+                ended=record["ended"],
+            )
+        )
+    summary = pd.read_csv("results/tables/main.csv")
+    tables = ("results/tables/main.csv", "results/tables/main.md", "results/tables/runtime.md", "results/metrics.csv")
+    for dataset, part in summary.groupby("dataset"):
+        metrics = {f"gap/{row.method}/rate{row.rate:g}": row.gap_mean for row in part.itertuples() if pd.notna(row.gap_mean)}
+        tags = {"dataset": dataset, "kind": "table"}
+        runs.append(Run(dataset, "Tables", {"n_seeds": int(part["n"].min())}, metrics, tags, artifacts=tables))
+    counts = mirror(given.uri, runs)
+    print(f"MLflow at {given.uri}: {counts}")
+    write_json(snakemake.output.mirrored, {"uri": given.uri, "runs": [{"key": r.name, "experiment": r.experiment, "digest": r.digest()} for r in runs]})

@@ -1,0 +1,33 @@
+"""Train an original on all samples, or an oracle on the retain set: the same code from the same fresh start."""
+
+from statistics import median
+
+from munkey import data, forget, keys, neighbors, runtime, system
+from munkey.images import image_set
+from munkey.models import architecture
+from munkey.train import train
+
+with runtime.job(snakemake.log[0], snakemake.threads):
+    given, wildcards, kind = snakemake.input, snakemake.wildcards, snakemake.params.kind
+    settings = runtime.sections(snakemake.params.settings)
+    device, started = runtime.device(snakemake.resources.gpu), runtime.now()
+    dataset = data.load(snakemake.params.folder)
+    retain, _ = forget.split(dataset, given.get("forget"))
+    memory = None
+    if kind == "munkey":
+        near = neighbors.read_others(given.neighbors, retain, settings.munkey.neighbors[1])
+        memory = settings.munkey, keys.read(given.keyfile, retain)[1], near
+    trained, history = train(
+        kind,
+        architecture(kind, settings, len(dataset.classes)),
+        image_set(dataset, retain),
+        memory,
+        settings.data,
+        settings.train,
+        stage=(wildcards.seed, wildcards.dataset, wildcards.subset, kind),
+        device=device,
+        report=print,
+    )
+    system.save(snakemake.output.system, trained)
+    facts = {"train_epoch_s": median(epoch["seconds"] for epoch in history)}
+    runtime.record(snakemake.output.record, snakemake.params.settings, device, started, history, **facts)
