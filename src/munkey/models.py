@@ -59,6 +59,17 @@ class PatchEmbed(nn.Module):
         return self.proj(images).flatten(2).mT
 
 
+def initialise_layer(module: nn.Module, generator: torch.Generator) -> None:
+    """Weights uniform within 1/sqrt(fan-in), PyTorch's default for these layers [ours]; biases 0, norms 1."""
+    if isinstance(module, nn.Linear | nn.Conv2d):
+        bound = module.weight[0].numel() ** -0.5
+        nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+        nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+    elif isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
 class ViT(nn.Module):
     """Vision Transformer with a linear head on [CLS] (Dosovitskiy et al. 2021; app. B.3)."""
 
@@ -89,18 +100,9 @@ class ViT(nn.Module):
         return self.head(self.norm(sequence[:, 0]))
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw all weights anew, as timm's ViT does: truncated normal of std 0.02, biases 0, norms 1."""
+        """Draw all weights anew: layers as `initialise_layer`, [CLS] and positions normal of std 1e-6 and 0.02."""
         for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02, generator=generator)
-                nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.LayerNorm):
-                nn.init.ones_(module.weight)
-                nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Conv2d):
-                bound = module.weight[0].numel() ** -0.5
-                nn.init.uniform_(module.weight, -bound, bound, generator=generator)
-                nn.init.uniform_(module.bias, -bound, bound, generator=generator)  # type: ignore[arg-type]
+            initialise_layer(module, generator)
         nn.init.normal_(self.cls_token, std=1e-6, generator=generator)
         nn.init.trunc_normal_(self.pos_embed, std=0.02, generator=generator)
 

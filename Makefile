@@ -1,0 +1,39 @@
+# One line each. `make run` and `make test` set everything up first.
+PYTHON ?= python3
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+.PHONY: run test lint format lock report track ui repro
+
+run: .venv/ready  ## the whole experiment of params.yaml
+	snakemake --cores all --resources gpu=1
+
+test: .venv/ready  ## the tests
+	pytest
+
+lint: .venv/ready  ## format and style, types, workflow
+	ruff format --check . && ruff check . && snakefmt --check workflow && mypy && snakemake --lint
+
+format: .venv/ready
+	ruff format . && ruff check --fix . && snakefmt workflow
+
+report: .venv/ready  ## Snakemake's own report, one self-contained page
+	snakemake --report results/report.html
+
+track: .venv/ready  ## mirror the records in MLflow again, e.g. after dvc pull or when the store was deleted
+	snakemake --cores 1 --forcerun track -- results/tracking.json
+
+ui: .venv/ready  ## the MLflow UI; choose "Model training" at its top left
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db
+
+repro: .venv/ready  ## the same run through DVC
+	dvc repro
+
+.venv/ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	touch .venv/ready
+
+lock: .venv/ready  ## pin anew after a change of dependencies
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --extra dev pyproject.toml -o requirements.lock
