@@ -63,9 +63,10 @@ def knn_logits(memory: ExemplarMemory, rows: Tensor) -> Tensor:
     The memory's tokens are one-hot labels. The tie is broken by raising the winner's probability by the floor.
     """
     present = rows != NOBODY
-    votes = (memory.tokens[rows.clamp(min=0)] * present[:, :, None]) if len(memory) else memory.tokens.new_zeros(
-        *rows.shape, memory.tokens.shape[1]
-    )
+    if len(memory):
+        votes = memory.tokens[rows.clamp(min=0)] * present[:, :, None]
+    else:
+        votes = memory.tokens.new_zeros(*rows.shape, memory.tokens.shape[1])
     counts = votes.sum(dim=1)
     probabilities = (counts / present.sum(dim=1, keepdim=True).clamp(min=1)).clamp(min=KNN_FLOOR)
     tied = counts == counts.amax(dim=1, keepdim=True)
@@ -124,15 +125,11 @@ def pathway_logits(system: System, samples: ImageSet, data: "DataParams", device
     model, memory = system.model, system.memory
     assert isinstance(model, Munkey) and memory is not None
     tokens = memory.tokens[memory.rows(samples.ids)]
-    forwards: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
-        "image": lambda images, own, yes, no: model(images, own, no, yes),
-        "token": lambda images, own, yes, no: model(images, own, yes, no),
-        "both": lambda images, own, yes, no: model(images, own, no, no),
-    }
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in forwards}
+    drops = {"image": (False, True), "token": (True, False), "both": (False, False)}  # (image, token) dropped
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in drops}
     with torch.inference_mode():
         for block, images in batches(samples, data, device):
-            yes = torch.ones(len(images), dtype=torch.bool, device=device)
-            for name, forward in forwards.items():
-                parts[name].append(forward(images, tokens[block], yes, ~yes).float().cpu().numpy())
+            for name, dropped in drops.items():
+                masks = (torch.full((len(images),), drop, device=device) for drop in dropped)
+                parts[name].append(model(images, tokens[block], *masks).float().cpu().numpy())
     return {name: np.concatenate(values) for name, values in parts.items()}

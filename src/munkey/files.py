@@ -38,7 +38,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
         temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
-        raise OSError(error.errno, f"{error.strerror or error} while writing; nothing was left there", str(path)) from error
+        raise OSError(
+            error.errno, f"{error.strerror or error} while writing; nothing was left there", str(path)
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -6,9 +6,7 @@ from munkey.data import Dataset
 from munkey.files import read_csv, write_csv
 
 
-def draw(
-    ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
-) -> np.ndarray:
+def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator) -> np.ndarray:
     """Sorted ids of round(rate * N) samples to forget.
 
     sampling: `uniform`, or `stratified` by class (proportional, largest remainder; ties to the lower class). Raises

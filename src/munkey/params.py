@@ -277,5 +277,3 @@ def _require_known(kind: str, name: str, registry: Any) -> None:
 def _require_unique(key: str, values: list[Any]) -> None:
     if len(set(values)) != len(values):
         raise ValueError(f"{key} = {values}: each may be listed once")
-
-

@@ -43,5 +43,3 @@ def import_all(package: str, path: list[str]) -> None:
     """Import every module of a package, so that its decorators run: one new file is enough to add an entry."""
     for module in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{module.name}")
-
-

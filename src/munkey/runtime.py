@@ -35,14 +35,18 @@ def job(log: str, threads: int) -> Iterator[None]:
         sys.modules["torch"].set_num_threads(threads)
     from threadpoolctl import threadpool_limits
 
-    with Path(log).open("w", buffering=1) as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-        with threadpool_limits(threads):
-            try:
-                yield
-            except Exception as error:
-                traceback.print_exc()
-                print(f"\n{type(error).__name__}: {error}")
-                raise SystemExit(1) from None
+    with (
+        Path(log).open("w", buffering=1) as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(file),
+        threadpool_limits(threads),
+    ):
+        try:
+            yield
+        except Exception as error:
+            traceback.print_exc()
+            print(f"\n{type(error).__name__}: {error}")
+            raise SystemExit(1) from None
 
 
 def device(gpus: int) -> str:
@@ -104,7 +108,12 @@ def sections(settings: Mapping[str, Any]) -> SimpleNamespace:
 
 
 def record(
-    path: str, settings: dict[str, Any], device: str, started: str, history: Sequence[Mapping[str, float]], **facts: float
+    path: str,
+    settings: dict[str, Any],
+    device: str,
+    started: str,
+    history: Sequence[Mapping[str, float]],
+    **facts: float,
 ) -> None:
     """Write what a job did: its times, its curves by epoch, and what they came from."""
     written = {"started": started, "ended": now(), "settings": settings, "history": history}

@@ -65,14 +65,13 @@ def summarise(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     titles = {row.name: row.title for row in rows}
     table = table.reset_index()
     table.insert(3, "title", table["method"].map(titles))
-    return table.sort_values(
-        ["dataset", "rate", "method"],
-        key=lambda column: column.map(order) if column.name == "method" else (-column if column.name == "rate" else column),
-    ).reset_index(drop=True)
+    table["place"] = table["method"].map(order)
+    table = table.sort_values(["dataset", "rate", "place"], ascending=[True, False, True])
+    return table.drop(columns="place").reset_index(drop=True)
 
 
 def main_table(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> str:
-    """The paper's main table, its rates side by side: lowest gap bold, second underlined. style: `markdown` | `latex`."""
+    """The paper's main table, rates side by side: lowest gap bold, second underlined. style: `markdown` | `latex`."""
     rates = sorted(summary["rate"].unique(), reverse=True)
     header = ["Method", *(column for _ in rates for column in (*GAP_METRICS, "Avg Gap"))]
     blocks = []
@@ -101,7 +100,8 @@ def runtime_table(summary: pd.DataFrame) -> str:
     for _, values in summary.iterrows():
         cells = [_cell(values, name, "markdown", digits=4) for name in columns]
         lines.append([values["dataset"], f"{100 * values['rate']:g} %", values["title"], *cells])
-    return pd.DataFrame(lines, columns=["Data set", "Forget", "Method", *columns.values()]).to_markdown(index=False) + "\n"
+    table = pd.DataFrame(lines, columns=["Data set", "Forget", "Method", *columns.values()])
+    return table.to_markdown(index=False) + "\n"
 
 
 def _part(wide: pd.DataFrame, method: str) -> pd.DataFrame:
@@ -136,8 +136,8 @@ def _emphasised(cell: str, rank: int | None, style: str) -> str:
 def _markdown(header: list[str], rates: list[float], blocks: list[tuple[str, int, list[list[str]]]]) -> str:
     parts = []
     for dataset, n, lines in blocks:
-        names = iter(header[1:])
-        columns = ["Method", *(f"{next(names)} @{100 * rate:g} %" for rate in rates for _ in range(len(GAP_METRICS) + 1))]
+        each = np.repeat(rates, len(GAP_METRICS) + 1)
+        columns = [header[0], *(f"{name} @{100 * rate:g} %" for name, rate in zip(header[1:], each, strict=True))]
         body = pd.DataFrame(lines, columns=columns).to_markdown(index=False)
         parts.append(f"### {dataset}: mean ± sd over n = {n} seeds, percent\n\n{body}\n")
     return "\n".join(parts)

@@ -20,7 +20,7 @@ BATCH = 1000  # metrics a call, MLflow's limit
 
 @dataclass(frozen=True)
 class Run:
-    """What one MLflow run shows. curves: by name, one value an epoch from 1; artifacts: paths of files; times: ISO 8601."""
+    """What one MLflow run shows. curves: by name, one value an epoch from 1; artifacts: file paths; times: ISO 8601."""
 
     experiment: str
     name: str
@@ -41,8 +41,8 @@ class Run:
 def mirror(uri: str, runs: Iterable[Run]) -> dict[str, int]:
     """Make the store at `uri` show exactly these runs in their experiments.
 
-    Only runs made here are touched. Waits its turn where another mirror is at work. Returns how many were kept, created,
-    replaced and removed. Raises ConnectionError where a tracking server does not answer.
+    Only runs made here are touched. Waits its turn where another mirror is at work. Returns how many were kept,
+    created, replaced and removed. Raises ConnectionError where a tracking server does not answer.
     """
     from filelock import FileLock
 

@@ -1,4 +1,4 @@
-"""Training: one loop, for originals and oracles from fresh weights, and for baselines that fine-tune (app. B.2, B.3)."""
+"""Training: one loop for originals and oracles from fresh weights and for baselines that fine-tune (app. B.2, B.3)."""
 
 import math
 import time
@@ -95,8 +95,8 @@ def fit(
             raise FloatingPointError(f"the loss of epoch {epoch} is {mean}: lower train.lr or the method's lr_factor")
         seconds = time.perf_counter() - started
         history.append({"epoch": epoch, "loss": mean, "accuracy": accuracy, "lr": rate(epoch - 1), "seconds": seconds})
-        left = seconds * (epochs - epoch)
-        report(f"epoch {epoch}/{epochs}  loss {mean:.4f}  accuracy {accuracy:.2f} %  {seconds:.2f} s  {left:.0f} s left")
+        pace = f"{seconds:.2f} s  {seconds * (epochs - epoch):.0f} s left"
+        report(f"epoch {epoch}/{epochs}  loss {mean:.4f}  accuracy {accuracy:.2f} %  {pace}")
     return history
 
 

@@ -23,10 +23,17 @@ rule keys:
         "../scripts/keys.py"
 
 
+def left_out(wildcards):
+    """The forget set that a memory lacks; none for the memory of all training samples."""
+    if wildcards.scope == "full":
+        return {}
+    return {"forget": f"results/forget/{wildcards.dataset}/{wildcards.scope}.csv"}
+
+
 rule neighbors:
     input:
         unpack(prepared),
-        unpack(lambda wildcards: {} if wildcards.scope == "full" else {"forget": f"results/forget/{wildcards.dataset}/{wildcards.scope}.csv"}),
+        unpack(left_out),
         keyfile=keys_of,
     output:
         neighbors="results/neighbors/{dataset}/{scope}.npz",

@@ -3,9 +3,14 @@
 
 def table_rows():
     """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
-    rows = [{"name": name, "title": f"Original ({name[-1].upper()})", "oracle": f"retrain-{name[-1]}", "context": True} for name in ORIGINALS]
+    rows = [
+        {"name": name, "title": f"Original ({name[-1].upper()})", "oracle": f"retrain-{name[-1]}", "context": True}
+        for name in ORIGINALS
+    ]
     rows += [{"name": name, "title": f"Retrain ({name[-1].upper()})", "oracle": None} for name in ORACLES]
-    return rows + [{"name": name, "title": METHODS[name].title, "oracle": METHODS[name].oracle} for name in PARAMS.methods]
+    return rows + [
+        {"name": name, "title": METHODS[name].title, "oracle": METHODS[name].oracle} for name in PARAMS.methods
+    ]
 
 
 RUNS = [run for dataset in PARAMS.datasets for run in evaluated(dataset)]

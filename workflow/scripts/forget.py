@@ -1,6 +1,5 @@
 """Draw the forget set of a data set, seed and rate."""
 
-
 from munkey import data, forget, runtime
 from munkey.randomness import numpy_generator
 

@@ -36,9 +36,11 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     summary = pd.read_csv("results/tables/main.csv")
     tables = ("results/tables/main.csv", "results/tables/main.md", "results/tables/runtime.md", "results/metrics.csv")
     for dataset, part in summary.groupby("dataset"):
-        metrics = {f"gap/{row.method}/rate{row.rate:g}": row.gap_mean for row in part.itertuples() if pd.notna(row.gap_mean)}
+        found = part[part["gap_mean"].notna()]
+        metrics = {f"gap/{row.method}/rate{row.rate:g}": row.gap_mean for row in found.itertuples()}
         tags = {"dataset": dataset, "kind": "table"}
         runs.append(Run(dataset, "Tables", {"n_seeds": int(part["n"].min())}, metrics, tags, artifacts=tables))
     counts = mirror(given.uri, runs)
     print(f"MLflow at {given.uri}: {counts}")
-    write_json(snakemake.output.mirrored, {"uri": given.uri, "runs": [{"key": r.name, "experiment": r.experiment, "digest": r.digest()} for r in runs]})
+    shown = [{"key": run.name, "experiment": run.experiment, "digest": run.digest()} for run in runs]
+    write_json(snakemake.output.mirrored, {"uri": given.uri, "runs": shown})

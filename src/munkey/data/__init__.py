@@ -116,7 +116,9 @@ def _check(source: Source) -> None:
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
         raise ValueError(f"images must be (N, H, W, 3) uint8, not {images.shape} {images.dtype}")
     if not len(images) == len(labels) == len(splits):
-        raise ValueError(f"{len(images)} images, {len(labels)} labels and {len(splits)} splits: must be equal in number")
+        raise ValueError(
+            f"{len(images)} images, {len(labels)} labels and {len(splits)} splits: must be equal in number"
+        )
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
         raise ValueError(f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes")
     for split in SPLITS:

@@ -14,7 +14,8 @@ def digits() -> Source:
     grey = np.round(bunch.images * (255 / 16)).astype(np.uint8)
     order = numpy_generator("digits", "split").permutation(len(grey))
     splits = np.empty(len(grey), dtype="<U5")
-    for name, part in zip(("train", "val", "test"), np.split(order, np.rint([0.6 * len(grey), 0.75 * len(grey)]).astype(int)), strict=True):
+    ends = np.rint([0.6 * len(grey), 0.75 * len(grey)]).astype(int)
+    for name, part in zip(("train", "val", "test"), np.split(order, ends), strict=True):
         splits[part] = name
     return Source(
         images=np.repeat(grey[..., None], 3, axis=-1),
