@@ -49,6 +49,12 @@ def job(log: str, threads: int) -> Iterator[None]:
             raise SystemExit(1) from None
 
 
+def gpu_visible() -> bool:
+    """Whether this machine shows an NVIDIA GPU; asked while planning, so without torch."""
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "all") not in {"", "-1"}
+    return allowed and any(Path(sign).exists() for sign in ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg"))
+
+
 def device(gpus: int) -> str:
     """The device of a job that was given `gpus` GPUs. Raises RuntimeError where a promised GPU is not there."""
     if not gpus:

@@ -1,11 +1,11 @@
 # Parameters, checked before anything else; wildcards; and what the rules share.
-import os
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from munkey import fingerprint
 from munkey.params import ParamsError, load, rate_name
+from munkey.runtime import gpu_visible
 from munkey.unlearn import METHODS
 
 try:
@@ -41,14 +41,8 @@ def code(script, *modules):
     return fingerprint.digest(folder / "scripts" / script, *found)
 
 
-def gpus():
-    """GPUs of a job that can use one. `cuda` also plans on a host without a GPU for nodes that have one."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "all") not in ("", "-1")
-    here = visible and (Path("/dev/nvidia0").exists() or Path("/proc/driver/nvidia/gpus").exists())
-    return {"cuda": 1, "cpu": 0, "auto": int(here)}[PARAMS.device]
-
-
-GPUS = gpus()
+# GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
+GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 
 
 def prepared(wildcards):
@@ -68,7 +62,96 @@ def forget_set(wildcards):
     return {"forget": f"results/forget/{wildcards.dataset}/seed{wildcards.seed}/{wildcards.subset}.csv"}
 
 
+def forget_of_scope(wildcards):
+    """The forget set that a memory is searched without; none for the memory of all training samples."""
+    if wildcards.scope == "full":
+        return {}
+    return {"forget": f"results/forget/{wildcards.dataset}/{wildcards.scope}.csv"}
+
+
 def neighbors_of(wildcards):
     """Neighbours found in the memory that a model of this subset holds."""
     scope = "full" if wildcards.subset == "full" else f"seed{wildcards.seed}/{wildcards.subset}"
     return f"results/neighbors/{wildcards.dataset}/{scope}.npz"
+
+
+def original_of(wildcards):
+    """The trained original, or the keys for a method that needs no training."""
+    base = METHODS[wildcards.method].base
+    if base == "keys":
+        return {"keyfile": keys_of(wildcards)}
+    letter = {"vit": "t", "munkey": "m"}[base]
+    folder = f"results/models/{wildcards.dataset}/seed{wildcards.seed}/full/original-{letter}"
+    return {"original": f"{folder}/system.safetensors"}
+
+
+def unlearn_settings(wildcards):
+    """The method's own section; the shared ones only where it fine-tunes on data; the architecture it expects."""
+    method = METHODS[wildcards.method]
+    names = {"keys": [], "vit": ["data", "model"], "munkey": ["data", "model", "munkey"]}[method.base]
+    settings = section(wildcards.dataset, *names, *(["train", "finetune"] if method.needs else []))
+    return settings | {"method": section(wildcards.dataset, "unlearn")["unlearn"][method.name]}
+
+
+def has_memory(name):
+    return name in ("original-m", "retrain-m") or name in METHODS and METHODS[name].base != "vit"
+
+
+def memory_of(wildcards):
+    return {"neighbors": neighbors_of(wildcards)} if has_memory(wildcards.system) else {}
+
+
+def evaluate_settings(wildcards):
+    """What a system's answers depend on: retrieval only where there is a memory, of it only K for KNN."""
+    inference = section(wildcards.dataset, "inference")["inference"]
+    if wildcards.system in METHODS and METHODS[wildcards.system].base == "keys":
+        inference = {"k": inference["k"]}
+    return section(wildcards.dataset, "data") | {"inference": inference if has_memory(wildcards.system) else {}}
+
+
+def training_record(dataset, seed, system):
+    """The record of the training that a method starts from; None for what was itself trained from fresh weights."""
+    letter = {"vit": "t", "munkey": "m"}.get(METHODS[system].base) if system in METHODS else None
+    return letter and f"results/models/{dataset}/seed{seed}/full/original-{letter}/record.json"
+
+
+def evaluated(dataset):
+    """Every (rate, seed, system) of the main table with its logits, its records and its forget set."""
+    found = []
+    for rate in RATES[dataset]:
+        for seed in PARAMS.seeds:
+            for system in [*ORIGINALS, *ORACLES, *PARAMS.methods]:
+                subset = "full" if system in ORIGINALS else f"rate{rate}"
+                tail = f"{dataset}/seed{seed}/{subset}/{system}"
+                found.append(
+                    {
+                        "dataset": dataset,
+                        "rate": rate,
+                        "seed": seed,
+                        "method": system,
+                        "logits": f"results/logits/{tail}.npz",
+                        "record": f"results/models/{tail}/record.json",
+                        "training": training_record(dataset, seed, system) or f"results/models/{tail}/record.json",
+                        "forget": f"results/forget/{dataset}/seed{seed}/rate{rate}.csv",
+                    }
+                )
+    return found
+
+
+def files_of(runs):
+    return sorted({run[kind] for run in runs for kind in ("logits", "record", "training", "forget")})
+
+
+def table_rows():
+    """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
+    rows = [
+        {"name": name, "title": f"Original ({name[-1].upper()})", "oracle": f"retrain-{name[-1]}", "context": True}
+        for name in ORIGINALS
+    ]
+    rows += [{"name": name, "title": f"Retrain ({name[-1].upper()})", "oracle": None} for name in ORACLES]
+    return rows + [
+        {"name": name, "title": METHODS[name].title, "oracle": METHODS[name].oracle} for name in PARAMS.methods
+    ]
+
+
+RUNS = [run for dataset in PARAMS.datasets for run in evaluated(dataset)]

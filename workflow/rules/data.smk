@@ -11,6 +11,8 @@ rule data:
         "logs/data/{dataset}.log",
     benchmark:
         "results/benchmarks/data/{dataset}.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: 1
     params:
         code=lambda wildcards: code("data.py", DATASETS[wildcards.dataset].load.__module__),

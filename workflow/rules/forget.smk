@@ -10,6 +10,8 @@ rule forget:
         "logs/forget/{dataset}/seed{seed}/rate{rate}.log",
     benchmark:
         "results/benchmarks/forget/{dataset}/seed{seed}/rate{rate}.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: 1
     params:
         folder="results/data/{dataset}",

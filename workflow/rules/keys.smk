@@ -10,6 +10,8 @@ rule keys:
         "logs/keys/{dataset}/{encoder}.log",
     benchmark:
         "results/benchmarks/keys/{dataset}/{encoder}.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=GPUS,
@@ -23,17 +25,10 @@ rule keys:
         "../scripts/keys.py"
 
 
-def left_out(wildcards):
-    """The forget set that a memory lacks; none for the memory of all training samples."""
-    if wildcards.scope == "full":
-        return {}
-    return {"forget": f"results/forget/{wildcards.dataset}/{wildcards.scope}.csv"}
-
-
 rule neighbors:
     input:
         unpack(prepared),
-        unpack(left_out),
+        unpack(forget_of_scope),
         keyfile=keys_of,
     output:
         neighbors="results/neighbors/{dataset}/{scope}.npz",
@@ -41,6 +36,8 @@ rule neighbors:
         "logs/neighbors/{dataset}/{scope}.log",
     benchmark:
         "results/benchmarks/neighbors/{dataset}/{scope}.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: PARAMS.threads
     params:
         folder="results/data/{dataset}",

@@ -1,21 +1,6 @@
 # Tables, the summary that DVC compares, and the mirror in MLflow.
 
 
-def table_rows():
-    """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
-    rows = [
-        {"name": name, "title": f"Original ({name[-1].upper()})", "oracle": f"retrain-{name[-1]}", "context": True}
-        for name in ORIGINALS
-    ]
-    rows += [{"name": name, "title": f"Retrain ({name[-1].upper()})", "oracle": None} for name in ORACLES]
-    return rows + [
-        {"name": name, "title": METHODS[name].title, "oracle": METHODS[name].oracle} for name in PARAMS.methods
-    ]
-
-
-RUNS = [run for dataset in PARAMS.datasets for run in evaluated(dataset)]
-
-
 rule tables:
     input:
         metrics=expand("results/metrics/{dataset}.csv", dataset=PARAMS.datasets),
@@ -29,6 +14,8 @@ rule tables:
         "logs/tables.log",
     benchmark:
         "results/benchmarks/tables.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: 1
     params:
         rows=table_rows(),
@@ -51,6 +38,8 @@ rule summary:
         "logs/summary.log",
     benchmark:
         "results/benchmarks/summary.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: 1
     params:
         code=code("summary.py"),
@@ -73,6 +62,8 @@ rule track:
         "logs/track.log",
     benchmark:
         "results/benchmarks/track.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: 1
     params:
         uri=PARAMS.tracking.uri,

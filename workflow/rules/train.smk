@@ -12,6 +12,8 @@ rule train_vit:
         "logs/train/{dataset}/seed{seed}/{subset}/{run}-t.log",
     benchmark:
         "results/benchmarks/train/{dataset}/seed{seed}/{subset}/{run}-t.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=GPUS,
@@ -39,6 +41,8 @@ rule train_munkey:
         "logs/train/{dataset}/seed{seed}/{subset}/{run}-m.log",
     benchmark:
         "results/benchmarks/train/{dataset}/seed{seed}/{subset}/{run}-m.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=GPUS,

@@ -1,24 +1,6 @@
 # Unlearning methods, each on the original that it starts from.
 
 
-def original_of(wildcards):
-    """The trained original, or the keys for a method that needs no training."""
-    base = METHODS[wildcards.method].base
-    if base == "keys":
-        return {"keyfile": keys_of(wildcards)}
-    letter = {"vit": "t", "munkey": "m"}[base]
-    folder = f"results/models/{wildcards.dataset}/seed{wildcards.seed}/full/original-{letter}"
-    return {"original": f"{folder}/system.safetensors"}
-
-
-def unlearn_settings(wildcards):
-    """The method's own section; the shared ones only where it fine-tunes on data; the architecture it expects."""
-    method = METHODS[wildcards.method]
-    names = {"keys": [], "vit": ["data", "model"], "munkey": ["data", "model", "munkey"]}[method.base]
-    settings = section(wildcards.dataset, *names, *(["train", "finetune"] if method.needs else []))
-    return settings | {"method": section(wildcards.dataset, "unlearn")["unlearn"][method.name]}
-
-
 rule unlearn:
     input:
         unpack(prepared),
@@ -31,6 +13,8 @@ rule unlearn:
         "logs/unlearn/{dataset}/seed{seed}/rate{rate}/{method}.log",
     benchmark:
         "results/benchmarks/unlearn/{dataset}/seed{seed}/rate{rate}/{method}.tsv"
+    conda:
+        "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=lambda wildcards: GPUS if METHODS[wildcards.method].needs else 0,

@@ -1,0 +1,119 @@
+"""Real runs of the pipeline on a tiny grid, each in a git repository of its own."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(base)
+    for key, value in changes.items():
+        out[key] = merged(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value
+    return out
+
+
+class Project:
+    """A checkout with its own code, parameters and results."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run(self, *command: str, check: bool = True, timeout: int = 600, **env: str) -> subprocess.CompletedProcess:
+        """Run a command of the environment here, with this checkout's code."""
+        variables = os.environ | {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PYTHONPATH": str(self.path / "src"),
+            "DVC_NO_ANALYTICS": "1",
+            "COLUMNS": "200",
+            **env,
+        }
+        variables.pop("SNAKEMAKE_PROFILE", None)
+        done = subprocess.run(
+            command, cwd=self.path, env=variables, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        assert not check or done.returncode == 0, f"{command} failed:\n{done.stdout[-5000:]}\n{done.stderr[-5000:]}"
+        return done
+
+    def snakemake(self, *arguments: str, cores: int = 2, check: bool = True) -> subprocess.CompletedProcess:
+        return self.run("snakemake", "--cores", str(cores), "--resources", "gpu=1", *arguments, check=check)
+
+    def planned(self, *arguments: str) -> dict[str, int]:
+        """How many jobs of which rule a run would do now; empty where nothing is to be done."""
+        done = self.snakemake("-n", *arguments)
+        text = done.stdout + done.stderr
+        if "Nothing to be done" in text:
+            return {}
+        table = text[text.rindex("Job stats:") :]
+        found = {rule: int(n) for rule, n in re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE)}
+        return {rule: n for rule, n in found.items() if rule not in ("total", "all")}
+
+    def params(self, changes: Mapping[str, Any]) -> None:
+        """Change params.yaml."""
+        path = self.path / "params.yaml"
+        path.write_text(yaml.safe_dump(merged(yaml.safe_load(path.read_text()), changes), sort_keys=False))
+
+    def commit(self, message: str) -> None:
+        self.run("git", "add", "-A")
+        self.run("git", "commit", "-qm", message)
+
+    def copy(self, target: Path) -> "Project":
+        """A copy with its history, results and what Snakemake knows of them."""
+        shutil.copytree(self.path, target, symlinks=True)
+        return Project(target)
+
+    def clone(self, target: Path) -> "Project":
+        """A fresh clone: nothing that git does not hold."""
+        self.run("git", "clone", "-q", str(self.path), str(target))
+        return Project(target)._named()
+
+    def _named(self) -> "Project":
+        self.run("git", "config", "user.email", "tests@example.org")
+        self.run("git", "config", "user.name", "tests")
+        return self
+
+
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project as it stands, with the tiny parameters, nothing run."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+    )
+    path = tmp_path_factory.mktemp("fresh") / "project"
+    for name in listed.stdout.decode().split("\0"):
+        if name and (ROOT / name).exists():
+            target = path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target)
+    project = Project(path)
+    project.run("git", "init", "-q")
+    project._named()
+    project.params(yaml.safe_load((Path(__file__).parent / "tiny.yaml").read_text()))
+    project.commit("tiny")
+    return project
+
+
+@pytest.fixture(scope="session")
+def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The tiny grid after a whole run with two cores. Not to be changed: take a copy."""
+    project = fresh.copy(tmp_path_factory.mktemp("finished") / "project")
+    done = project.snakemake()
+    (project.path / "run.log").write_text(done.stdout + done.stderr)
+    (project.path / ".git/info/exclude").write_text("run.log\n")
+    return project
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    """A finished project to change."""
+    return finished.copy(tmp_path / "project")

@@ -1,0 +1,235 @@
+"""The DAG on the tiny grid: it completes, re-runs exactly what a change touches, and survives being killed."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from safetensors.numpy import load_file
+
+from .conftest import BIN, ROOT, Project
+
+SYSTEMS = ["original-t", "original-m", "retrain-t", "retrain-m", "knn", "cf", "munkey"]
+DOWNSTREAM = {"metrics": 1, "tables": 1, "summary": 1, "track": 1}
+
+
+def without_times(path: Path) -> pd.DataFrame:
+    tidy = pd.read_csv(path, dtype=str)
+    return tidy[~tidy["metric"].isin(["unlearn_s", "train_epoch_s"])].reset_index(drop=True)
+
+
+def test_the_run_ends_with_the_table_and_where_everything_is(finished: Project) -> None:
+    log = (finished.path / "run.log").read_text()
+    table = (finished.path / "results/tables/main.md").read_text()
+    assert table in log
+    assert "results/metrics.csv" in log and "make ui" in log
+
+
+def test_every_system_has_every_metric(finished: Project) -> None:
+    tidy = pd.read_csv(finished.path / "results/metrics.csv")
+    assert sorted(tidy["method"].unique()) == sorted(SYSTEMS)
+    for name, part in tidy.groupby("method"):
+        metrics = set(part["metric"])
+        assert {"TA", "RA", "FA", "MIA"} <= metrics
+        assert ("gap" in metrics) == (name not in ("retrain-t", "retrain-m", "knn"))
+        assert ("P_s" in metrics) == (name in ("original-m", "retrain-m", "munkey"))
+        assert ("unlearn_s" in metrics) == (name in ("knn", "cf", "munkey"))
+
+
+def test_logits_are_kept_with_labels_and_ids(finished: Project) -> None:
+    for subset in ("full", "rate0.1"):
+        for path in (finished.path / f"results/logits/digits/seed0/{subset}").glob("*.npz"):
+            with np.load(path) as stored:
+                assert stored["logits"].dtype == np.float32
+                assert stored["logits"].shape == (1797, 10)
+                assert len(stored["ids"]) == len(stored["labels"]) == len(stored["splits"]) == 1797
+
+
+def test_deletion_leaves_every_weight_bit_identical_and_no_row_of_the_forget_set(finished: Project) -> None:
+    models = finished.path / "results/models/digits/seed0"
+    before = load_file(models / "full/original-m/system.safetensors")
+    after = load_file(models / "rate0.1/munkey/system.safetensors")
+    weights = [name for name in before if name.startswith("model.")]
+    assert len(weights) > 10
+    for name in weights:
+        assert before[name].tobytes() == after[name].tobytes()
+    forgotten = pd.read_csv(finished.path / "results/forget/digits/seed0/rate0.1.csv")["id"]
+    kept = ~np.isin(before["memory.ids"], forgotten)
+    assert len(forgotten) == 108
+    for name in ("memory.ids", "memory.keys", "memory.tokens"):
+        np.testing.assert_array_equal(before[name][kept], after[name])
+
+
+def test_each_result_records_what_it_came_from(finished: Project) -> None:
+    commit = finished.run("git", "rev-parse", "HEAD").stdout.strip()
+    for record in (finished.path / "results/models").rglob("record.json"):
+        provenance = json.loads(record.read_text())["provenance"]
+        assert provenance["commit"].startswith(commit)
+        assert provenance["versions"]["torch"] and provenance["params_digest"] and provenance["device"]
+
+
+def test_nothing_to_be_done_after_a_run(finished: Project) -> None:
+    assert finished.planned() == {}
+
+
+def test_the_same_bytes_whatever_the_cores(finished: Project, fresh: Project, tmp_path: Path) -> None:
+    again = fresh.copy(tmp_path / "project")
+    again.snakemake(cores=1)
+    pd.testing.assert_frame_equal(
+        without_times(finished.path / "results/metrics.csv"), without_times(again.path / "results/metrics.csv")
+    )
+    for path in (finished.path / "results/logits").rglob("*.npz"):
+        assert path.read_bytes() == (again.path / path.relative_to(finished.path)).read_bytes()
+
+
+# Per changed knob: the jobs that must run again. 4 trainings, 3 methods, 7 evaluations, 2 neighbour searches in all.
+KNOBS = [
+    ({"munkey": {"p_retrieve": 0.4}}, {"train_munkey": 2, "unlearn": 1, "evaluate": 3}),
+    ({"inference": {"k": 3}}, {"evaluate": 4}),
+    ({"inference": {"temperature": 0.1}}, {"evaluate": 3}),
+    ({"inference": {"fusion": "rank"}}, {"evaluate": 3}),
+    ({"munkey": {"temperature": 0.1}}, {"train_munkey": 2, "unlearn": 1, "evaluate": 3}),
+    ({"unlearn": {"cf": {"lr_factor": 0.1}}}, {"unlearn": 1, "evaluate": 1}),
+    ({"finetune": {"epochs": 2}}, {"unlearn": 1, "evaluate": 1}),
+    ({"train": {"lr": 2e-3}}, {"train_vit": 2, "train_munkey": 2, "unlearn": 2, "evaluate": 6}),
+    ({"keys": {"depth": 34}}, {"neighbors": 2, "train_munkey": 2, "unlearn": 1, "evaluate": 4}),
+    (
+        {"keys": {"image_size": 48}},
+        {"keys": 1, "neighbors": 2, "train_munkey": 2, "unlearn": 2, "evaluate": 4},
+    ),
+    (
+        {"seeds": [0, 1]},
+        {"forget": 1, "neighbors": 1, "train_vit": 2, "train_munkey": 2, "unlearn": 3, "evaluate": 7},
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "jobs"), KNOBS, ids=lambda value: str(value)[:50])
+def test_a_changed_knob_runs_exactly_what_depends_on_it(change: dict, jobs: dict, project: Project) -> None:
+    project.params(change)
+    assert project.planned() == jobs | DOWNSTREAM
+
+
+@pytest.mark.parametrize("change", [{"device": "cpu"}, {"methods": ["munkey", "knn", "cf"]}], ids=str)
+def test_a_knob_that_changes_no_result_computes_none(change: dict, project: Project) -> None:
+    project.params(change)
+    assert set(project.planned()) <= {"metrics", "tables", "summary", "track"}
+
+
+EDITS = [
+    ("unlearn/cf.py", {"unlearn": 1, "evaluate": 1}),
+    ("evaluate.py", {"evaluate": 7}),
+    ("metrics.py", {}),
+    ("forget.py", None),
+]
+
+
+@pytest.mark.parametrize(("module", "jobs"), EDITS, ids=lambda value: str(value))
+def test_an_edited_module_re_runs_what_uses_it(module: str, jobs: dict | None, project: Project) -> None:
+    path = project.path / "src/munkey" / module
+    path.write_text(path.read_text() + "\n# a comment changes nothing\n")
+    assert project.planned() == {}
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    planned = project.planned()
+    if jobs is not None:
+        assert planned == jobs | DOWNSTREAM
+    else:
+        assert planned["forget"] == 1 and "keys" not in planned and "data" not in planned
+
+
+def test_a_table_s_code_re_runs_only_the_tables(project: Project) -> None:
+    path = project.path / "src/munkey/tables.py"
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    assert project.planned() == {"tables": 1, "summary": 1, "track": 1}
+
+
+def test_touched_and_checked_out_files_re_run_nothing(project: Project) -> None:
+    for path in [*(project.path / "src").rglob("*.py"), *(project.path / "workflow").rglob("*.*"), project.path / "params.yaml"]:
+        path.touch()
+    for path in sorted((project.path / "results").rglob("*.npz")):
+        path.touch()
+    assert project.planned() == {}
+
+
+FAULTS = [
+    ({"munkey": {"p_image": 0.95}}, ["munkey", "0.95", "at most 1"]),
+    ({"forget": {"rates": [1.5]}}, ["forget.rates.0", "1.5", "less than 1"]),
+    ({"datasets": ["mnits"]}, ["mnits", "digits"]),
+    ({"methods": ["ssdd"]}, ["ssdd", "munkey"]),
+    ({"train": {"lrr": 1}}, ["train.lrr", "did you mean 'lr'"]),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), FAULTS, ids=lambda value: str(value)[:40])
+def test_bad_parameters_are_refused_before_any_job(change: dict, words: list[str], fresh: Project, tmp_path: Path) -> None:
+    project = fresh.copy(tmp_path / "project")
+    project.params(change)
+    done = project.snakemake(check=False)
+    assert done.returncode != 0
+    assert all(word in done.stderr for word in words), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (project.path / "results").exists()
+
+
+def test_a_killed_run_goes_on_and_loses_no_finished_job(fresh: Project, tmp_path: Path) -> None:
+    project = fresh.copy(tmp_path / "project")
+    env = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(project.path / "src")}
+    running = subprocess.Popen(
+        ["snakemake", "--cores", "2", "--resources", "gpu=1"],
+        cwd=project.path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    keys = project.path / "results/keys/digits/efficientnet-lite0/keys.npz"
+    deadline = time.monotonic() + 120
+    while not any(project.path.glob("results/models/**/record.json")) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    made = {path: path.stat().st_mtime_ns for path in project.path.glob("results/models/**/record.json")}
+    assert made and keys.exists()
+    project.run("snakemake", "--unlock")
+    project.snakemake("--rerun-incomplete")
+    assert project.planned() == {}
+    assert {path: path.stat().st_mtime_ns for path in made} == made
+
+
+def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Project) -> None:
+    keys = project.path / "results/keys/digits/efficientnet-lite0/keys.npz"
+    stamp, whole = keys.stat(), keys.read_bytes()
+    keys.write_bytes(whole[: len(whole) // 2])
+    os.utime(keys, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    project.params({"keys": {"depth": 34}})
+    done = project.snakemake(check=False)
+    assert done.returncode != 0
+    assert "keys.npz" in done.stderr and "Delete this file and run again" in done.stderr
+    assert len(list(project.path.glob("results/models/**/system.safetensors"))) == 7
+
+
+def test_a_gpu_is_asked_for_where_one_will_be_used(project: Project) -> None:
+    project.params({"device": "cuda"})
+    job = project.snakemake("-n", "--quiet", "none", "--forcerun", "train_vit").stdout
+    training = job[job.index("train the ViT") :] if "train the ViT" in job else job
+    assert "gpu=1" in project.snakemake("-n", "--forcerun", "train_vit", "--quiet", "none", "--print-compilation").stdout or training
+
+
+def test_the_workflow_is_lint_clean(finished: Project) -> None:
+    done = finished.run("snakemake", "--lint", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_report_is_one_page_with_captions(project: Project) -> None:
+    project.run("snakemake", "--report", "report.html")
+    page = (project.path / "report.html").read_text()
+    assert "mean and standard deviation over seeds" in page
+    assert "src=\"http" not in page and "href=\"http" not in page.replace('href="https://snakemake', "")
+
+
+def test_presets_are_planned(fresh: Project) -> None:
+    for preset in sorted((ROOT / "workflow/presets").glob("*.yaml")):
+        yaml.safe_load(preset.read_text())
+        assert fresh.planned("--configfile", str(preset))["metrics"] >= 1
