@@ -1,0 +1,104 @@
+"""The same experiment through DVC: versioned, pushed and pulled, never silently stale."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .conftest import Project
+
+
+@pytest.fixture(scope="module")
+def reproduced(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A fresh clone after `dvc repro`, committed, its results pushed to a local remote."""
+    folder = tmp_path_factory.mktemp("dvc")
+    project = fresh.clone(folder / "project")
+    project.run("dvc", "remote", "add", "--local", "--default", "store", str(folder / "store"))
+    project.run("dvc", "repro")
+    project.commit("reproduced")
+    project.run("dvc", "push")
+    return project
+
+
+@pytest.fixture
+def pulled(reproduced: Project, tmp_path: Path) -> Iterator[Project]:
+    """A fresh clone that pulled the results and ran nothing."""
+    clone = reproduced.clone(tmp_path / "clone")
+    store = reproduced.path.parent / "store"
+    clone.run("dvc", "remote", "add", "--local", "--default", "store", str(store))
+    clone.run("dvc", "pull")
+    yield clone
+
+
+def jobs(output: str) -> set[str]:
+    """Rules of the jobs that Snakemake finished, from its output."""
+    return {line.split("Rule: ")[1].rstrip(")") for line in output.splitlines() if "Finished jobid" in line}
+
+
+def test_a_second_repro_does_nothing(reproduced: Project) -> None:
+    assert "didn't change, skipping" in reproduced.run("dvc", "repro").stdout
+    assert reproduced.planned() == {}
+    assert reproduced.run("git", "status", "--porcelain").stdout == ""
+
+
+def test_results_keys_models_and_logits_are_versioned(pulled: Project) -> None:
+    for name in ("keys/digits/efficientnet-lite0/keys.npz", "tables/main.md", "metrics.csv"):
+        assert (pulled.path / "results" / name).exists()
+    assert len(list(pulled.path.glob("results/models/**/system.safetensors"))) == 7
+    assert len(list(pulled.path.glob("results/logits/**/*.npz"))) == 7
+
+
+def test_after_a_pull_snakemake_agrees_that_nothing_is_to_be_done(pulled: Project) -> None:
+    assert pulled.planned() == {}
+    assert "didn't change, skipping" in pulled.run("dvc", "repro").stdout
+
+
+def test_a_knob_changed_in_the_pulled_clone_re_runs_exactly_its_dependants(pulled: Project) -> None:
+    pulled.params({"munkey": {"p_retrieve": 0.4}})
+    assert pulled.planned() == {
+        "train_munkey": 2, "unlearn": 1, "evaluate": 3, "metrics": 1, "tables": 1, "summary": 1, "track": 1,
+    }  # fmt: skip
+    done = pulled.run("dvc", "repro")
+    assert jobs(done.stdout + done.stderr) == {
+        "train_munkey", "unlearn", "evaluate", "metrics", "tables", "summary", "track", "all",
+    }  # fmt: skip
+    assert pulled.planned() == {}
+
+
+def test_an_edited_module_re_runs_its_users_in_the_pulled_clone(pulled: Project) -> None:
+    path = pulled.path / "src/munkey/unlearn/cf.py"
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    assert pulled.planned()["unlearn"] == 1
+    assert "train_vit" not in pulled.planned()
+
+
+def test_metrics_plots_and_params_show_and_compare(pulled: Project) -> None:
+    shown = json.loads(pulled.run("dvc", "metrics", "show", "--json").stdout)
+    means = shown[""]["data"]["results/summary/metrics.json"]["data"]["digits"]["rate0.1"]
+    assert 0 <= means["munkey"]["TA"] <= 100
+    pulled.params({"inference": {"k": 1}})
+    pulled.run("dvc", "repro")
+    assert "inference.k" in pulled.run("dvc", "params", "diff").stdout
+    assert "munkey" in pulled.run("dvc", "metrics", "diff").stdout
+    pulled.run("dvc", "plots", "show")
+    page = (pulled.path / "dvc_plots/index.html").read_text()
+    assert "training loss" in page and "forgetting against time" in page
+
+
+def test_back_to_the_committed_state_is_clean(pulled: Project) -> None:
+    pulled.params({"inference": {"k": 2}})
+    pulled.run("dvc", "repro")
+    pulled.commit("K = 2")
+    pulled.run("git", "checkout", "-q", "HEAD~1")
+    pulled.run("dvc", "checkout")
+    assert pulled.planned() == {}
+    assert "didn't change, skipping" in pulled.run("dvc", "repro").stdout
+
+
+def test_an_experiment_with_a_changed_knob(pulled: Project) -> None:
+    pulled.run("dvc", "exp", "run", "-S", "inference.k=1", "--name", "k-one")
+    assert yaml.safe_load((pulled.path / "params.yaml").read_text())["inference"]["k"] == 1
+    assert pulled.planned() == {}
+    assert "k-one" in pulled.run("dvc", "exp", "show", "--csv").stdout
