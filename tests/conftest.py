@@ -1,6 +1,8 @@
 """Small real inputs that the tests share."""
 
 import copy
+import pickle
+import random
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +39,11 @@ def changed(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         section = section.setdefault(name, {})
     section[last] = value
     return out
+
+
+def global_state() -> bytes:
+    """The global random generators, which nothing may read or move."""
+    return pickle.dumps((torch.get_rng_state().tolist(), np.random.get_state(), random.getstate()))  # noqa: NPY002
 
 
 def unit_rows(*shape: int, seed: int = 0) -> np.ndarray:
