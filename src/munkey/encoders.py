@@ -14,22 +14,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     Encoder = Callable[[Tensor], Tensor]
+    Build = Callable[[int, str], Encoder]
 
 
 @dataclass(frozen=True)
 class EncoderEntry:
     name: str
     description: str
-    build: "Callable[[int, str], Encoder]"
+    build: "Build"
 
 
 ENCODERS: Registry[EncoderEntry] = Registry("encoder")
 
 
-def encoder(name: str, description: str) -> Callable:
+def encoder(name: str, description: str) -> "Callable[[Build], Build]":
     """Register a key encoder. The function takes (image_size, device) and returns the encoder on that device."""
 
-    def register(build: "Callable[[int, str], Encoder]") -> "Callable[[int, str], Encoder]":
+    def register(build: "Build") -> "Build":
         ENCODERS.add(name, EncoderEntry(name, description, build))
         return build
 
@@ -50,6 +51,6 @@ def efficientnet_lite0(image_size: int, device: str) -> "Encoder":
     if [v.shape for v in shipped.values()] != [v.shape for v in ours.values()]:
         raise RuntimeError("efficientnet-lite0: the package's weights do not fit timm's tf_efficientnet_lite0")
     model.load_state_dict(dict(zip(ours, shipped.values(), strict=True)))
-    model.reset_classifier(0)
+    model.reset_classifier(0)  # type: ignore[operator]  # torch types attributes of modules as tensors
     model.eval().to(device)
     return lambda images: model(normalise(resize(images, image_size), mean=0.5, std=0.5))

@@ -98,19 +98,21 @@ def predict(
     A system with a memory needs `settings` and `neighbours`: ids and cosines (S, >= K). Raises KeyError where one of
     these is not a row of the system's own memory, so nothing deleted can answer.
     """
+    model, memory = system.model, system.memory
     forward: Callable[[slice, Tensor], Tensor]
-    if system.memory is None:
-        forward = lambda _, images: system.model(images)  # type: ignore[misc]  # noqa: E731
+    if memory is None:
+        assert model is not None
+        forward = lambda _, images: model(images)  # noqa: E731
     else:
         assert neighbours is not None and settings is not None
-        memory, rows = system.memory, system.memory.rows(neighbours[0][:, : settings.k])
-        if system.model is None:
+        rows = memory.rows(neighbours[0][:, : settings.k])
+        if model is None:
             return knn_logits(memory, rows).cpu().numpy()
+        assert isinstance(model, Munkey)
         cosines = torch.from_numpy(neighbours[1][:, : settings.k]).to(device)
-
-        def forward(block: slice, images: Tensor) -> Tensor:
-            return munkey_logits(system.model, images, memory, rows[block], cosines[block], settings)
-
+        forward = lambda block, images: munkey_logits(  # noqa: E731
+            model, images, memory, rows[block], cosines[block], settings
+        )
     with torch.inference_mode():
         parts = [forward(block, images).float().cpu() for block, images in batches(samples, data, device)]
     return torch.cat(parts).numpy()

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def extract(
-    encode: "Encoder", images: np.ndarray, batch_size: int, device: str, report: Callable[[Iterable], Iterable]
+    encode: "Encoder",
+    images: np.ndarray,
+    batch_size: int,
+    device: str,
+    report: Callable[[Iterable[int]], Iterable[int]],
 ) -> np.ndarray:
     """Keys of images (N, H, W, 3) uint8: (N, d) float32 of unit norm, so that a dot product is the cosine.
 

@@ -117,7 +117,7 @@ class Munkey(ViT):
         self.null_image = nn.Parameter(torch.empty(width))
         self.null_token = nn.Parameter(torch.empty(width))
 
-    def forward(
+    def forward(  # type: ignore[override]  # a ViT's input and more
         self,
         images: Tensor,
         tokens: Tensor,
@@ -160,7 +160,7 @@ ARCHITECTURES: dict[str, type[ViT]] = {"vit": ViT, "munkey": Munkey}
 def build(kind: str, architecture: dict[str, Any], generator: torch.Generator | None) -> ViT:
     """A model with fresh weights from `generator`, or with unset ones where it is None and weights are loaded next."""
     with torch.device("meta"):
-        model = ARCHITECTURES[kind](**architecture)  # type: ignore[arg-type]
+        model = ARCHITECTURES[kind](**architecture)
     model.to_empty(device="cpu")
     if generator is not None:
         with torch.no_grad():

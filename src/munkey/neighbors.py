@@ -6,6 +6,7 @@ from munkey.data import rows_of
 from munkey.files import DamagedFileError, read_npz, write_npz
 
 NOBODY = -1  # stands where a memory holds fewer rows than were asked for
+SLACK = 1e-5  # far above the float32 rounding of a cosine
 
 
 def nearest(
@@ -26,14 +27,24 @@ def nearest(
     out_cosines = np.zeros((len(queries), depth), dtype=np.float32)
     kept = min(depth, len(ids))
     wanted = min(2 * depth + 16, len(ids))  # a margin, so that rounding cannot push a true neighbour out
-    for start in range(0, len(queries) if kept else 0, 256):
-        block = slice(start, start + 256)
-        rows = np.sort(index.search(np.ascontiguousarray(queries[block]), wanted)[1], axis=1)
-        cosines = np.einsum("qd,qcd->qc", queries[block].astype(np.float64), keys[rows].astype(np.float64))
-        rank = cosines + 10.0 * (ids[rows] == query_ids[block, None])
+
+    def keep(queried: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Fill in the best of the candidates `rows` (Q, C); returns the cosine of the last one kept."""
+        rows = np.sort(rows, axis=1)
+        cosines = np.einsum("qd,qcd->qc", queries[queried].astype(np.float64), keys[rows].astype(np.float64))
+        rank = cosines + 10.0 * (ids[rows] == query_ids[queried, None])
         order = np.argsort(-rank, axis=1, kind="stable")[:, :kept]
-        out_ids[block, :kept] = ids[np.take_along_axis(rows, order, axis=1)]
-        out_cosines[block, :kept] = np.take_along_axis(cosines, order, axis=1)
+        out_ids[queried, :kept] = ids[np.take_along_axis(rows, order, axis=1)]
+        out_cosines[queried, :kept] = np.take_along_axis(cosines, order, axis=1)
+        return out_cosines[queried, kept - 1]
+
+    for start in range(0, len(queries) if kept else 0, 256):
+        block = np.arange(start, min(start + 256, len(queries)))
+        similar, rows = index.search(np.ascontiguousarray(queries[block]), wanted)
+        last = keep(block, rows)
+        crowded = block[similar[:, -1] > last - SLACK] if wanted < len(ids) else block[:0]
+        for one in crowded:  # more rows are as near, e.g. equal images: look at all of them
+            keep(one[None], index.range_search(queries[None, one], float(last[one - start]) - SLACK)[2][None])
     return out_ids, out_cosines
 
 

@@ -45,7 +45,7 @@ class KeyParams(Section):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        _require_known("encoder", self.encoder, ENCODERS)
+        _require_known("encoder", "encoder", self.encoder, ENCODERS)
         return self
 
 
@@ -152,6 +152,8 @@ class DatasetParams(Section):
                 f"data.image_size = {self.data.image_size} must be a multiple of"
                 f" model.patch_size = {self.model.patch_size}"
             )
+        for name in self.unlearn:
+            _require_known("unlearn", "method", name, METHODS)
         for key, value in {"inference.k": self.inference.k, "munkey.neighbors": self.munkey.neighbors[1]}.items():
             if value > self.keys.depth:
                 raise ValueError(f"{key} = {value} must be at most keys.depth = {self.keys.depth}")
@@ -167,17 +169,17 @@ class Params(DatasetParams):
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     methods: Annotated[list[str], Field(min_length=1)]
     tracking: TrackingParams
-    overrides: dict[str, dict[str, dict[str, Any]]]
+    overrides: dict[str, dict[str, Any]]
 
     @model_validator(mode="after")
     def _names(self) -> Self:
         for key in ("datasets", "seeds", "methods"):
             _require_unique(key, getattr(self, key))
-        for name in [*self.datasets, *self.overrides]:
-            _require_known("data set", name, DATASETS)
-        for name in [*self.methods, *self.unlearn]:
-            _require_known("method", name, METHODS)
+        for key, names in {"datasets": self.datasets, "overrides": self.overrides}.items():
+            for name in names:
+                _require_known(key, "data set", name, DATASETS)
         for name in self.methods:
+            _require_known("methods", "method", name, METHODS)
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
         return self
@@ -198,9 +200,10 @@ def load(config: Mapping[str, Any]) -> Params:
     params = _validated(Params, dict(config), "", faults)
     if params is not None:
         for dataset in dict.fromkeys([*params.datasets, *params.overrides]):
-            for section in params.overrides.get(dataset, {}):
+            for section, value in params.overrides.get(dataset, {}).items():
                 if section not in DatasetParams.model_fields:
-                    faults.append(_unknown(f"overrides.{dataset}.{section}", section, DatasetParams.model_fields))
+                    where = f"overrides.{dataset}.{section}"
+                    faults.append(_unknown(where, value, section, DatasetParams.model_fields))
         merged = {name: config[name] for name in DatasetParams.model_fields}
         for dataset in dict.fromkeys([*params.datasets, *params.overrides]) if not faults else ():
             override = params.overrides.get(dataset, {})
@@ -216,8 +219,8 @@ def load(config: Mapping[str, Any]) -> Params:
 
 
 def rate_name(rate: float) -> str:
-    """The rate as it stands in paths: 0.1 for 0.10."""
-    return format(rate, "g")
+    """The rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
+    return repr(rate)
 
 
 def _merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,12 +243,12 @@ def _explain(model: type[BaseModel], fault: dict[str, Any], prefix: str) -> str:
     """One pydantic error in words: key, value, what is allowed."""
     where = prefix + ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        return _unknown(where, str(fault["loc"][-1]), _fields_at(model, fault["loc"][:-1]))
+        return _unknown(where, fault["input"], str(fault["loc"][-1]), _fields_at(model, fault["loc"][:-1]))
     if fault["type"] == "missing":
         return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
     message = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
     if fault["type"] == "value_error":
-        return f"{where}: {message}" if where else message
+        return f"{where}: {message}" if fault["loc"] else f"{prefix}{message}"
     hint = ""
     if isinstance(fault["input"], str) and "number" in message:
         hint = " (YAML reads 1e-3 as text: write 1.0e-3)"
@@ -262,16 +265,16 @@ def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
     return list(model.model_fields)
 
 
-def _unknown(where: str, name: str, allowed: Any) -> str:
+def _unknown(where: str, value: Any, name: str, allowed: Any) -> str:
     names = list(allowed)
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{where}: unknown key{hint} Allowed here: {', '.join(names) or 'nothing'}"
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return f"{where} = {value!r}: unknown key{hint} Allowed here: {', '.join(names) or 'nothing'}"
 
 
-def _require_known(kind: str, name: str, registry: Any) -> None:
+def _require_known(key: str, kind: str, name: str, registry: Any) -> None:
     if name not in registry:
-        raise ValueError(f"unknown {kind} {name!r}; there are: {', '.join(registry)}")
+        raise ValueError(f"{key}: unknown {kind} {name!r}; there are: {', '.join(registry)}")
 
 
 def _require_unique(key: str, values: list[Any]) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,7 +71,7 @@ def device(gpus: int) -> str:
 
 def progress(items: Iterable[T], what: str, unit: str, every_s: float = 2.0) -> Iterator[T]:
     """Pass items on, printing a line with rate and time left about every `every_s` seconds and at the end."""
-    total = len(items) if hasattr(items, "__len__") else 0
+    total = len(items) if isinstance(items, Sized) else 0
     start = last = time.monotonic()
     for done, item in enumerate(items, start=1):
         yield item

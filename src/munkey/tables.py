@@ -107,7 +107,7 @@ def runtime_table(summary: pd.DataFrame) -> str:
 def _part(wide: pd.DataFrame, method: str) -> pd.DataFrame:
     if method not in wide.index.get_level_values("method"):
         raise KeyError(f"no metrics of {method!r}: its evaluation is missing")
-    return wide.xs(method, level="method")
+    return wide[wide.index.get_level_values("method") == method].droplevel("method")
 
 
 def _ranks(part: pd.DataFrame, rows: Sequence[Row]) -> dict[str, int]:

@@ -121,6 +121,8 @@ def _check(source: Source) -> None:
         )
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
         raise ValueError(f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes")
+    if strays := set(splits.tolist()) - set(SPLITS):
+        raise ValueError(f"splits {sorted(strays)} are unknown; there are: {', '.join(SPLITS)}")
     for split in SPLITS:
         absent = set(range(len(classes))) - set(labels[splits == split].tolist())
         if absent:

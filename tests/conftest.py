@@ -1,0 +1,105 @@
+"""Small real inputs that the tests share."""
+
+import copy
+import pickle
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from munkey import models
+from munkey.images import ImageSet
+from munkey.memory import ExemplarMemory
+from munkey.params import Params, load
+from munkey.system import System
+
+ROOT = Path(__file__).parents[1]
+VIT = {"image_size": 8, "classes": 3, "patch_size": 4, "width": 8, "depth": 2, "heads": 2, "mlp_ratio": 2.0}
+MUNKEY = VIT | {"token_dim": 5}
+
+torch.set_num_threads(1)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def changed(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy of a configuration with the key at a dotted path set."""
+    out = copy.deepcopy(config)
+    *parents, last = path.split(".")
+    section = out
+    for name in parents:
+        section = section.setdefault(name, {})
+    section[last] = value
+    return out
+
+
+def global_state() -> bytes:
+    """The global random generators, which nothing may read or move."""
+    return pickle.dumps((torch.get_rng_state().tolist(), np.random.get_state(), random.getstate()))  # noqa: NPY002
+
+
+def unit_rows(*shape: int, seed: int = 0) -> np.ndarray:
+    """Random float32 vectors of unit norm."""
+    vectors = np.random.default_rng(seed).normal(size=shape)
+    return (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def image_set(count: int, side: int = 8, classes: int = 3, seed: int = 0) -> ImageSet:
+    """Random images whose ids are 10, 12, 14, ... and whose classes take turns."""
+    images = np.random.default_rng(seed).integers(0, 256, (count, side, side, 3), dtype=np.uint8)
+    return ImageSet(images, np.arange(count), 10 + 2 * np.arange(count), np.arange(count) % classes)
+
+
+def memory_of(ids: np.ndarray, token_dim: int = 5, seed: int = 0) -> ExemplarMemory:
+    keys = torch.from_numpy(unit_rows(len(ids), 4, seed=seed))
+    return ExemplarMemory(torch.from_numpy(ids), keys, torch.randn(len(ids), token_dim, generator=generator(seed)))
+
+
+def lively(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """Weights so large that every input matters visibly; fresh ones of std 0.02 would hide a mistake."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.5, generator=generator(seed))
+    return model.eval()
+
+
+@pytest.fixture
+def config() -> dict[str, Any]:
+    """The project's params.yaml, as read."""
+    return yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+@pytest.fixture
+def params(config: dict[str, Any]) -> Params:
+    """The parameters cut down to the tiny models of these tests."""
+    tiny = changed(config, "data.image_size", VIT["image_size"])
+    tiny["model"] = {name: VIT[name] for name in ("patch_size", "width", "depth", "heads", "mlp_ratio")}
+    tiny["munkey"] |= {"token_dim": MUNKEY["token_dim"], "neighbors": [2, 4]}
+    tiny["train"] |= {"epochs": 2, "batch_size": 5}
+    tiny["keys"]["depth"] = 6
+    return load(tiny)
+
+
+@pytest.fixture
+def munkey() -> models.Munkey:
+    return lively(models.build("munkey", MUNKEY, generator()))
+
+
+@pytest.fixture
+def munkey_system(munkey: models.Munkey) -> System:
+    """MUNKEY with six exemplars, ids 10, 12, ..., 20."""
+    return System("munkey", MUNKEY, munkey, memory_of(10 + 2 * np.arange(6)))
+
+
+@pytest.fixture
+def inference() -> Callable[..., SimpleNamespace]:
+    """Retrieval settings; tau is high, so that every neighbour counts."""
+    return lambda **given: SimpleNamespace(**{"k": 4, "fusion": "ensemble", "temperature": 0.5} | given)
