@@ -87,7 +87,10 @@ class Project:
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The project as it stands, with the tiny parameters, nothing run."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
     )
     path = tmp_path_factory.mktemp("fresh") / "project"
     for name in listed.stdout.decode().split("\0"):

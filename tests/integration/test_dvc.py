@@ -29,7 +29,7 @@ def pulled(reproduced: Project, tmp_path: Path) -> Iterator[Project]:
     store = reproduced.path.parent / "store"
     clone.run("dvc", "remote", "add", "--local", "--default", "store", str(store))
     clone.run("dvc", "pull")
-    yield clone
+    return clone
 
 
 def jobs(output: str) -> set[str]:

@@ -105,11 +105,16 @@ def server(tmp_path: Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [
         BIN / "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-        "--backend-store-uri", f"sqlite:///{tmp_path}/server.db", "--artifacts-destination", str(tmp_path / "artifacts"),
+        "--backend-store-uri", f"sqlite:///{tmp_path}/server.db",
+        "--artifacts-destination", str(tmp_path / "artifacts"),
     ]  # fmt: skip
     with (tmp_path / "server.log").open("w") as log:
         process = subprocess.Popen(
-            command, cwd=tmp_path, stdout=log, stderr=log, env={"PATH": str(BIN), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+            command,
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+            env={"PATH": str(BIN), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
         )
     uri, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 90
     while True:

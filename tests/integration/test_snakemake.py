@@ -131,7 +131,7 @@ EDITS = [
 ]
 
 
-@pytest.mark.parametrize(("module", "jobs"), EDITS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("module", "jobs"), EDITS, ids=str)
 def test_an_edited_module_re_runs_what_uses_it(module: str, jobs: dict | None, project: Project) -> None:
     path = project.path / "src/munkey" / module
     path.write_text(path.read_text() + "\n# a comment changes nothing\n")
@@ -169,7 +169,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("change", "words"), FAULTS, ids=lambda value: str(value)[:40])
-def test_bad_parameters_are_refused_before_any_job(change: dict, words: list[str], fresh: Project, tmp_path: Path) -> None:
+def test_bad_parameters_are_refused_before_any_job(
+    change: dict, words: list[str], fresh: Project, tmp_path: Path
+) -> None:
     project = fresh.copy(tmp_path / "project")
     project.params(change)
     done = project.snakemake(check=False)
@@ -235,7 +237,7 @@ def test_the_report_is_one_page_with_captions(project: Project) -> None:
     project.run("snakemake", "--report", "report.html")
     page = (project.path / "report.html").read_text()
     assert "mean and standard deviation over seeds" in page
-    assert "src=\"http" not in page and "href=\"http" not in page.replace('href="https://snakemake', "")
+    assert 'src="http' not in page and 'href="http' not in page.replace('href="https://snakemake', "")
 
 
 def test_presets_are_planned(fresh: Project) -> None:
