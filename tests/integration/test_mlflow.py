@@ -33,7 +33,7 @@ def store(project: Project) -> str:
 def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(finished: Project) -> None:
     runs = shown(store(finished))
     assert len(runs) == 8 and all(len(found) == 1 for found in runs.values())
-    run = runs["MUNKEY, rate 0.1, seed 0"][0]
+    run = runs["MUNKEY @0.1 seed 0"][0]
     assert {"TA", "RA", "FA", "MIA", "gap", "P_s", "unlearn_s"} <= set(run.data.metrics)
     assert run.data.params["seed"] == "0" and run.data.params["model.width"] == "16"
     assert run.data.tags["method"] == "munkey" and run.data.tags["rate"] == "0.1"
@@ -42,7 +42,7 @@ def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(fin
     curve = client.get_metric_history(run.info.run_id, "train/loss")
     assert [point.step for point in curve] == [1, 2]
     assert {a.path for a in client.list_artifacts(run.info.run_id)} == {"record.json", "rate0.1.csv"}
-    tuned = runs["CF, rate 0.1, seed 0"][0]
+    tuned = runs["CF @0.1 seed 0"][0]
     assert len(client.get_metric_history(tuned.info.run_id, "unlearn/loss")) == 1
     tables = runs["Tables"][0]
     assert "main.md" in {a.path for a in client.list_artifacts(tables.info.run_id)}
@@ -52,7 +52,7 @@ def test_filters_find_runs_by_method_rate_and_seed(finished: Project) -> None:
     client = MlflowClient(store(finished))
     experiment = client.get_experiment_by_name("digits").experiment_id
     found = client.search_runs([experiment], "tags.method = 'knn' and tags.rate = '0.1' and tags.seed = '0'")
-    assert [run.info.run_name for run in found] == ["KNN, rate 0.1, seed 0"]
+    assert [run.info.run_name for run in found] == ["KNN @0.1 seed 0"]
 
 
 def test_tracking_again_never_duplicates_and_a_deleted_store_comes_back(project: Project) -> None:
@@ -134,7 +134,7 @@ def test_a_tracking_server_instead_of_the_embedded_store(server: str, project: P
     assert project.planned() == {"track": 1}
     project.snakemake()
     runs = shown(server)
-    assert len(runs) == 8 and "MUNKEY, rate 0.1, seed 0" in runs
+    assert len(runs) == 8 and "MUNKEY @0.1 seed 0" in runs
 
 
 def test_an_unreachable_server_is_named_and_results_stay(project: Project) -> None:

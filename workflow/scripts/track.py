@@ -23,7 +23,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         runs.append(
             Run(
                 experiment=run["dataset"],
-                name=f"{titles[run['method']]}, rate {tags['rate']}, seed {tags['seed']}",
+                name=f"{titles[run['method']]} @{tags['rate']} seed {tags['seed']}",
                 params=tags | flat(record["settings"]),
                 metrics=own.to_dict(),
                 tags=tags | {"kind": "run"} | flat(record["provenance"]),

@@ -1,4 +1,4 @@
-"""Unlearning methods: the registry and the contract. One file per method; see docs/adding-a-method.md.
+"""Unlearning methods: the registry and the contract. One file per method; the README shows how to add one.
 
 A method is a function (system, request, settings) -> System. It returns a new system and leaves its input untouched,
 draws only from `request.generator`, evaluates nothing, and reaches only for the data it declares in `needs`. Its module
