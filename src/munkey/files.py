@@ -84,7 +84,7 @@ def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
     """The named arrays of an NPZ file. Raises DamagedFileError where it is truncated or lacks one."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             missing = set(names) - set(archive.files)
             if missing:
                 raise DamagedFileError(path, f"lacks the arrays {sorted(missing)}")
