@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -24,6 +25,8 @@ VIT = {"image_size": 8, "classes": 3, "patch_size": 4, "width": 8, "depth": 2, "
 MUNKEY = VIT | {"token_dim": 5}
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+hypothesis.settings.load_profile("repeatable")
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import generator, global_state, image_set
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 from torchvision.transforms import InterpolationMode, RandomResizedCrop
@@ -35,7 +35,6 @@ def test_crop_resize_equals_torchvision(height, width, size):
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
 def test_any_box_inside_the_image_is_cut_as_torchvision_does(data):
     height, width, size = (data.draw(st.integers(1, 20)) for _ in range(3))
     top, left = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
@@ -76,7 +75,6 @@ def test_crop_boxes_are_distributed_as_torchvisions(height, width, scale, ratio)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([PAPER_SCALE, [0.9, 1.0], [0.01, 0.02]]))
-@settings(max_examples=30, deadline=None)
 def test_crop_boxes_lie_inside_the_image(height, width, scale):
     top, left, h, w = random_boxes(50, height, width, scale, PAPER_RATIO, generator()).T
     assert (top >= 0).all() and (left >= 0).all() and (h > 0).all() and (w > 0).all()

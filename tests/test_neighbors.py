@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import unit_rows
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey import neighbors
@@ -36,7 +36,6 @@ def test_neighbours_equal_a_search_over_every_row():
 
 
 @given(st.integers(1, 12), st.integers(0, 12), st.integers(1, 15), st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
 def test_neighbours_equal_a_search_over_every_row_with_many_ties(queries, members, depth, seed):
     """Keys out of four directions only: nearly all cosines are tied."""
     directions = np.eye(4, dtype=np.float32)[np.random.default_rng(seed).integers(4, size=12)]

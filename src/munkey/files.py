@@ -1,6 +1,7 @@
 """Reading and writing files so that a killed job or a full disk leaves no half file that looks whole."""
 
 import csv
+import errno
 import json
 import os
 import tempfile
@@ -38,9 +39,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
         temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
-        raise OSError(
-            error.errno, f"{error.strerror or error} while writing; nothing was left there", str(path)
-        ) from error
+        why = error.strerror or f"{error}: is the disk full?"  # numpy names no error number
+        said = f"cannot be written ({why}); no half file was left"
+        raise OSError(error.errno or errno.EIO, said, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -83,7 +84,7 @@ def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
     """The named arrays of an NPZ file. Raises DamagedFileError where it is truncated or lacks one."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             missing = set(names) - set(archive.files)
             if missing:
                 raise DamagedFileError(path, f"lacks the arrays {sorted(missing)}")

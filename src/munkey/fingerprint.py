@@ -43,7 +43,13 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _imports(path: Path) -> Iterator[Path]:
-    typing_only = {id(node) for block in ast.walk(_tree(path)) if _is_typing_block(block) for node in ast.walk(block)}
+    typing_only = {
+        id(node)
+        for block in ast.walk(_tree(path))
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for child in block.body
+        for node in ast.walk(child)
+    }
     for node in ast.walk(_tree(path)):
         if id(node) in typing_only:
             continue
@@ -59,15 +65,11 @@ def _imports(path: Path) -> Iterator[Path]:
                 yield from (file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.exists())
 
 
-def _is_typing_block(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
 def _essence(path: Path) -> str:
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        first = body[0] if isinstance(body, list) and body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            first.value.value = ""
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            node
+        ):
+            del node.body[0]
     return ast.unparse(tree)

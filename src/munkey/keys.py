@@ -30,7 +30,7 @@ def extract(
     parts = []
     with torch.inference_mode():
         for start in report(range(0, len(images), batch_size)):
-            batch = torch.from_numpy(np.ascontiguousarray(images[start : start + batch_size])).to(device)
+            batch = torch.from_numpy(np.array(images[start : start + batch_size])).to(device)
             parts.append(encode(to_unit(batch)).float().cpu().numpy())
     features = np.concatenate(parts)
     norms = np.linalg.norm(features, axis=1, keepdims=True)

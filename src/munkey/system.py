@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialised
 from torch import nn
 
 from munkey import models
@@ -46,9 +46,10 @@ def save(path: str | Path, system: System) -> None:
         memory = system.memory
         tensors |= {"memory.ids": memory.ids, "memory.keys": memory.keys, "memory.tokens": memory.tokens.detach()}
     tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {"kind": system.kind, "architecture": json.dumps(system.architecture, sort_keys=True)}
+    # One entry, because the order of several differs from file to file.
+    metadata = {"system": json.dumps({"kind": system.kind, "architecture": system.architecture}, sort_keys=True)}
     with atomic(path) as temporary:
-        save_file(tensors, temporary, metadata=metadata)
+        temporary.write_bytes(serialised(tensors, metadata))
 
 
 def load(path: str | Path, expected: dict[str, Any] | None = None, device: str = "cpu") -> System:
@@ -58,11 +59,13 @@ def load(path: str | Path, expected: dict[str, Any] | None = None, device: str =
     """
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata()
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except SafetensorError as error:
         raise DamagedFileError(path, f"truncated or not a checkpoint ({error})") from error
-    architecture = json.loads(metadata["architecture"])
+    if "system" not in metadata:
+        raise DamagedFileError(path, "not a checkpoint of this project")
+    kind, architecture = (json.loads(metadata["system"])[name] for name in ("kind", "architecture"))
     if expected is not None and architecture != expected:
         differing = sorted(k for k in architecture | expected if architecture.get(k) != expected.get(k))
         raise ValueError(
@@ -72,7 +75,7 @@ def load(path: str | Path, expected: dict[str, Any] | None = None, device: str =
     weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     model = None
     if weights:
-        model = models.build(metadata["kind"], architecture, generator=None)
+        model = models.build(kind, architecture, generator=None)
         model.load_state_dict(weights)
         model.to(device)
     memory = None
@@ -80,4 +83,4 @@ def load(path: str | Path, expected: dict[str, Any] | None = None, device: str =
         memory = ExemplarMemory(
             tensors["memory.ids"].to(device), tensors["memory.keys"].to(device), tensors["memory.tokens"].to(device)
         )
-    return System(metadata["kind"], architecture, model, memory)
+    return System(kind, architecture, model, memory)

@@ -35,8 +35,10 @@ def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
         if row.oracle is None:
             continue
         values, oracle = (_part(wide, name) for name in (row.name, row.oracle))
-        gap = (values - oracle)[list(GAP_METRICS)].abs().mean(axis=1).rename("value").reset_index()
-        gaps.append(gap.assign(method=row.name, metric="gap"))
+        gap = (values - oracle)[list(GAP_METRICS)].abs().mean(axis=1, skipna=False).rename("value")
+        if gap.isna().any():
+            raise KeyError(f"{row.name} and its oracle {row.oracle} differ in seeds: {gap[gap.isna()].index.tolist()}")
+        gaps.append(gap.reset_index().assign(method=row.name, metric="gap"))
     return pd.concat([tidy, *(gap[tidy.columns] for gap in gaps)], ignore_index=True)
 
 
