@@ -1,6 +1,6 @@
 """From tidy metrics to the paper's tables: means and standard deviations over seeds, and the gap to the oracle."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,8 @@ import pandas as pd
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 KEYS = ["dataset", "rate", "method"]
+
+Block = tuple[str, int, list[list[str]]]  # data set, number of seeds, rows of cells
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,10 @@ def summarise(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def main_table(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> str:
-    """The paper's main table, rates side by side: lowest gap bold, second underlined. style: `markdown` | `latex`."""
+    """The paper's main table, rates side by side: lowest gap bold, second underlined.
+
+    style: `markdown` | `html` | `latex`.
+    """
     rates = sorted(summary["rate"].unique(), reverse=True)
     header = ["Method", *(column for _ in rates for column in (*GAP_METRICS, "Avg Gap"))]
     blocks = []
@@ -92,7 +97,7 @@ def main_table(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> str:
                 cells.append(_emphasised(_cell(values, "gap", style), ranks[rate].get(row.name), style))
             lines.append(cells)
         blocks.append((str(dataset), int(part["n"].min()), lines))
-    return _markdown(header, rates, blocks) if style == "markdown" else _latex(header, rates, blocks)
+    return {"markdown": _markdown, "html": _html, "latex": _latex}[style](header, rates, blocks)
 
 
 def runtime_table(summary: pd.DataFrame) -> str:
@@ -131,21 +136,41 @@ def _cell(values: pd.Series, metric: str, style: str, digits: int = 2) -> str:
 
 
 def _emphasised(cell: str, rank: int | None, style: str) -> str:
-    marks = {"markdown": ("**{}**", "<u>{}</u>"), "latex": (r"\boldmath{{{}}}", r"\underline{{{}}}")}[style]
+    marks = {
+        "markdown": ("**{}**", "<u>{}</u>"),
+        "html": ("<b>{}</b>", "<u>{}</u>"),
+        "latex": (r"\boldmath{{{}}}", r"\underline{{{}}}"),
+    }[style]
     return cell if rank is None else marks[rank].format(cell)
 
 
-def _markdown(header: list[str], rates: list[float], blocks: list[tuple[str, int, list[list[str]]]]) -> str:
-    parts = []
+def _blocks(header: list[str], rates: list[float], blocks: list[Block]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Per data set a caption and a frame whose columns name metric and rate."""
+    each = np.repeat(rates, len(GAP_METRICS) + 1)
+    columns = [header[0], *(f"{name} @{100 * rate:g} %" for name, rate in zip(header[1:], each, strict=True))]
     for dataset, n, lines in blocks:
-        each = np.repeat(rates, len(GAP_METRICS) + 1)
-        columns = [header[0], *(f"{name} @{100 * rate:g} %" for name, rate in zip(header[1:], each, strict=True))]
-        body = pd.DataFrame(lines, columns=columns).to_markdown(index=False)
-        parts.append(f"### {dataset}: mean ± sd over n = {n} seeds, percent\n\n{body}\n")
+        yield f"{dataset}: mean ± sd over n = {n} seeds, percent", pd.DataFrame(lines, columns=columns)
+
+
+def _markdown(header: list[str], rates: list[float], blocks: list[Block]) -> str:
+    parts = (f"### {title}\n\n{frame.to_markdown(index=False)}\n" for title, frame in _blocks(header, rates, blocks))
     return "\n".join(parts)
 
 
-def _latex(header: list[str], rates: list[float], blocks: list[tuple[str, int, list[list[str]]]]) -> str:
+def _html(header: list[str], rates: list[float], blocks: list[Block]) -> str:
+    style = (
+        "body{font:14px system-ui,sans-serif;margin:1.5em}table{border-collapse:collapse}"
+        "th,td{padding:.35em .8em;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
+        "th:first-child,td:first-child{text-align:left}"
+    )
+    parts = (
+        f"<h3>{title}</h3>\n{frame.to_html(index=False, escape=False, border=0)}"
+        for title, frame in _blocks(header, rates, blocks)
+    )
+    return f"<!doctype html><meta charset='utf-8'><style>{style}</style>\n" + "\n".join(parts) + "\n"
+
+
+def _latex(header: list[str], rates: list[float], blocks: list[Block]) -> str:
     width = len(GAP_METRICS) + 1
     spans = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{Random forget ({100 * rate:g}\,\%)}}" for rate in rates)
     rules = " ".join(rf"\cmidrule(lr){{{2 + i * width}-{1 + (i + 1) * width}}}" for i in range(len(rates)))

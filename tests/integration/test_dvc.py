@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .conftest import Project
+from tests.integration.conftest import Project
 
 
 @pytest.fixture(scope="module")

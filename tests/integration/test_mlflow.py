@@ -12,8 +12,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from munkey.tracking import Run, mirror
-
-from .conftest import BIN, Project
+from tests.integration.conftest import BIN, Project
 
 
 def shown(uri: str, experiment: str = "digits") -> dict[str, list]:

@@ -14,7 +14,7 @@ import torch
 import yaml
 from safetensors.numpy import load_file
 
-from .conftest import BIN, ROOT, Project
+from tests.integration.conftest import BIN, ROOT, Project
 
 SYSTEMS = ["original-t", "original-m", "retrain-t", "retrain-m", "knn", "cf", "munkey"]
 DOWNSTREAM = {"metrics": 1, "tables": 1, "summary": 1, "track": 1}

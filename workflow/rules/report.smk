@@ -6,7 +6,8 @@ rule tables:
         metrics=expand("results/metrics/{dataset}.csv", dataset=PARAMS.datasets),
     output:
         tidy=report("results/metrics.csv", caption="../report/metrics.rst", category="Metrics"),
-        csv=report("results/tables/main.csv", caption="../report/main.rst", category="Tables"),
+        html=report("results/tables/main.html", caption="../report/main.rst", category="Tables"),
+        csv="results/tables/main.csv",
         markdown="results/tables/main.md",
         latex="results/tables/main.tex",
         runtime="results/tables/runtime.md",

@@ -16,6 +16,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         snakemake.output.tidy: tidy.to_csv(index=False),
         snakemake.output.csv: summary.to_csv(index=False),
         snakemake.output.markdown: tables.main_table(summary, rows, "markdown"),
+        snakemake.output.html: tables.main_table(summary, rows, "html"),
         snakemake.output.latex: tables.main_table(summary, rows, "latex"),
         snakemake.output.runtime: tables.runtime_table(summary),
     }
