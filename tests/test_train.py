@@ -1,5 +1,6 @@
 """Training: who receives gradient, what is dropped how often, and that a run is its stage's name and nothing else."""
 
+import copy
 import math
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 from conftest import MUNKEY, VIT, generator, global_state, image_set, unit_rows
 
-from munkey import system
+from munkey import models, system
 from munkey.evaluate import predict
 from munkey.images import ImageSet, normalise, resize
 from munkey.neighbors import NOBODY, nearest, without_self
@@ -206,6 +207,40 @@ def test_a_run_is_repeated_byte_by_byte_under_its_stage_and_differs_under_anothe
     assert saved(tmp_path, run(params, kind, stage=(1, "toy", "full"))[0]) != first
 
 
+def with_training(params, **given):
+    return params.model_copy(update={"train": params.train.model_copy(update=given)})
+
+
+def test_fresh_weights_and_tokens_differ_between_stages(params):
+    still = with_training(params, lr=1e-30)
+    (one, _), (other, _) = run(still, "munkey"), run(still, "munkey", stage=(1, "toy", "full"))
+    assert not torch.allclose(one.memory.tokens, other.memory.tokens)
+    assert not torch.allclose(one.model.blocks[0].mlp.fc1.weight, other.model.blocks[0].mlp.fc1.weight)
+
+
+def test_dropped_pathways_differ_between_stages_and_repeat_within_one(params):
+    ids, keys = np.arange(8), unit_rows(8, 4)
+
+    def drawn(stage):
+        return torch.stack(Exemplars(ids, params.munkey, keys, near(ids, keys, 4), stage, "cpu").draw(100)).tolist()
+
+    assert drawn(STAGE) == drawn(STAGE) != drawn((1, "toy", "full"))
+
+
+@pytest.mark.parametrize("varied", ["order", "crops"])
+def test_order_and_crops_differ_between_stages(params, monkeypatch, varied):
+    """With the other one and the fresh weights held still, only this one is left to make a difference."""
+    fresh = models.build("vit", VIT, generator())
+    monkeypatch.setattr(models, "build", lambda *_: copy.deepcopy(fresh))
+    if varied == "order":
+        params = with_training(params, crop_scale=[1.0, 1.0], crop_ratio=[1.0, 1.0])
+    else:
+        monkeypatch.setattr("munkey.train.shuffled", lambda count, size, _: torch.arange(count).split(size))
+    runs = (run(params, "vit", stage=(seed, "toy", "full"))[0].model for seed in (0, 1))
+    one, other = (model.blocks[0].mlp.fc1.weight for model in runs)
+    assert not torch.allclose(one, other, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("kind", ["vit", "munkey"])
 def test_training_leaves_the_global_generators_alone(params, kind):
     state = global_state()
@@ -233,10 +268,8 @@ def test_weight_decay_reaches_tokens_that_nothing_else_moves(params):
 
 @pytest.mark.parametrize("kind", ["vit", "munkey"])
 def test_training_moves_every_parameter(params, kind):
-    from munkey.models import build
-
     architecture = {"vit": VIT, "munkey": MUNKEY}[kind]
-    fresh = build(kind, architecture, torch_generator(*STAGE, "weights")).state_dict()
+    fresh = models.build(kind, architecture, torch_generator(*STAGE, "weights")).state_dict()
     trained, _ = run(params, kind, p_image=0.3, p_token=0.3)
     assert [name for name, value in trained.model.state_dict().items() if torch.equal(value, fresh[name])] == []
 
@@ -253,7 +286,6 @@ def test_two_colours_are_learned(params):
     noise[labels == 0, ..., 0] += 150
     noise[labels == 1, ..., 2] += 150
     samples = ImageSet(noise, np.arange(40), np.arange(40), labels)
-    longer = params.model_copy(update={"train": params.train.model_copy(update={"epochs": 20, "lr": 0.01})})
-    trained, history = run(longer, "vit", samples=samples)
+    trained, history = run(with_training(params, epochs=20, lr=0.01), "vit", samples=samples)
     assert history[-1]["loss"] < 0.1 < history[0]["loss"]
     assert (predict(trained, samples, params.data, "cpu").argmax(axis=1) == labels).all()
