@@ -5,12 +5,13 @@ Nothing has a default in this file: every value stands in `params.yaml` or in an
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from munkey.data import DATASETS
-from munkey.encoders import ENCODERS
+from munkey.encoders import ENCODERS, find
 from munkey.unlearn import METHODS
 
 Count = Annotated[int, Field(ge=1)]
@@ -37,15 +38,40 @@ class DataParams(Section):
     pixel_std: Positive
 
 
+class SourceParams(Section):
+    path: Annotated[str, Field(min_length=1)] | None
+    storage_size: Count | None
+    split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
+    limit_per_class: Count | None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if abs(sum(self.split) - 1) > 1e-9:
+            raise ValueError(f"split = {self.split} must sum to 1: shares of train, val, test")
+        return self
+
+
 class KeyParams(Section):
     encoder: str
-    image_size: Count
+    revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
+    image_size: Count | None
     batch_size: Count
     depth: Count
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        _require_known("encoder", "encoder", self.encoder, ENCODERS)
+        if not self.encoder.startswith("timm:"):
+            if "/" not in self.encoder:
+                _require_known("encoder", "encoder", self.encoder, ENCODERS)
+            elif not Path(self.encoder).is_dir():
+                raise ValueError(f"encoder = {self.encoder!r}: there is no such folder")
+        entry = find(self.encoder)
+        if (entry.size == "free") != (self.image_size is not None):
+            allowed = "a number of pixels" if entry.size == "free" else "null: its own preprocessing fixes the size"
+            raise ValueError(f"image_size = {self.image_size}: with encoder {self.encoder} it must be {allowed}")
+        if (entry.revision is None) != (self.revision is None):
+            allowed = f"a commit of its hub repository, e.g. {entry.revision}" if entry.revision else "null"
+            raise ValueError(f"revision = {self.revision}: with encoder {self.encoder} it must be {allowed}")
         return self
 
 
@@ -135,6 +161,7 @@ class TrackingParams(Section):
 class DatasetParams(Section):
     """The sections that may differ between data sets, as they hold for one of them."""
 
+    source: SourceParams
     data: DataParams
     keys: KeyParams
     model: ModelParams
@@ -209,6 +236,8 @@ def load(config: Mapping[str, Any]) -> Params:
             override = params.overrides.get(dataset, {})
             prefix = f"overrides.{dataset}." if override else ""
             resolved = _validated(DatasetParams, _merge(merged, override), prefix, faults)
+            if resolved and dataset in params.datasets:
+                faults.extend(_source_faults(dataset, resolved.source.path, prefix))
             for method, settings in (resolved.unlearn if resolved else {}).items():
                 _validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
     if faults:
@@ -216,6 +245,15 @@ def load(config: Mapping[str, Any]) -> Params:
         raise ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in unique))
     assert params is not None
     return params
+
+
+def _source_faults(dataset: str, path: str | None, prefix: str) -> list[str]:
+    needed = DATASETS[dataset].needs_path
+    if needed and path is None:
+        return [f"{prefix}source.path = None: the data set {dataset} reads your own files, name their folder or file"]
+    if needed and not Path(str(path)).exists():
+        return [f"{prefix}source.path = {path!r}: there is no such folder or file"]
+    return []
 
 
 def rate_name(rate: float) -> str:

@@ -69,7 +69,13 @@ def device(gpus: int) -> str:
     return "cuda"
 
 
-def progress(items: Iterable[T], what: str, unit: str, every_s: float = 2.0) -> Iterator[T]:
+def warn(message: str) -> None:
+    """Say something in the job's log and, because nobody reads the log of a job that succeeds, on the terminal too."""
+    print(message)
+    print(message, file=sys.__stderr__, flush=True)
+
+
+def progress(items: Iterable[T], what: str, unit: str, every_s: float = 2.0, each: int = 1) -> Iterator[T]:
     """Pass items on, printing a line with rate and time left about every `every_s` seconds and at the end."""
     total = len(items) if isinstance(items, Sized) else 0
     start = last = time.monotonic()
@@ -79,7 +85,7 @@ def progress(items: Iterable[T], what: str, unit: str, every_s: float = 2.0) -> 
         if now - last >= every_s or done == total:
             last, rate = now, done / max(now - start, 1e-9)
             left = f", {(total - done) / rate:.0f} s left" if total else ""
-            print(f"{what} {done}/{total or '?'}: {rate:.2f} {unit}/s{left}")
+            print(f"{what} {done}/{total or '?'}: {rate * each:.2f} {unit}/s{left}")
 
 
 def now() -> str:

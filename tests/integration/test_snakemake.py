@@ -207,7 +207,7 @@ def test_a_killed_run_goes_on_and_loses_no_finished_job(fresh: Project, tmp_path
 
 
 def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Project) -> None:
-    keys = project.path / "results/keys/digits/efficientnet-lite0/keys.npz"
+    keys = project.path / "results/keys/digits/efficientnet-lite0_32px/keys.npz"
     stamp, whole = keys.stat(), keys.read_bytes()
     keys.write_bytes(whole[: len(whole) // 2])
     os.utime(keys, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))

@@ -4,6 +4,8 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from munkey import fingerprint
+from munkey.data import DATASETS
+from munkey.encoders import cache_name, find
 from munkey.params import ParamsError, load, rate_name
 from munkey.runtime import gpu_visible
 from munkey.unlearn import METHODS
@@ -20,6 +22,7 @@ ORIGINALS = ["original-t", "original-m"]
 
 wildcard_constraints:
     dataset=r"[\w-]+",
+    encoder=r"[\w.-]+",
     seed=r"\d+",
     rate=r"[\d.e-]+",
     subset=r"full|rate[\d.e-]+",
@@ -45,14 +48,30 @@ def code(script, *modules):
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 
 
+def disk_state(dataset):
+    """Number, size and newest change of a data set's own files, so that changing them prepares it anew."""
+    path = PARAMS.of(dataset).source.path
+    if not DATASETS[dataset].needs_path or path is None:
+        return None
+    files = [Path(path)] if Path(path).is_file() else [file for file in Path(path).rglob("*") if file.is_file()]
+    stats = [file.stat() for file in files]
+    return [len(stats), sum(stat.st_size for stat in stats), max((stat.st_mtime_ns for stat in stats), default=0)]
+
+
 def prepared(wildcards):
     """A prepared data set, as named input."""
     folder = f"results/data/{wildcards.dataset}"
     return {"images": f"{folder}/images.npy", "samples": f"{folder}/samples.csv", "classes": f"{folder}/classes.json"}
 
 
+def encoder_of(dataset):
+    """The folder of a data set's keys and neighbours: one for each encoder, revision and input size."""
+    keys = PARAMS.of(dataset).keys
+    return cache_name(keys.encoder, keys.revision, keys.image_size)
+
+
 def keys_of(wildcards):
-    return f"results/keys/{wildcards.dataset}/{PARAMS.of(wildcards.dataset).keys.encoder}/keys.npz"
+    return f"results/keys/{wildcards.dataset}/{encoder_of(wildcards.dataset)}/keys.npz"
 
 
 def forget_set(wildcards):
@@ -72,7 +91,7 @@ def forget_of_scope(wildcards):
 def neighbors_of(wildcards):
     """Neighbours found in the memory that a model of this subset holds."""
     scope = "full" if wildcards.subset == "full" else f"seed{wildcards.seed}/{wildcards.subset}"
-    return f"results/neighbors/{wildcards.dataset}/{scope}.npz"
+    return f"results/neighbors/{wildcards.dataset}/{encoder_of(wildcards.dataset)}/{scope}.npz"
 
 
 def original_of(wildcards):

@@ -1,7 +1,4 @@
 # Data sets: decoded once, mapped into memory by every later job.
-from munkey.data import DATASETS
-
-
 rule data:
     output:
         images="results/data/{dataset}/images.npy",
@@ -15,6 +12,9 @@ rule data:
         "../envs/munkey.yaml"
     threads: 1
     params:
+        source=lambda wildcards: section(wildcards.dataset, "source")["source"],
+        state=lambda wildcards: disk_state(wildcards.dataset),
+        least=lambda wildcards: PARAMS.of(wildcards.dataset).keys.depth,
         code=lambda wildcards: code("data.py", DATASETS[wildcards.dataset].load.__module__),
     message:
         "prepare the data set {wildcards.dataset}"

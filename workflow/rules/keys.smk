@@ -18,7 +18,7 @@ rule keys:
     params:
         folder="results/data/{dataset}",
         settings=lambda wildcards: {k: v for k, v in section(wildcards.dataset, "keys")["keys"].items() if k != "depth"},
-        code=code("keys.py"),
+        code=lambda wildcards: code("keys.py", find(PARAMS.of(wildcards.dataset).keys.encoder).build.__module__),
     message:
         "extract the keys of {wildcards.dataset} with {wildcards.encoder}"
     script:
@@ -29,13 +29,13 @@ rule neighbors:
     input:
         unpack(prepared),
         unpack(forget_of_scope),
-        keyfile=keys_of,
+        keyfile="results/keys/{dataset}/{encoder}/keys.npz",
     output:
-        neighbors="results/neighbors/{dataset}/{scope}.npz",
+        neighbors="results/neighbors/{dataset}/{encoder}/{scope}.npz",
     log:
-        "logs/neighbors/{dataset}/{scope}.log",
+        "logs/neighbors/{dataset}/{encoder}/{scope}.log",
     benchmark:
-        "results/benchmarks/neighbors/{dataset}/{scope}.tsv"
+        "results/benchmarks/neighbors/{dataset}/{encoder}/{scope}.tsv"
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads

@@ -1,11 +1,19 @@
 """Decode a data set once, into arrays that every later job maps into memory."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 from munkey import data, runtime
 
 with runtime.job(snakemake.log[0], snakemake.threads):
     folder = Path(snakemake.output.images).parent
-    source = data.DATASETS[snakemake.wildcards.dataset].load()
-    data.prepare(source, folder)
-    print(f"{len(source.images)} images of {source.images.shape[1:3]} px, {len(source.classes)} classes -> {folder}")
+    settings = SimpleNamespace(**snakemake.params.source)
+    source = data.DATASETS[snakemake.wildcards.dataset].load(settings)
+    members = int((source.splits == "train").sum())
+    if members < snakemake.params.least:
+        least = snakemake.params.least
+        raise data.SourceError("too little data", [f"{members} training samples; keys.depth needs at least {least}"])
+    source = replace(source, images=runtime.progress(source.images, "block", "blocks"))
+    data.prepare(source, folder, report=runtime.warn)
+    print(f"{len(source.labels)} images, {len(source.classes)} classes -> {folder}")

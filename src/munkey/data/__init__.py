@@ -4,27 +4,43 @@ A data set is one decorated function that returns a `Source`. Preparing it write
 (uint8, N x H x W x 3, memory-mapped from then on), `samples.csv` (id, split, label) and `classes.json`.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from munkey.files import DamagedFileError, read_csv, read_json, write_csv, write_json, write_npy
+from munkey.files import DamagedFileError, atomic, read_csv, read_json, write_csv, write_json
 from munkey.registry import Registry, import_all
 
+if TYPE_CHECKING:
+    from munkey.params import SourceParams
+
+    Load = Callable[[SourceParams], "Source"]
+
 SPLITS = ("train", "val", "test")
+
+
+class SourceError(ValueError):
+    """A data set cannot be used as it is; the message lists every fault found."""
+
+    def __init__(self, what: str, faults: Sequence[str], shown: int = 20) -> None:
+        more = [f"... and {len(faults) - shown} more"] if len(faults) > shown else []
+        super().__init__(f"{what}: {len(faults)} faults\n" + "\n".join(f"  - {f}" for f in [*faults[:shown], *more]))
 
 
 @dataclass(frozen=True)
 class Source:
     """What a data set's function returns.
 
-    images: (N, H, W, 3) uint8; labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS.
-    A sample's id is its position.
+    images: blocks of (n, H, W, 3) uint8 that together hold N images, read once and in order, so that all of them never
+    lie in memory; labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS. A sample's id is its
+    position.
     """
 
-    images: np.ndarray
+    images: Iterable[np.ndarray]
     labels: np.ndarray
     splits: np.ndarray
     classes: list[str]
@@ -32,19 +48,22 @@ class Source:
 
 @dataclass(frozen=True)
 class DatasetEntry:
+    """needs_path: whether it reads the user's own files, named by source.path."""
+
     name: str
     description: str
-    load: Callable[[], Source]
+    needs_path: bool
+    load: "Load"
 
 
 DATASETS: Registry[DatasetEntry] = Registry("data set")
 
 
-def dataset(name: str, description: str) -> Callable[[Callable[[], Source]], Callable[[], Source]]:
-    """Register a data set under a name, with a line for the README's table."""
+def dataset(name: str, description: str, needs_path: bool = False) -> "Callable[[Load], Load]":
+    """Register a data set under a name, with a line for the table of data sets."""
 
-    def register(load: Callable[[], Source]) -> Callable[[], Source]:
-        DATASETS.add(name, DatasetEntry(name, description, load))
+    def register(load: "Load") -> "Load":
+        DATASETS.add(name, DatasetEntry(name, description, needs_path, load))
         return load
 
     return register
@@ -82,14 +101,43 @@ def rows_of(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return positions
 
 
-def prepare(source: Source, folder: str | Path) -> None:
-    """Check a source and write its prepared form. Raises ValueError that says what is wrong with it."""
-    _check(source)
+def prepare(source: Source, folder: str | Path, report: Callable[[str], None] = print) -> None:
+    """Check a source and write its prepared form, image by image in blocks.
+
+    Raises SourceError that lists all that is wrong with it. Images that stand in train and in another split as well are
+    counted in a warning: they make it impossible to judge whether they are forgotten.
+    """
+    _check_labels(source)
     folder = Path(folder)
-    write_npy(folder / "images.npy", source.images)
+    with atomic(folder / "images.npy") as temporary:
+        digests = _write_images(source, temporary)
+    known = set(digests[source.splits == "train"].tolist())
+    repeated = sum(digest in known for digest in digests[source.splits != "train"].tolist())
+    if repeated:
+        report(f"WARNING: {repeated} images of val or test stand in train too: what they tell of forgetting is void")
     samples = zip(range(len(source.labels)), source.splits.tolist(), source.labels.tolist(), strict=True)
     write_csv(folder / "samples.csv", [{"id": i, "split": split, "label": label} for i, split, label in samples])
     write_json(folder / "classes.json", source.classes)
+
+
+def _write_images(source: Source, path: Path) -> np.ndarray:
+    """Write the blocks one after the other; returns a digest of each image."""
+    count, written, target = len(source.labels), 0, None
+    digests = np.empty(count, dtype="S8")
+    for block in source.images:
+        if block.dtype != np.uint8 or block.ndim != 4 or block.shape[-1] != 3:
+            raise ValueError(f"images must be (n, H, W, 3) uint8, not {block.shape} {block.dtype}")
+        if target is None:
+            target = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(count, *block.shape[1:]))
+        if written + len(block) > count:
+            raise ValueError(f"more images than the {count} labels")
+        target[written : written + len(block)] = block
+        digests[written : written + len(block)] = [hashlib.blake2b(i.tobytes(), digest_size=8).digest() for i in block]
+        written += len(block)
+    if target is None or written != count:
+        raise ValueError(f"{written} images, {count} labels and {len(source.splits)} splits: must be equal in number")
+    target.flush()
+    return digests
 
 
 def load(folder: str | Path) -> Dataset:
@@ -111,22 +159,20 @@ def load(folder: str | Path) -> Dataset:
     )
 
 
-def _check(source: Source) -> None:
-    images, labels, splits, classes = source.images, source.labels, source.splits, source.classes
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
-        raise ValueError(f"images must be (N, H, W, 3) uint8, not {images.shape} {images.dtype}")
-    if not len(images) == len(labels) == len(splits):
-        raise ValueError(
-            f"{len(images)} images, {len(labels)} labels and {len(splits)} splits: must be equal in number"
-        )
+def _check_labels(source: Source) -> None:
+    labels, splits, classes = source.labels, source.splits, source.classes
+    faults = []
+    if len(labels) != len(splits):
+        raise ValueError(f"{len(labels)} labels and {len(splits)} splits: must be equal in number")
+    if not set(splits.tolist()) <= set(SPLITS):
+        faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(set(splits.tolist())))}")
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
-        raise ValueError(f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes")
-    if strays := set(splits.tolist()) - set(SPLITS):
-        raise ValueError(f"splits {sorted(strays)} are unknown; there are: {', '.join(SPLITS)}")
+        faults.append(f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes")
     for split in SPLITS:
         absent = set(range(len(classes))) - set(labels[splits == split].tolist())
-        if absent:
-            raise ValueError(f"no image of class {', '.join(classes[c] for c in sorted(absent))} in split {split!r}")
+        faults += [f"no image of class {classes[label]!r} in split {split!r}" for label in sorted(absent)]
+    if faults:
+        raise SourceError("the data set cannot be used", faults)
 
 
 import_all(__name__, __path__)

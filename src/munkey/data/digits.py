@@ -1,13 +1,18 @@
 """The embedded data set: 1,797 scanned digits of 8x8 pixels that scikit-learn ships (UCI, CC BY 4.0)."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from munkey.data import Source, dataset
 from munkey.randomness import numpy_generator
 
+if TYPE_CHECKING:
+    from munkey.params import SourceParams
+
 
 @dataset("digits", "1,797 scanned digits, 8x8 px, 10 classes; ships with scikit-learn; fixed split 60/15/25 %")
-def digits() -> Source:
+def digits(source: "SourceParams") -> Source:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -18,7 +23,7 @@ def digits() -> Source:
     for name, part in zip(("train", "val", "test"), np.split(order, ends), strict=True):
         splits[part] = name
     return Source(
-        images=np.repeat(grey[..., None], 3, axis=-1),
+        images=[np.repeat(grey[..., None], 3, axis=-1)],
         labels=bunch.target.astype(np.int64),
         splits=splits,
         classes=[str(name) for name in bunch.target_names],
