@@ -6,12 +6,23 @@ in torchvision and Pillow), so a batch with a different box per image is two bat
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from munkey.data import Dataset
+
+
+class Labelled(Protocol):
+    """Labelled images that a training step draws its batches from."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, index: Tensor, device: str) -> tuple[Tensor, Tensor]:
+        """Images (B, 3, H, W) in [0, 1] and labels (B,) of the positions `index` (B,), on the device."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,44 @@ class ImageSet:
         chosen = index.numpy()
         images = torch.from_numpy(np.ascontiguousarray(self.images[self.rows[chosen]]))
         return to_unit(images.to(device)), torch.from_numpy(self.labels[chosen]).to(device)
+
+
+@dataclass(frozen=True)
+class TensorSet:
+    """Labelled images that were computed. images: (N, 3, H, W) float32 in [0, 1]; labels: (N,) int64."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, index: Tensor, device: str) -> tuple[Tensor, Tensor]:
+        """Images (B, 3, H, W) in [0, 1] and labels (B,) of the positions `index`."""
+        return self.images[index].to(device), self.labels[index].to(device)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several sets read as one: positions run through the first, then through the second, and so on."""
+
+    parts: tuple[Labelled, ...]
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def batch(self, index: Tensor, device: str) -> tuple[Tensor, Tensor]:
+        """Images (B, 3, H, W) in [0, 1] and labels (B,) of the positions `index`, in its order."""
+        places, pieces, start = [], [], 0
+        for part in self.parts:
+            own = ((index >= start) & (index < start + len(part))).nonzero()[:, 0]
+            if len(own):
+                places.append(own)
+                pieces.append(part.batch(index[own] - start, device))
+            start += len(part)
+        order = torch.cat(places).argsort().to(device)
+        images, labels = (torch.cat(piece)[order] for piece in zip(*pieces, strict=True))
+        return images, labels
 
 
 def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:

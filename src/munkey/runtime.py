@@ -125,7 +125,7 @@ def record(
     device: str,
     started: str,
     history: Sequence[Mapping[str, float]],
-    **facts: float,
+    **facts: Any,
 ) -> None:
     """Write what a job did: its times, its curves by epoch, and what they came from."""
     written = {"started": started, "ended": now(), "settings": settings, "history": history}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from munkey import models
-from munkey.images import ImageSet, crop_resize, normalise, random_boxes
+from munkey.images import ImageSet, crop_resize, normalise, random_boxes, resize
 from munkey.memory import ExemplarMemory, similarity_weights
 from munkey.neighbors import NOBODY
 from munkey.randomness import torch_generator
@@ -43,6 +43,10 @@ class Augmentation:
         boxes = random_boxes(len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator)
         return normalise(crop_resize(images, boxes, self.size), self.mean, self.std)
 
+    def plain(self, images: Tensor) -> Tensor:
+        """The same without the crop: images as a model sees them at test time. Differentiable."""
+        return normalise(resize(images, self.size), self.mean, self.std)
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -69,11 +73,13 @@ def fit(
     optimizer: torch.optim.Optimizer,
     rate: Callable[[float], float],
     report: Report,
+    after_epoch: Callable[[int], dict[str, float]] | None = None,
 ) -> History:
     """Minimise. `batches(epoch)` yields what `step` turns into (loss, number correct); `rate(epochs done)` is the lr.
 
     Returns per epoch: epoch, loss (mean over batches), accuracy (percent, on the training batches as augmented), lr (at
-    the epoch's start), seconds. Raises FloatingPointError where a loss is not finite.
+    the epoch's start), seconds; and what `after_epoch(epoch)` returns. Raises FloatingPointError where a loss is not
+    finite.
     """
     history: History = []
     for epoch in range(1, epochs + 1):
@@ -97,6 +103,7 @@ def fit(
         history.append({"epoch": epoch, "loss": mean, "accuracy": accuracy, "lr": rate(epoch - 1), "seconds": seconds})
         pace = f"{seconds:.2f} s  {seconds * (epochs - epoch):.0f} s left"
         report(f"epoch {epoch}/{epochs}  loss {mean:.4f}  accuracy {accuracy:.2f} %  {pace}")
+        history[-1] |= after_epoch(epoch) if after_epoch else {}
     return history
 
 

@@ -26,10 +26,14 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         report=print,
         tuning=Tuning.of(settings.data, settings.train, settings.finetune) if method.needs else None,
         needs=method.needs,
-        data={"retain": image_set(dataset, retain), "forget": image_set(dataset, forgotten)},
+        data={
+            "retain": image_set(dataset, retain),
+            "forget": image_set(dataset, forgotten),
+            "val": image_set(dataset, dataset.ids_of("val")),
+        },
     )
     with runtime.Stopwatch(device) as watch:
         unlearned = method.run(original, request, method.settings(**snakemake.params.settings["method"]))
     system.save(snakemake.output.system, unlearned)
-    facts = {"unlearn_s": watch.seconds}
+    facts = {"unlearn_s": watch.seconds, "facts": request.facts}
     runtime.record(snakemake.output.record, snakemake.params.settings, device, started, request.history, **facts)

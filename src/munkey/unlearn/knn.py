@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     "knn",
     title="KNN",
     description="vote of the nearest keys; delete the forget set's rows from the index",
+    citation="Fix & Hodges 1985",
     base="keys",
     oracle=None,
 )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     "munkey",
     title="MUNKEY",
     description="delete the forget set's rows from the exemplar memory",
+    citation="this paper, sec. 3.2",
     base="munkey",
     oracle="retrain-m",
 )
@@ -19,4 +20,4 @@ def munkey(system: "System", request: Request, settings: Settings) -> "System":
     from dataclasses import replace
 
     assert system.memory is not None
-    return replace(system, memory=system.memory.forget(request.forget_ids))
+    return replace(system, model=system.copy_of_model(), memory=system.memory.forget(request.forget_ids))
