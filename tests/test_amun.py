@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from unlearn_setup import original, settings, unlearn, weights, world
 
 from munkey.attack import doubling, untargeted_l2
 from munkey.images import Joined, TensorSet
 from munkey.system import System
+from tests.unlearn_setup import original, settings, unlearn, weights, world
 
 STEPS, STRIDE = 50, 0.1
 

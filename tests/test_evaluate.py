@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import MUNKEY, VIT, generator, image_set, lively, unit_rows
 
 from munkey import evaluate, models
 from munkey.evaluate import KNN_FLOOR, knn_logits, pathway_logits, predict
 from munkey.images import normalise, resize
 from munkey.neighbors import NOBODY, nearest
 from munkey.system import System, knn_index
+from tests.conftest import MUNKEY, VIT, generator, image_set, lively, unit_rows
 
 QUERIES = unit_rows(7, 4, seed=9)
 

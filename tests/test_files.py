@@ -66,7 +66,7 @@ def test_a_written_file_can_be_read_by_others(tmp_path):
 FULL_DISK = """
 import json, pathlib, resource, sys
 import numpy as np
-from conftest import MUNKEY, generator, memory_of
+from tests.conftest import MUNKEY, generator, memory_of
 from munkey import files, models, system
 
 trained = system.System("munkey", MUNKEY, models.build("munkey", MUNKEY, generator()), memory_of(np.arange(4)))

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
-from unlearn_setup import (
+
+from munkey import models
+from munkey.finetune import distillation, endless, mislabelled
+from munkey.images import Joined, TensorSet
+from munkey.randomness import torch_generator
+from munkey.system import System
+from munkey.train import Tuning
+from munkey.unlearn.l1_sparse import penalised
+from tests.unlearn_setup import (
     ARCHITECTURE,
     STAGE,
     WHOLE,
@@ -22,14 +30,6 @@ from unlearn_setup import (
     whole,
     world,
 )
-
-from munkey import models
-from munkey.finetune import distillation, endless, mislabelled
-from munkey.images import Joined, TensorSet
-from munkey.randomness import torch_generator
-from munkey.system import System
-from munkey.train import Tuning
-from munkey.unlearn.l1_sparse import penalised
 
 HEAD = {"head.weight", "head.bias"}
 MATRICES = {

@@ -4,10 +4,10 @@ import itertools
 from textwrap import dedent
 
 import pytest
-from conftest import ROOT
 
 from munkey import fingerprint
 from munkey.fingerprint import PACKAGE, closure, digest
+from tests.conftest import ROOT
 
 CODE = '''
 """Adds."""

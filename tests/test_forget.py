@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conftest import global_state
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
@@ -11,6 +10,7 @@ from munkey import forget
 from munkey.data import Dataset
 from munkey.forget import apportion, draw
 from munkey.randomness import numpy_generator
+from tests.conftest import global_state
 
 SIZES = [50, 30, 20]
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], SIZES))

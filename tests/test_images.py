@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from conftest import generator, global_state, image_set
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
@@ -13,6 +12,7 @@ from torchvision.transforms.functional import resized_crop
 from munkey.data import Dataset
 from munkey.images import ImageSet, crop_resize, normalise, random_boxes, resize, to_unit
 from munkey.images import image_set as set_of
+from tests.conftest import generator, global_state, image_set
 
 PAPER_SCALE, PAPER_RATIO = [0.08, 1.0], [3 / 4, 4 / 3]
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import unit_rows
 from sklearn.datasets import load_sample_images
 
 from munkey import keys
 from munkey.encoders import ENCODERS
 from munkey.files import DamagedFileError, write_npz
 from munkey.images import to_unit
+from tests.conftest import unit_rows
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (10, 4, 4, 3), dtype=np.uint8)
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from conftest import memory_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey.memory import ExemplarMemory, rank_weights, similarity_weights
 from munkey.neighbors import NOBODY
+from tests.conftest import memory_of
 
 IDS = np.array([3, 5, 8, 13, 21])
 

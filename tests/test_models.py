@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from conftest import MUNKEY, VIT, generator, global_state, lively
 from timm.models import VisionTransformer
 
 from munkey import models
+from tests.conftest import MUNKEY, VIT, generator, global_state, lively
 
 TINY16 = {"image_size": 224, "classes": 10, "patch_size": 16, "width": 192, "depth": 12, "heads": 3, "mlp_ratio": 4.0}
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from conftest import unit_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey import neighbors
 from munkey.files import DamagedFileError, write_npz
 from munkey.neighbors import NOBODY, nearest, without_self
+from tests.conftest import unit_rows
 
 
 def by_hand(queries, query_ids, keys, ids, depth):

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 import yaml
-from conftest import ROOT, changed
 from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey.params import ParamsError, load, rate_name
+from tests.conftest import ROOT, changed
 
 PRESETS = sorted((ROOT / "workflow/presets").glob("*.yaml"))
 

@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import torch
-from conftest import global_state
 
 from munkey.randomness import derive_seed, numpy_generator, torch_generator
+from tests.conftest import global_state
 
 PARTS = (0, "digits", "full", "munkey", "weights")
 

@@ -2,12 +2,12 @@
 
 import pytest
 import yaml
-from conftest import ROOT
 
 from munkey.data import DATASETS
 from munkey.encoders import ENCODERS
 from munkey.registry import Registry, import_all
 from munkey.unlearn import METHODS, Settings, method
+from tests.conftest import ROOT
 
 
 @pytest.fixture

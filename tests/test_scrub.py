@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 from torch.nn import functional as F
-from unlearn_setup import WHOLE, original, plain_descent, same, tuning, unlearn, weights, whole
+
+from tests.unlearn_setup import WHOLE, original, plain_descent, same, tuning, unlearn, weights, whole
 
 RATE, GAMMA, ALPHA, T = 0.2, 0.7, 0.5, 4.0
 CHANGED = {"lr_factor": 1.0, "gamma": GAMMA, "alpha": ALPHA, "temperature": T, "forget_batch_size": 100}

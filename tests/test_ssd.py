@@ -2,11 +2,11 @@
 
 import torch
 from torch.nn import functional as F
-from unlearn_setup import BATCH, original, request, same, settings, unlearn, weights, world
 
 from munkey.images import Joined
 from munkey.saliency import importances, top_share
 from munkey.unlearn.ssd import dampening
+from tests.unlearn_setup import BATCH, original, request, same, settings, unlearn, weights, world
 
 KEYS = [f"blocks.{block}.attn.qkv.bias" for block in (0, 1)]
 

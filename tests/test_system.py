@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from conftest import MUNKEY, VIT, generator, unit_rows
 from safetensors.torch import save_file
 
 from munkey import models, system
 from munkey.files import DamagedFileError
 from munkey.system import System, knn_index, load, save
+from tests.conftest import MUNKEY, VIT, generator, unit_rows
 
 
 def systems(munkey_system):

@@ -4,9 +4,9 @@ import math
 
 import pandas as pd
 import pytest
-from conftest import ROOT
 
 from munkey.tables import GAP_METRICS, Row, main_table, runtime_table, summarise, with_seed_gaps
+from tests.conftest import ROOT
 
 PAPER = ROOT.parent / "shared/paper/tables.csv"
 ROWS = [

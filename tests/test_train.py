@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import MUNKEY, VIT, generator, global_state, image_set, unit_rows
 
 from munkey import models, system
 from munkey.evaluate import predict
@@ -15,6 +14,7 @@ from munkey.images import ImageSet, normalise, resize
 from munkey.neighbors import NOBODY, nearest, without_self
 from munkey.randomness import torch_generator
 from munkey.train import Augmentation, Exemplars, adamw, cosine, fit, shuffled, train
+from tests.conftest import MUNKEY, VIT, generator, global_state, image_set, unit_rows
 
 STAGE = (0, "toy", "full")
 

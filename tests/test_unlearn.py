@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from unlearn_setup import (
+
+from munkey.params import load
+from munkey.system import System
+from munkey.unlearn import METHODS, Settings, method
+from tests.unlearn_setup import (
     EPOCHS,
     PARAMS,
     PROJECT,
@@ -24,10 +28,6 @@ from unlearn_setup import (
     unlearn,
     world,
 )
-
-from munkey.params import load
-from munkey.system import System
-from munkey.unlearn import METHODS, Settings, method
 
 ALL_NEEDS = frozenset(f"{part} {kind}" for part in ("forget", "retain", "val") for kind in ("images", "labels"))
 WITH_DATA = [name for name in METHODS if METHODS[name].needs]
