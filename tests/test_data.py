@@ -46,15 +46,15 @@ def test_images_are_mapped_and_cannot_be_changed(source, tmp_path):
         (lambda s: {"images": s.images[:11]}, "11 images, 12 labels and 12 splits"),
         (lambda s: {"labels": s.labels + 1}, "labels run from 1 to 2, but there are 2 classes"),
         (lambda s: {"labels": s.labels - 1}, "labels run from -1 to 0"),
-        (lambda s: {"labels": np.where(s.splits == "val", 0, s.labels)}, "no image of class dog in split 'val'"),
-        (lambda s: {"splits": np.where(s.splits == "test", "val", s.splits)}, "cat, dog in split 'test'"),
-        (lambda s: {"splits": np.where(np.arange(12) == 0, "trian", s.splits)}, r"\['trian'\] are unknown"),
+        (lambda s: {"labels": np.where(s.splits == "val", 0, s.labels)}, "no image of class 'dog' in split 'val'"),
+        (lambda s: {"splits": np.where(s.splits == "test", "val", s.splits)}, "'cat' in split 'test'"),
+        (lambda s: {"splits": np.where(np.arange(12) == 0, "trian", s.splits)}, "not test, train, trian, val"),
     ],
 )
 def test_what_is_wrong_with_a_source_is_said_and_nothing_is_written(source, tmp_path, fault, said):
     with pytest.raises(ValueError, match=said):
         data.prepare(replace(source, **fault(source)), tmp_path / "prepared")
-    assert not (tmp_path / "prepared").exists()
+    assert not list(tmp_path.glob("prepared/*"))
 
 
 def test_truncated_images_are_named(source, tmp_path):
@@ -88,7 +88,7 @@ def test_rows_keep_the_shape_asked_for():
 
 
 def test_the_digits_are_all_there_in_fixed_splits_of_60_15_25_percent(tmp_path):
-    digits, again = DATASETS["digits"].load(), DATASETS["digits"].load()
+    digits, again = DATASETS["digits"].load(None), DATASETS["digits"].load(None)
     assert digits.images.shape == (1797, 8, 8, 3)
     assert {split: int((digits.splits == split).sum()) for split in SPLITS} == {"train": 1078, "val": 270, "test": 449}
     np.testing.assert_array_equal(digits.splits, again.splits)
@@ -98,6 +98,6 @@ def test_the_digits_are_all_there_in_fixed_splits_of_60_15_25_percent(tmp_path):
 def test_the_digits_keep_their_greys():
     from sklearn.datasets import load_digits
 
-    digits, original = DATASETS["digits"].load(), load_digits()
+    digits, original = DATASETS["digits"].load(None), load_digits()
     np.testing.assert_allclose(digits.images[..., 1] / 255, original.images / 16, atol=0.5 / 255)
     np.testing.assert_array_equal(digits.labels, original.target)

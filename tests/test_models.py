@@ -140,11 +140,13 @@ def test_weights_depend_on_their_generator_alone(kind):
     assert not any(torch.equal(one[name], other[name]) for name in one if "norm" not in name and one[name].any())
 
 
-def test_fresh_linear_weights_have_the_published_spread():
+def test_fresh_linear_weights_are_uniform_within_the_root_of_the_fan_in():
     model = models.build("vit", TINY16, generator())
     for module in model.modules():
         if isinstance(module, torch.nn.Linear) and module is not model.head:
-            assert module.weight.std().item() == pytest.approx(0.02, rel=0.05)
+            bound = module.in_features**-0.5
+            assert module.weight.abs().max().item() <= bound
+            assert module.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
             assert not module.bias.any()
 
 

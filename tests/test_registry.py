@@ -78,4 +78,4 @@ def test_a_method_is_compared_with_the_oracle_of_its_own_architecture(name):
 
 def test_a_method_cannot_take_the_name_of_another():
     with pytest.raises(ValueError, match="'cf' is registered twice"):
-        method("cf", title="", description="", base="vit", oracle=None, settings=Settings)(lambda *_: None)
+        method("cf", title="", description="", citation="", base="vit", oracle=None, settings=Settings)(lambda *_: None)

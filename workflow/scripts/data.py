@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+
 from munkey import data, runtime
 
 with runtime.job(snakemake.log[0], snakemake.threads):
@@ -14,6 +16,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     if members < snakemake.params.least:
         least = snakemake.params.least
         raise data.SourceError("too little data", [f"{members} training samples; keys.depth needs at least {least}"])
-    source = replace(source, images=runtime.progress(source.images, "block", "blocks"))
+    if not isinstance(source.images, np.ndarray):
+        source = replace(source, images=runtime.progress(source.images, "block", "blocks"))
     data.prepare(source, folder, report=runtime.warn)
     print(f"{len(source.labels)} images, {len(source.classes)} classes -> {folder}")

@@ -35,12 +35,12 @@ class SourceError(ValueError):
 class Source:
     """What a data set's function returns.
 
-    images: blocks of (n, H, W, 3) uint8 that together hold N images, read once and in order, so that all of them never
-    lie in memory; labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS. A sample's id is its
+    images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that all never lie in memory;
+    labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS. A sample's id is its
     position.
     """
 
-    images: Iterable[np.ndarray]
+    images: np.ndarray | Iterable[np.ndarray]
     labels: np.ndarray
     splits: np.ndarray
     classes: list[str]
@@ -124,9 +124,9 @@ def _write_images(source: Source, path: Path) -> np.ndarray:
     """Write the blocks one after the other; returns a digest of each image."""
     count, written, target = len(source.labels), 0, None
     digests = np.empty(count, dtype="S8")
-    for block in source.images:
+    for block in [source.images] if isinstance(source.images, np.ndarray) else source.images:
         if block.dtype != np.uint8 or block.ndim != 4 or block.shape[-1] != 3:
-            raise ValueError(f"images must be (n, H, W, 3) uint8, not {block.shape} {block.dtype}")
+            raise ValueError(f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}")
         if target is None:
             target = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(count, *block.shape[1:]))
         if written + len(block) > count:

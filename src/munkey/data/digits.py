@@ -23,7 +23,7 @@ def digits(source: "SourceParams") -> Source:
     for name, part in zip(("train", "val", "test"), np.split(order, ends), strict=True):
         splits[part] = name
     return Source(
-        images=[np.repeat(grey[..., None], 3, axis=-1)],
+        images=np.repeat(grey[..., None], 3, axis=-1),
         labels=bunch.target.astype(np.int64),
         splits=splits,
         classes=[str(name) for name in bunch.target_names],
