@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-.PHONY: run test lint format lock report track ui repro
+.PHONY: run test lint format docs lock report track ui repro
 
 run: .venv/ready  ## the whole experiment of params.yaml
 	snakemake --cores all --resources gpu=1
@@ -34,6 +34,9 @@ repro: .venv/ready  ## the same run through DVC
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	touch .venv/ready
+
+docs: .venv/ready  ## the docs' tables from the registries
+	python -m munkey.listing docs/data.md docs/encoders.md docs/methods.md
 
 lock: .venv/ready  ## pin anew after a change of dependencies
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --extra dev pyproject.toml -o requirements.lock
