@@ -122,22 +122,27 @@ def prepare(source: Source, folder: str | Path, report: Callable[[str], None] = 
 
 def _write_images(source: Source, path: Path) -> np.ndarray:
     """Write the blocks one after the other; returns a digest of each image."""
-    count, written, target = len(source.labels), 0, None
-    digests = np.empty(count, dtype="S8")
-    for block in [source.images] if isinstance(source.images, np.ndarray) else source.images:
-        if block.dtype != np.uint8 or block.ndim != 4 or block.shape[-1] != 3:
-            raise ValueError(f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}")
-        if target is None:
-            target = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(count, *block.shape[1:]))
-        if written + len(block) > count:
-            raise ValueError(f"more images than the {count} labels")
-        target[written : written + len(block)] = block
-        digests[written : written + len(block)] = [hashlib.blake2b(i.tobytes(), digest_size=8).digest() for i in block]
-        written += len(block)
-    if target is None or written != count:
-        raise ValueError(f"{written} images, {count} labels and {len(source.splits)} splits: must be equal in number")
-    target.flush()
-    return digests
+    count, shape, digests = len(source.labels), None, []
+    with path.open("wb") as file:
+        for block in [source.images] if isinstance(source.images, np.ndarray) else source.images:
+            if (
+                block.dtype != np.uint8
+                or block.ndim != 4
+                or block.shape[-1] != 3
+                or shape not in (None, block.shape[1:])
+            ):
+                raise ValueError(f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}; all alike")
+            if shape is None:
+                shape = block.shape[1:]
+                header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(block).data)
+            digests += [hashlib.blake2b(image.tobytes(), digest_size=8).digest() for image in block]
+    if len(digests) != count:
+        raise ValueError(
+            f"{len(digests)} images, {count} labels and {len(source.splits)} splits: must be equal in number"
+        )
+    return np.array(digests)
 
 
 def load(folder: str | Path) -> Dataset:
