@@ -3,6 +3,7 @@
 import numpy as np
 
 from munkey.data import Dataset
+from munkey.data.splits import apportion
 from munkey.files import read_csv, write_csv
 
 
@@ -29,15 +30,6 @@ def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, genera
     if emptied:
         raise ValueError(f"forgetting {rate} of the samples leaves none of class {sorted(emptied)} to retain")
     return np.sort(chosen)
-
-
-def apportion(sizes: np.ndarray, count: int) -> np.ndarray:
-    """Split `count` in proportion to `sizes` by largest remainder: integers that sum to `count`."""
-    quota = count * sizes / sizes.sum()
-    shares = np.floor(quota).astype(int)
-    order = np.argsort(-(quota - shares), kind="stable")
-    shares[order[: count - shares.sum()]] += 1
-    return shares
 
 
 def write(path: str, ids: np.ndarray) -> None:

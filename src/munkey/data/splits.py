@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from munkey.forget import apportion
 from munkey.randomness import numpy_generator
 
 VAL_SHARE = 0.4  # of an original validation or test set: 40 % val, 60 % test (app. B.1)
@@ -32,3 +31,12 @@ def expect(name: str, splits: np.ndarray, **counts: int) -> None:
     found = {split: int((splits == split).sum()) for split in counts}
     if found != counts:
         raise ValueError(f"{name} should have {counts} images, but the files here hold {found}: get them anew")
+
+
+def apportion(sizes: np.ndarray, count: int) -> np.ndarray:
+    """Split `count` in proportion to `sizes` by largest remainder: integers that sum to `count`."""
+    quota = count * sizes / sizes.sum()
+    shares = np.floor(quota).astype(int)
+    order = np.argsort(-(quota - shares), kind="stable")
+    shares[order[: count - shares.sum()]] += 1
+    return shares
