@@ -154,11 +154,13 @@ def test_a_killed_extraction_goes_on_to_the_same_bytes(tmp_path):
 
 def knn_accuracy(encode, train, train_labels, test, test_labels):
     """Percent correct of similarity-weighted votes of the 4 nearest keys, tau = 0.07."""
-    images = np.concatenate([train, test])
-    found = keys.extract(encode, images, 64, "cpu", lambda batches: batches)
-    ids = np.arange(len(images))
-    members = ids[: len(train)]
-    near, cosines = neighbors.nearest(found[len(train) :], ids[len(train) :], found[: len(train)], members, 4)
+    found = keys.extract(encode, np.concatenate([train, test]), 64, "cpu", lambda batches: batches)
+    return accuracy_of_keys(found[: len(train)], train_labels, found[len(train) :], test_labels)
+
+
+def accuracy_of_keys(train, train_labels, test, test_labels):
+    ids = np.arange(len(train) + len(test))
+    near, cosines = neighbors.nearest(test, ids[len(train) :], train, ids[: len(train)], 4)
     weights = np.exp(cosines / 0.07)
     votes = np.zeros((len(test), train_labels.max() + 1))
     for place in range(4):
@@ -189,8 +191,10 @@ def test_keys_of_real_pictures_tell_cifar_classes_apart():
 def test_keys_of_digits_tell_them_apart():
     digits = load_digits()
     images = np.repeat(np.round(digits.images * 255 / 16).astype(np.uint8)[..., None], 3, axis=-1)
-    order = np.random.default_rng(0).permutation(len(images))
-    train, test = order[:1200], order[1200:]
     encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 96), "cpu")
-    accuracy = knn_accuracy(encode, images[train], digits.target[train], images[test], digits.target[test])
-    assert accuracy == pytest.approx(91.6, abs=2)
+    found, accuracies = keys.extract(encode, images, 64, "cpu", lambda batches: batches), []
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(len(images))
+        train, test = order[:1200], order[1200:]
+        accuracies.append(accuracy_of_keys(found[train], digits.target[train], found[test], digits.target[test]))
+    assert np.mean(accuracies) == pytest.approx(91.6, abs=1)

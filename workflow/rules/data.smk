@@ -14,7 +14,6 @@ rule data:
     params:
         source=lambda wildcards: section(wildcards.dataset, "source")["source"],
         state=lambda wildcards: disk_state(wildcards.dataset),
-        least=lambda wildcards: PARAMS.of(wildcards.dataset).keys.depth,
         code=lambda wildcards: code("data.py", DATASETS[wildcards.dataset].load.__module__),
     message:
         "prepare the data set {wildcards.dataset}"

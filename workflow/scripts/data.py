@@ -12,10 +12,6 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     folder = Path(snakemake.output.images).parent
     settings = SimpleNamespace(**snakemake.params.source)
     source = data.DATASETS[snakemake.wildcards.dataset].load(settings)
-    members = int((source.splits == "train").sum())
-    if members < snakemake.params.least:
-        least = snakemake.params.least
-        raise data.SourceError("too little data", [f"{members} training samples; keys.depth needs at least {least}"])
     if not isinstance(source.images, np.ndarray):
         source = replace(source, images=runtime.progress(source.images, "block", "blocks"))
     data.prepare(source, folder, report=runtime.warn)
