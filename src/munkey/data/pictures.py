@@ -10,7 +10,7 @@ from munkey.data import SourceError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-BLOCK = 64 * 2**20  # bytes of pictures decoded before they are handed on
+BLOCK = 256  # pictures decoded before they are handed on
 
 
 def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None) -> Iterator[np.ndarray]:
@@ -34,7 +34,7 @@ def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | 
             faults.append(f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size")
         elif not faults:
             block.append(picture)
-            if len(block) * picture.nbytes >= BLOCK:
+            if len(block) == BLOCK:
                 yield np.stack(block)
                 block = []
     if faults:
