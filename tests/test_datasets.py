@@ -125,7 +125,7 @@ def test_copies_across_splits_are_counted(tmp_path):
         (tmp_path / "pets" / copy).write_bytes((tmp_path / "pets/train/cat/002.png").read_bytes())
     said = []
     data.prepare(DATASETS["imagefolder"].load(settings(tmp_path / "pets")), tmp_path / "out", report=said.append)
-    assert len(said) == 1 and said[0].startswith("WARNING: 2 images of val or test stand in train too")
+    assert len(said) == 1 and said[0].startswith("WARNING: 2 images of val or test stand in another split too")
 
 
 def archive(path, counts, dtype=np.uint8, shape=(6, 6, 3), classes=3, compress=True):

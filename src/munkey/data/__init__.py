@@ -24,9 +24,10 @@ SPLITS = ("train", "val", "test")
 
 
 class SourceError(ValueError):
-    """A data set cannot be used as it is; the message lists every fault found."""
+    """A data set cannot be used as it is; the message shows the first faults, `faults` holds them all."""
 
     def __init__(self, what: str, faults: Sequence[str], shown: int = 20) -> None:
+        self.faults = list(faults)
         more = [f"... and {len(faults) - shown} more"] if len(faults) > shown else []
         super().__init__(f"{what}: {len(faults)} faults\n" + "\n".join(f"  - {f}" for f in [*faults[:shown], *more]))
 
@@ -36,14 +37,18 @@ class Source:
     """What a data set's function returns.
 
     images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that all never lie in memory;
-    labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS. A sample's id is its
-    position.
+    labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS; names: of the files they came from,
+    where there are such. A sample's id is its position.
     """
 
     images: np.ndarray | Iterable[np.ndarray]
     labels: np.ndarray
     splits: np.ndarray
     classes: list[str]
+    names: Sequence[str] | None = None
+
+    def blocks(self) -> Iterable[np.ndarray]:
+        return [self.images] if isinstance(self.images, np.ndarray) else self.images
 
 
 @dataclass(frozen=True)
@@ -101,30 +106,60 @@ def rows_of(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return positions
 
 
-def prepare(source: Source, folder: str | Path, report: Callable[[str], None] = print) -> None:
+def prepare(source: Source, folder: str | Path, report: Callable[[str], None] = print, *, least: int = 1) -> None:
     """Check a source and write its prepared form, image by image in blocks.
 
-    Raises SourceError that lists all that is wrong with it. Images that stand in train and in another split as well are
-    counted in a warning: they make it impossible to judge whether they are forgotten.
+    least: training samples that the experiment needs, so that neighbours enough are left after forgetting.
+
+    Raises SourceError that lists all that is wrong with it. Images that stand in two splits are counted in a warning:
+    they make it impossible to judge whether they are forgotten. A killed preparation leaves nothing that looks whole.
     """
-    _check_labels(source)
+    if faults := _label_faults(source, least):
+        raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
+    for stale in folder.glob(".images.npy.*"):  # of a preparation that was killed; up to 15 GB each
+        stale.unlink()
     with atomic(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)
-    known = set(digests[source.splits == "train"].tolist())
-    repeated = sum(digest in known for digest in digests[source.splits != "train"].tolist())
-    if repeated:
-        report(f"WARNING: {repeated} images of val or test stand in train too: what they tell of forgetting is void")
+    if repeated := _repeated(digests, source.splits):
+        report(
+            f"WARNING: {repeated} images of val or test stand in another split too, pixel by pixel:"
+            " what they tell of forgetting is void"
+        )
     samples = zip(range(len(source.labels)), source.splits.tolist(), source.labels.tolist(), strict=True)
-    write_csv(folder / "samples.csv", [{"id": i, "split": split, "label": label} for i, split, label in samples])
+    rows: list[dict[str, object]] = [{"id": i, "split": split, "label": label} for i, split, label in samples]
+    if source.names is not None:
+        rows = [row | {"name": name} for row, name in zip(rows, source.names, strict=True)]
+    write_csv(folder / "samples.csv", rows)
     write_json(folder / "classes.json", source.classes)
+
+
+def image_faults(images: Iterable[np.ndarray]) -> list[str]:
+    """What is wrong with images, told by reading them all and keeping none."""
+    try:
+        for _ in images:
+            pass
+    except SourceError as error:
+        return error.faults
+    return []
+
+
+def _repeated(digests: np.ndarray, splits: np.ndarray) -> int:
+    """How many images of val equal one of train, plus how many of test equal one of train or val."""
+    earlier: set[bytes] = set()
+    repeated = 0
+    for split in SPLITS:
+        here = digests[splits == split].tolist()
+        repeated += sum(digest in earlier for digest in here)
+        earlier.update(here)
+    return repeated
 
 
 def _write_images(source: Source, path: Path) -> np.ndarray:
     """Write the blocks one after the other; returns a digest of each image."""
     count, shape, digests = len(source.labels), None, []
     with path.open("wb") as file:
-        for block in [source.images] if isinstance(source.images, np.ndarray) else source.images:
+        for block in source.blocks():
             if (
                 block.dtype != np.uint8
                 or block.ndim != 4
@@ -164,7 +199,7 @@ def load(folder: str | Path) -> Dataset:
     )
 
 
-def _check_labels(source: Source) -> None:
+def _label_faults(source: Source, least: int) -> list[str]:
     labels, splits, classes = source.labels, source.splits, source.classes
     faults = []
     if len(labels) != len(splits):
@@ -176,8 +211,9 @@ def _check_labels(source: Source) -> None:
     for split in SPLITS:
         absent = set(range(len(classes))) - set(labels[splits == split].tolist())
         faults += [f"no image of class {classes[label]!r} in split {split!r}" for label in sorted(absent)]
-    if faults:
-        raise SourceError("the data set cannot be used", faults)
+    if (count := int((splits == "train").sum())) < least:
+        faults.append(f"{count} training samples; keys.depth and forget.rates need at least {least}")
+    return faults
 
 
 import_all(__name__, __path__)

@@ -74,14 +74,18 @@ def _labels(archive: zipfile.ZipFile, part: str) -> np.ndarray:
 
 
 def _images(path: Path, parts: list[str]) -> Iterator[np.ndarray]:
+    """Blocks of all parts; raises SourceError at the end that lists what is wrong in any of them."""
+    faults: list[str] = []
     with zipfile.ZipFile(path) as archive:
         for part in parts:
             with archive.open(f"{part}_images.npy") as file:
-                yield from rgb_blocks(file, f"{path}: {part}_images")
+                yield from rgb_blocks(file, f"{path}: {part}_images", faults)
+    if faults:
+        raise SourceError(f"{path} cannot be used", faults)
 
 
-def rgb_blocks(file: Any, name: str) -> Iterator[np.ndarray]:
-    """Blocks of RGB images from an open .npy stream. Raises SourceError for NaN, naming the images."""
+def rgb_blocks(file: Any, name: str, faults: list[str]) -> Iterator[np.ndarray]:
+    """Blocks of RGB images from an open .npy stream. Blocks that cannot be used, e.g. for NaN, are told in `faults`."""
     version = np.lib.format.read_magic(file)
     read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
     shape, fortran, dtype = read_header(file)
@@ -94,4 +98,7 @@ def rgb_blocks(file: Any, name: str) -> Iterator[np.ndarray]:
         data = file.read(count * row)
         if len(data) < count * row:
             raise DamagedFileError(name, "ends too early")
-        yield as_rgb(np.frombuffer(data, dtype).reshape(count, *shape[1:]), name, start)
+        try:
+            yield as_rgb(np.frombuffer(data, dtype).reshape(count, *shape[1:]), name, start)
+        except SourceError as error:
+            faults += error.faults

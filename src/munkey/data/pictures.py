@@ -1,5 +1,6 @@
 """Picture files of any format, size and colour mode as RGB arrays."""
 
+import zipfile
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from munkey.data import SourceError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-BLOCK = 256  # pictures decoded before they are handed on
+BLOCK = 64 * 2**20  # bytes of pictures decoded before they are handed on
 
 
 def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None) -> Iterator[np.ndarray]:
@@ -19,6 +20,9 @@ def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | 
     Raises SourceError at the end that lists every file that cannot be read, or is of another size than the first where
     no `size` is given.
     """
+    from PIL.Image import DecompressionBombError
+
+    broken = (OSError, ValueError, SyntaxError, EOFError, DecompressionBombError, zipfile.BadZipFile)  # by Pillow, zip
     faults: list[str] = []
     block: list[np.ndarray] = []
     first: tuple[int, ...] | None = None
@@ -26,7 +30,7 @@ def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | 
         try:
             with open_file(name) as file:
                 picture = _read(file, size)
-        except (OSError, ValueError, SyntaxError, EOFError) as error:  # what Pillow raises for a broken file
+        except broken as error:
             faults.append(f"{name}: cannot be read ({type(error).__name__}: {error})")
             continue
         first = first or picture.shape
@@ -34,7 +38,7 @@ def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | 
             faults.append(f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size")
         elif not faults:
             block.append(picture)
-            if len(block) == BLOCK:
+            if len(block) * picture.nbytes >= BLOCK:
                 yield np.stack(block)
                 block = []
     if faults:
@@ -48,23 +52,44 @@ def _read(file: IO[bytes], size: int | None) -> np.ndarray:
 
     with Image.open(file) as opened:
         picture = _rgb(ImageOps.exif_transpose(opened))
-    if size is not None and picture.size != (size, size):
-        picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-    return np.asarray(picture)
+    return np.asarray(picture) if size is None else resize(np.asarray(picture), size)
+
+
+def resize(image: np.ndarray, size: int) -> np.ndarray:
+    """(H, W, 3) uint8 -> (size, size, 3): the whole of it, antialiased bilinear."""
+    if image.shape[:2] == (size, size):
+        return image
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.BILINEAR))
 
 
 def _rgb(picture: "Image") -> "Image":
-    """Any mode as RGB: what is transparent becomes white, 16-bit grey keeps its high byte."""
+    """Any mode as RGB: what is transparent becomes white, 16-bit grey keeps its high byte, floats lie in [0, 1].
+
+    Raises ValueError for NaN and for grey beyond 16 bits: its scale cannot be told from one picture.
+    """
     from PIL import Image
 
+    if picture.mode == "F":
+        return Image.fromarray(_unit_to_uint8(np.asarray(picture))).convert("RGB")
     if picture.mode.startswith("I"):
         grey = np.asarray(picture)
-        high = grey >> 8 if grey.max(initial=0) > 255 else grey
-        return Image.fromarray(high.clip(0, 255).astype(np.uint8)).convert("RGB")
+        if grey.min() < 0 or grey.max() > 65535:
+            raise ValueError(f"grey values must be 16 bits, 0 to 65535, not {grey.min()} to {grey.max()}")
+        return Image.fromarray((grey >> 8).astype(np.uint8)).convert("RGB")
     if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:
         layered = picture.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), layered).convert("RGB")
     return picture.convert("RGB")
+
+
+def _unit_to_uint8(values: np.ndarray) -> np.ndarray:
+    if not np.isfinite(values).all():
+        raise ValueError("has pixels that are not finite")
+    if values.min() < 0 or values.max() > 1:
+        raise ValueError(f"float pixels must lie in [0, 1], not [{values.min()}, {values.max()}]")
+    return np.rint(values * 255).astype(np.uint8)
 
 
 def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
@@ -75,10 +100,11 @@ def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     if np.issubdtype(images.dtype, np.floating):
         bad = np.flatnonzero(~np.isfinite(images).all(axis=tuple(range(1, images.ndim)))) + first
         if bad.size:
-            raise SourceError(name, [f"image {i} has pixels that are not finite" for i in bad])
-        if images.min() < 0 or images.max() > 1:
-            raise SourceError(name, [f"float pixels must lie in [0, 1], not [{images.min()}, {images.max()}]"])
-        images = np.rint(images * 255).astype(np.uint8)
+            raise SourceError(name, [f"{name}: image {i} has pixels that are not finite" for i in bad])
+        try:
+            images = _unit_to_uint8(images)
+        except ValueError as error:
+            raise SourceError(name, [f"{name}: {error}"]) from error
     if images.dtype != np.uint8:
         raise SourceError(name, [f"pixels must be uint8, or floats in [0, 1], not {images.dtype}"])
     if images.ndim == 3:

@@ -57,4 +57,5 @@ def _source(files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
         labels=np.array([classes.index(name) for name in of], dtype=np.int64),
         splits=np.concatenate([np.full(len(train), "train"), held_out("tinyimagenet", len(val))]),
         classes=classes,
+        names=[*train, *val],
     )
