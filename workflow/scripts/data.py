@@ -1,5 +1,9 @@
 """Decode a data set once, into arrays that every later job maps into memory."""
 
+from munkey import warm
+
+warm.start()
+
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,9 @@
 """Logits of a system on every sample of every split; for MUNKEY also with either pathway cut."""
 
+from munkey import warm
+
+warm.start()
+
 from munkey import data, evaluate, neighbors, runtime, system
 from munkey.files import write_npz
 from munkey.images import image_set

@@ -1,5 +1,9 @@
 """Draw the forget set of a data set, seed and rate."""
 
+from munkey import warm
+
+warm.start()
+
 from munkey import data, forget, runtime
 from munkey.randomness import numpy_generator
 

@@ -1,5 +1,9 @@
 """Extract the key of every sample with the frozen encoder."""
 
+from munkey import warm
+
+warm.start()
+
 import hashlib
 import shutil
 from functools import partial

@@ -1,5 +1,9 @@
 """All metrics of a data set, from logits and records: one tidy CSV."""
 
+from munkey import warm
+
+warm.start()
+
 from munkey import forget, metrics, runtime
 from munkey.files import read_json, read_npz, write_csv
 from munkey.randomness import numpy_generator

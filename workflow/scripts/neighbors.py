@@ -1,5 +1,9 @@
 """Look up the nearest neighbours of every sample in a memory: all training samples, or those left to retain."""
 
+from munkey import warm
+
+warm.start()
+
 from munkey import data, forget, keys, neighbors, runtime
 
 with runtime.job(snakemake.log[0], snakemake.threads):

@@ -1,5 +1,9 @@
 """What `dvc metrics` and `dvc plots` show: means by data set, rate and method; training curves; gap against time."""
 
+from munkey import warm
+
+warm.start()
+
 import pandas as pd
 
 from munkey import runtime

@@ -1,5 +1,9 @@
 """The tidy CSV of every metric, and the tables made from it."""
 
+from munkey import warm
+
+warm.start()
+
 from pathlib import Path
 
 import pandas as pd

@@ -1,5 +1,9 @@
 """Mirror every (data set, rate, seed, method) and the tables into MLflow."""
 
+from munkey import warm
+
+warm.start()
+
 import pandas as pd
 
 from munkey import runtime

@@ -1,5 +1,9 @@
 """Train an original on all samples, or an oracle on the retain set: the same code from the same fresh start."""
 
+from munkey import warm
+
+warm.start()
+
 from statistics import median
 
 from munkey import data, forget, keys, neighbors, runtime, system

@@ -1,5 +1,9 @@
 """Apply an unlearning method to an original; only the call of the method itself is timed."""
 
+from munkey import warm
+
+warm.start()
+
 from munkey import data, forget, keys, runtime, system
 from munkey.images import image_set
 from munkey.models import architecture
