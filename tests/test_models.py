@@ -117,7 +117,7 @@ def test_without_an_exemplar_munkeys_backbone_is_the_vit():
         torch.testing.assert_close(munkey.classify(munkey.patch_embed(images(2))), vit(images(2)))
 
 
-@pytest.mark.parametrize("kind", models.ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["vit", "munkey"])
 def test_initialise_sets_every_number_of_a_model(kind):
     model = models.build(kind, MUNKEY if kind == "munkey" else VIT, generator=None)
     assert not list(model.buffers()), "initialise would leave buffers unset"
@@ -128,7 +128,7 @@ def test_initialise_sets_every_number_of_a_model(kind):
     assert [name for name, value in model.named_parameters() if not value.isfinite().all()] == []
 
 
-@pytest.mark.parametrize("kind", models.ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["vit", "munkey"])
 def test_weights_depend_on_their_generator_alone(kind):
     def build(seed):
         return models.build(kind, MUNKEY if kind == "munkey" else VIT, generator(seed)).state_dict()

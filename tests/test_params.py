@@ -27,8 +27,12 @@ def test_the_projects_parameters_are_valid(config):
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
-def test_every_preset_is_valid(config, preset):
-    load(overlaid(config, yaml.safe_load(preset.read_text())))
+def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
+    overlay = yaml.safe_load(preset.read_text())
+    monkeypatch.chdir(tmp_path)
+    if path := overlay.get("source", {}).get("path"):
+        (tmp_path / path).mkdir(parents=True)
+    load(overlaid(config, overlay))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,8 @@ def test_every_preset_is_valid(config, preset):
         # unknown names
         ("trian", {}, ["trian = {}", "unknown key", "did you mean 'train'", "datasets"]),
         ("train.learning_rate", 0.1, ["train.learning_rate = 0.1", "unknown key", "epochs, batch_size, lr"]),
+        ("search_grid", {"cf.rate": [0.1]}, ["search_grid", "unknown key 'cf.rate'", "cf.lr_factor"]),
+        ("search_grid", {"amun.stride": [0.1, 2.0]}, ["search_grid: amun", "stride = 2.0", "less than or equal to 1"]),
         ("unlearn.cf.momentum", 0.9, ["unlearn.cf.momentum = 0.9", "unknown key", "lr_factor"]),
         ("unlearn.nosuch", {}, ["unlearn", "unknown method 'nosuch'", "cf", "munkey"]),
         ("methods", ["nosuch"], ["methods", "unknown method 'nosuch'", "cf", "munkey"]),

@@ -31,7 +31,7 @@ from tests.unlearn_setup import (
 
 ALL_NEEDS = frozenset(f"{part} {kind}" for part in ("forget", "retain", "val") for kind in ("images", "labels"))
 WITH_DATA = [name for name in METHODS if METHODS[name].needs]
-FINETUNED = [name for name in WITH_DATA if name != "ssd"]
+FINETUNED = [name for name in WITH_DATA if name not in ("ssd", "sisa")]  # what draws from the request's generator
 
 
 class Untouchable:
@@ -143,7 +143,7 @@ def test_images_can_be_had_without_their_labels() -> None:
             reach()
 
 
-@pytest.mark.parametrize("name", WITH_DATA)
+@pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
 def test_every_sample_takes_its_turn_and_no_last_batch_is_dropped(name: str) -> None:
     passes = {  # over the retain, the forget and the validation set
         "neggrad-plus": (EPOCHS, None, 0),
@@ -170,7 +170,7 @@ def test_the_result_is_ready_for_use(name: str) -> None:
         assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", WITH_DATA)
+@pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
 def test_a_frozen_parameter_stays_frozen_and_bit_identical(name: str) -> None:
     given = original(name)
     frozen = replace(given, model=given.copy_of_model())
@@ -184,7 +184,8 @@ def test_a_frozen_parameter_stays_frozen_and_bit_identical(name: str) -> None:
 def test_what_is_reported_fits_into_a_record(name: str) -> None:
     _, asked = unlearn(name)
     json.dumps([asked.history, asked.facts], allow_nan=False)
-    assert [entry["epoch"] for entry in asked.history] == (list(range(1, EPOCHS + 1)) if name in FINETUNED else [])
+    if name != "sisa":
+        assert [entry["epoch"] for entry in asked.history] == (list(range(1, EPOCHS + 1)) if name in FINETUNED else [])
     assert all({"loss", "accuracy", "lr", "seconds"} <= entry.keys() for entry in asked.history)
 
 
@@ -220,7 +221,7 @@ def test_every_method_says_where_it_comes_from(name: str) -> None:
 
 def test_the_paper_has_nine_baselines_knn_and_munkey() -> None:
     beyond = {name for name in METHODS if not METHODS[name].in_paper}
-    assert {"salun", "bad-teacher"} <= beyond
+    assert {"salun", "bad-teacher", "sisa"} <= beyond
     assert set(METHODS) - beyond == {
         *("cf", "cf-k", "eu-k", "l1-sparse", "neggrad-plus", "amnesiac", "scrub", "ssd", "amun"),
         *("knn", "munkey"),

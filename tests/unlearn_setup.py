@@ -16,8 +16,9 @@ from munkey.images import ImageSet, image_set
 from munkey.neighbors import nearest, without_self
 from munkey.params import DataParams, FinetuneParams, MunkeyParams, TrainParams
 from munkey.randomness import torch_generator
+from munkey.sisa import train as train_sisa
 from munkey.system import System, knn_index
-from munkey.train import Augmentation, Tuning, train
+from munkey.train import Augmentation, Recipe, Tuning, train
 from munkey.unlearn import METHODS, Request
 
 PROJECT = Path(__file__).parent.parent
@@ -35,7 +36,20 @@ ARCHITECTURE = {
 STAGE = ("tiny", "original")
 CROPS = Augmentation(size=8, scale=[0.5, 1.0], ratio=[0.75, 4 / 3], mean=0.5, std=0.5)
 WHOLE = Augmentation(size=8, scale=[1.0, 1.0], ratio=[1.0, 1.0], mean=0.5, std=0.5)  # crops nothing: no randomness
+SISA_STAGE = ("tiny", "sisa")
 BATCH, EPOCHS = 16, 2  # neither |D_r| = 60, |D_f| = 13 nor |val| = 20 is a multiple of the batch
+
+SISA_ARCHITECTURE = ARCHITECTURE | {"shards": 5, "slices": 2}
+SETTINGS: dict[str, Any] = {
+    "epochs": 60,
+    "batch_size": BATCH,
+    "lr": 4e-3,
+    "warmup_epochs": 0.0,
+    "betas": [0.9, 0.99],
+    "weight_decay": 0.05,
+    "crop_scale": [0.8, 1.0],
+    "crop_ratio": [1.0, 1.0],
+}
 
 
 @dataclass(frozen=True)
@@ -62,16 +76,7 @@ def world() -> SimpleNamespace:
     members = dataset.ids_of("train")
     forget = members[::6]
     samples = image_set(dataset, members)
-    settings = TrainParams(
-        epochs=60,
-        batch_size=BATCH,
-        lr=4e-3,
-        warmup_epochs=0.0,
-        betas=[0.9, 0.99],
-        weight_decay=0.05,
-        crop_scale=[0.8, 1.0],
-        crop_ratio=[1.0, 1.0],
-    )
+    settings = TrainParams(**SETTINGS)
     keys = images[:73, :, :, 0].reshape(73, 64).astype(np.float32)
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
     near = without_self(*nearest(keys, members, keys, members, 6), members, 5)
@@ -95,8 +100,14 @@ def world() -> SimpleNamespace:
             "vit": fitted("vit", ARCHITECTURE, None),
             "munkey": fitted("munkey", ARCHITECTURE | {"token_dim": 8}, (munkey, keys, near)),
             "keys": knn_index(members, keys, samples.labels, 10),
+            "sisa": train_sisa(SISA_ARCHITECTURE, samples, sisa_recipe(), "cpu", lambda _: None)[0],
         },
     )
+
+
+def sisa_recipe(epochs: int = 3) -> Recipe:
+    """Two slices of two epochs each."""
+    return Recipe(DATA, TrainParams(**SETTINGS | {"epochs": epochs}), SISA_STAGE)
 
 
 def tuning(epochs: int = EPOCHS, batch_size: int = BATCH, augment: Augmentation = CROPS, lr: float = 1e-3) -> Tuning:
@@ -106,6 +117,8 @@ def tuning(epochs: int = EPOCHS, batch_size: int = BATCH, augment: Augmentation 
 
 def request(name: str, *, seed: int = 0, tuned: Tuning | None = None, **fields: Any) -> Request:
     given = {"needs": METHODS[name].needs, "data": world().parts} | fields
+    if METHODS[name].base == "sisa":
+        given.setdefault("recipe", sisa_recipe())
     generator = torch_generator("tiny", seed, name)
     return Request(
         world().forget_ids, generator, "cpu", given.pop("report", lambda _: None), tuned or tuning(), **given

@@ -1,6 +1,7 @@
 """The ViT and MUNKEY (sec. 3). Parameter names are timm's, so its checkpoints load and its model checks ours."""
 
-from typing import Any
+import math
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -148,16 +149,35 @@ class Munkey(ViT):
         nn.init.trunc_normal_(self.null_token, std=0.02, generator=generator)
 
 
+class Sisa(nn.Module):
+    """`shards` ViTs that answer together; each is kept as it was after each of its slices (Bourtoule et al. 2021)."""
+
+    def __init__(self, shards: int, slices: int, **vit: int | float) -> None:
+        super().__init__()
+        self.shards, self.slices = shards, slices
+        self.states = nn.ModuleList(ViT(**vit) for _ in range(shards * slices))  # type: ignore[arg-type]
+
+    def state(self, shard: int, part: int) -> ViT:
+        """The model of a shard as it was after its slice `part`."""
+        return cast(ViT, self.states[shard * self.slices + part])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, 3, S, S) -> (B, classes): the log of the shards' mean probability after their last slice."""
+        answers = [self.state(shard, self.slices - 1)(images).log_softmax(dim=1) for shard in range(self.shards)]
+        return torch.stack(answers).logsumexp(dim=0) - math.log(self.shards)
+
+
 def architecture(kind: str, settings: Any, classes: int) -> dict[str, Any]:
-    """The arguments of a model's class out of its parameters (sections data, model and, for MUNKEY, munkey)."""
-    own = {"token_dim": settings.munkey.token_dim} if kind == "munkey" else {}
+    """The arguments of a model's class out of its parameters: sections data, model and, but for `vit`, its own."""
+    own = {name: getattr(settings, kind).__dict__[name] for name in OWN_ARGUMENTS[kind]}
     return {"image_size": settings.data.image_size, "classes": classes, **vars(settings.model), **own}
 
 
-ARCHITECTURES: dict[str, type[ViT]] = {"vit": ViT, "munkey": Munkey}
+ARCHITECTURES: dict[str, Any] = {"vit": ViT, "munkey": Munkey, "sisa": Sisa}
+OWN_ARGUMENTS: dict[str, tuple[str, ...]] = {"vit": (), "munkey": ("token_dim",), "sisa": ("shards", "slices")}
 
 
-def build(kind: str, architecture: dict[str, Any], generator: torch.Generator | None) -> ViT:
+def build(kind: str, architecture: dict[str, Any], generator: torch.Generator | None) -> Any:
     """A model with fresh weights from `generator`, or with unset ones where it is None and weights are loaded next."""
     with torch.device("meta"):
         model = ARCHITECTURES[kind](**architecture)

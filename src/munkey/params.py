@@ -4,6 +4,7 @@ Nothing has a default in this file: every value stands in `params.yaml` or in an
 """
 
 import difflib
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -195,6 +196,9 @@ class Params(DatasetParams):
     datasets: Annotated[list[str], Field(min_length=1)]
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     methods: Annotated[list[str], Field(min_length=1)]
+    search: bool
+    search_grid: dict[str, Annotated[list[Positive], Field(min_length=1)]]
+    search_drop: NonNegative | None
     tracking: TrackingParams
     overrides: dict[str, dict[str, Any]]
 
@@ -205,11 +209,21 @@ class Params(DatasetParams):
         for key, names in {"datasets": self.datasets, "overrides": self.overrides}.items():
             for name in names:
                 _require_known(key, "data set", name, DATASETS)
+        for key in self.search_grid:
+            known = {"lr_factor"} | {f"{name}.{field}" for name, own in self.unlearn.items() for field in own}
+            _require_known("search_grid", "key", key, known)
         for name in self.methods:
             _require_known("methods", "method", name, METHODS)
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
         return self
+
+    def candidates(self, dataset: str, method: str) -> list[dict[str, Any]]:
+        """The settings that the search tries for a method: its committed ones alone where there is no grid for them."""
+        own = self.of(dataset).unlearn[method]
+        keys = [key for key in own if f"{method}.{key}" in self.search_grid or key in self.search_grid]
+        values = [self.search_grid.get(f"{method}.{key}") or self.search_grid[key] for key in keys]
+        return [own | dict(zip(keys, chosen, strict=True)) for chosen in itertools.product(*values)]
 
     def of(self, dataset: str) -> DatasetParams:
         """The parameters as they hold for one data set, its overrides applied."""
@@ -240,6 +254,9 @@ def load(config: Mapping[str, Any]) -> Params:
                 faults.extend(_source_faults(dataset, resolved.source.path, prefix))
             for method, settings in (resolved.unlearn if resolved else {}).items():
                 _validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
+            for method in params.methods if resolved and not faults else ():
+                for settings in params.candidates(dataset, method):
+                    _validated(METHODS[method].settings, settings, f"search_grid: {method}: ", faults)
     if faults:
         unique = dict.fromkeys(faults)
         raise ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in unique))

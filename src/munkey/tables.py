@@ -23,6 +23,7 @@ class Row:
     title: str
     oracle: str | None
     context: bool = False
+    latex_title: str = ""
 
 
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
@@ -86,7 +87,7 @@ def main_table(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> str:
         ranks = {rate: _ranks(part[part["rate"] == rate], rows) for rate in rates}
         lines = []
         for row in rows:
-            cells = [row.title]
+            cells = [(row.latex_title or row.title) if style == "latex" else row.title]
             for rate in rates:
                 found = part[(part["rate"] == rate) & (part["method"] == row.name)]
                 if found.empty:
@@ -101,8 +102,8 @@ def main_table(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> str:
 
 
 def runtime_table(summary: pd.DataFrame) -> str:
-    """Seconds to unlearn and per training epoch of the base model, and P_s, as Markdown."""
-    columns = {"unlearn_s": "Unlearn [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
+    """Seconds to unlearn, to search for settings (all candidates), and per training epoch of the base model; P_s."""
+    columns = {"unlearn_s": "Unlearn [s]", "search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
     lines = []
     for _, values in summary.iterrows():
         cells = [_cell(values, name, "markdown", digits=4) for name in columns]

@@ -61,6 +61,15 @@ class Tuning:
         return cls(finetune, train.lr, Augmentation.of(data, train))
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How a SISA was trained: what an exact deletion must repeat, `stage`, the root of its randomness, included."""
+
+    data: "DataParams"
+    settings: "TrainParams"
+    stage: tuple[object, ...]
+
+
 def shuffled(count: int, batch_size: int, generator: torch.Generator) -> Iterable[Tensor]:
     """Batches of positions, in a new order each time, the last one kept however small."""
     return torch.randperm(count, generator=generator).split(batch_size)

@@ -16,8 +16,18 @@ except ParamsError as error:
     raise WorkflowError(str(error)) from None
 
 RATES = {name: [rate_name(rate) for rate in PARAMS.of(name).forget.rates] for name in PARAMS.datasets}
-ORACLES = ["retrain-t", "retrain-m"]
-ORIGINALS = ["original-t", "original-m"]
+# What is trained: ViT and MUNKEY always, others for methods that start from them. Each as original and as oracle.
+LETTERS = {"vit": "t", "munkey": "m", "sisa": "s"}
+TRAINED = [base for base in LETTERS if base in ["vit", "munkey"] + [METHODS[name].base for name in PARAMS.methods]]
+ORIGINALS = [f"original-{LETTERS[base]}" for base in TRAINED]
+ORACLES = [f"retrain-{LETTERS[base]}" for base in TRAINED]
+# The methods whose settings are searched; the others run with their own.
+SEARCHED = [name for name in PARAMS.methods if PARAMS.search and len(PARAMS.candidates(PARAMS.datasets[0], name)) > 1]
+
+
+def one_of(names):
+    """A pattern of exactly these names; one that nothing matches where there are none."""
+    return "|".join(names) or r"(?!)"
 
 
 wildcard_constraints:
@@ -28,7 +38,8 @@ wildcard_constraints:
     subset=r"full|rate[\d.e-]+",
     scope=r"full|seed\d+/rate[\d.e-]+",
     run="original|retrain",
-    method="|".join(METHODS),
+    candidate=r"\d+",
+    method=one_of(METHODS),
 
 
 def section(dataset, *names):
@@ -99,21 +110,50 @@ def original_of(wildcards):
     base = METHODS[wildcards.method].base
     if base == "keys":
         return {"keyfile": keys_of(wildcards)}
-    letter = {"vit": "t", "munkey": "m"}[base]
-    folder = f"results/models/{wildcards.dataset}/seed{wildcards.seed}/full/original-{letter}"
+    folder = f"results/models/{wildcards.dataset}/seed{wildcards.seed}/full/original-{LETTERS[base]}"
     return {"original": f"{folder}/system.safetensors"}
+
+
+def sisa_settings(wildcards):
+    """What SISA is trained by; its deletion trains in the same way."""
+    own = section(wildcards.dataset, "unlearn")["unlearn"]["sisa"]
+    return section(wildcards.dataset, "data", "model", "train") | {"sisa": own}
 
 
 def unlearn_settings(wildcards):
     """The method's own section; the shared ones only where it fine-tunes on data; the architecture it expects."""
     method = METHODS[wildcards.method]
-    names = {"keys": [], "vit": ["data", "model"], "munkey": ["data", "model", "munkey"]}[method.base]
-    settings = section(wildcards.dataset, *names, *(["train", "finetune"] if method.needs else []))
-    return settings | {"method": section(wildcards.dataset, "unlearn")["unlearn"][method.name]}
+    own = section(wildcards.dataset, "unlearn")["unlearn"][method.name]
+    names = {"keys": [], "vit": ["data", "model"], "munkey": ["data", "model", "munkey"]}.get(method.base)
+    if method.base == "sisa":
+        return sisa_settings(wildcards) | {"method": own}
+    return section(wildcards.dataset, *names, *(["train", "finetune"] if method.needs else [])) | {"method": own}
+
+
+def candidate_settings(wildcards):
+    """The same with the values of one candidate of the search."""
+    chosen = PARAMS.candidates(wildcards.dataset, wildcards.method)[int(wildcards.candidate)]
+    return unlearn_settings(wildcards) | {"method": chosen}
+
+
+def search_settings(wildcards):
+    return section(wildcards.dataset, "data") | {"search_drop": PARAMS.search_drop}
+
+
+def candidates_of(wildcards):
+    """Every candidate of a method's search, in the order of the grid."""
+    where = "{0.dataset}/seed{0.seed}/rate{0.rate}/{0.method}".format(wildcards)
+    folders = [
+        f"results/search/{where}/{n}" for n in range(len(PARAMS.candidates(wildcards.dataset, wildcards.method)))
+    ]
+    return {kind: [f"{folder}/{name}" for folder in folders] for kind, name in CANDIDATE_FILES.items()}
+
+
+CANDIDATE_FILES = {"systems": "system.safetensors", "records": "record.json"}
 
 
 def has_memory(name):
-    return name in ("original-m", "retrain-m") or name in METHODS and METHODS[name].base != "vit"
+    return name in ("original-m", "retrain-m") or name in METHODS and METHODS[name].base in ("munkey", "keys")
 
 
 def memory_of(wildcards):
@@ -130,7 +170,7 @@ def evaluate_settings(wildcards):
 
 def training_record(dataset, seed, system):
     """The record of the training that a method starts from; None for what was itself trained from fresh weights."""
-    letter = {"vit": "t", "munkey": "m"}.get(METHODS[system].base) if system in METHODS else None
+    letter = LETTERS.get(METHODS[system].base) if system in METHODS else None
     return letter and f"results/models/{dataset}/seed{seed}/full/original-{letter}/record.json"
 
 
@@ -161,15 +201,26 @@ def files_of(runs):
     return sorted({run[kind] for run in runs for kind in ("logits", "record", "training", "forget")})
 
 
+def searches_of(runs):
+    """What the searches found, for the runs whose settings were searched."""
+    return {
+        "results/search/{dataset}/seed{seed}/rate{rate}/{method}/search.json".format(**run): run
+        for run in runs
+        if run["method"] in SEARCHED
+    }
+
+
 def table_rows():
     """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
-    rows = [
-        {"name": name, "title": f"Original ({name[-1].upper()})", "oracle": f"retrain-{name[-1]}", "context": True}
-        for name in ORIGINALS
+    trained = [
+        {"name": name, "title": title, "latex_title": title, "oracle": oracle, "context": oracle is not None}
+        for name in ORIGINALS + ORACLES
+        for title in [f"{name[:-2].capitalize()} ({name[-1].upper()})"]
+        for oracle in [f"retrain-{name[-1]}" if name in ORIGINALS else None]
     ]
-    rows += [{"name": name, "title": f"Retrain ({name[-1].upper()})", "oracle": None} for name in ORACLES]
-    return rows + [
-        {"name": name, "title": METHODS[name].title, "oracle": METHODS[name].oracle} for name in PARAMS.methods
+    return trained + [
+        {"name": name} | {key: getattr(METHODS[name], key) for key in ("title", "latex_title", "oracle")}
+        for name in PARAMS.methods
     ]
 
 

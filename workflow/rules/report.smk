@@ -57,6 +57,7 @@ rule track:
         "results/tables/main.md",
         "results/tables/runtime.md",
         files_of(RUNS),
+        list(searches_of(RUNS)),
     output:
         mirrored="results/tracking.json",
     log:
@@ -69,6 +70,7 @@ rule track:
     params:
         uri=PARAMS.tracking.uri,
         runs=RUNS,
+        searches=searches_of(RUNS),
         rows=table_rows(),
         code=code("track.py"),
     message:

@@ -55,3 +55,29 @@ rule train_munkey:
         "train MUNKEY, {wildcards.run}: {wildcards.dataset}, seed {wildcards.seed}, {wildcards.subset}"
     script:
         "../scripts/train.py"
+
+
+rule train_sisa:
+    input:
+        unpack(prepared),
+        unpack(forget_set),
+    output:
+        system="results/models/{dataset}/seed{seed}/{subset}/{run}-s/system.safetensors",
+        record="results/models/{dataset}/seed{seed}/{subset}/{run}-s/record.json",
+    log:
+        "logs/train/{dataset}/seed{seed}/{subset}/{run}-s.log",
+    benchmark:
+        "results/benchmarks/train/{dataset}/seed{seed}/{subset}/{run}-s.tsv"
+    conda:
+        "../envs/munkey.yaml"
+    threads: PARAMS.threads
+    resources:
+        gpu=GPUS,
+    params:
+        folder="results/data/{dataset}",
+        settings=sisa_settings,
+        code=code("train_sisa.py"),
+    message:
+        "train SISA, {wildcards.run}: {wildcards.dataset}, seed {wildcards.seed}, {wildcards.subset}"
+    script:
+        "../scripts/train_sisa.py"

@@ -14,7 +14,8 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         key = {name: run[name] for name in ("dataset", "rate", "seed", "method")}
         generator = numpy_generator(run["seed"], run["dataset"], "attack", run["rate"])
         measured = metrics.measure(read_npz(run["logits"]), forget.read(run["forget"]), generator)
-        measured |= {name: value for name, value in read_json(run["record"]).items() if name == "unlearn_s"}
+        record = read_json(run["record"])
+        measured |= {name: record[name] for name in ("unlearn_s", "search_s") if name in record}
         measured |= {name: value for name, value in read_json(run["training"]).items() if name == "train_epoch_s"}
         rows += [key | {"metric": metric, "value": value} for metric, value in measured.items()]
     write_csv(snakemake.output.metrics, rows)

@@ -4,6 +4,8 @@ from munkey import warm
 
 warm.start()
 
+from pathlib import Path
+
 import pandas as pd
 
 from munkey import runtime
@@ -28,7 +30,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
             Run(
                 experiment=run["dataset"],
                 name=f"{titles[run['method']]} @{tags['rate']} seed {tags['seed']}",
-                params=tags | flat(record["settings"]),
+                params=tags | flat(record["settings"]) | flat({"facts": record.get("facts", {})}),
                 metrics=own.to_dict(),
                 tags=tags | {"kind": "run"} | flat(record["provenance"]),
                 curves=curves,
@@ -37,6 +39,24 @@ with runtime.job(snakemake.log[0], snakemake.threads):
                 ended=record["ended"],
             )
         )
+    for path, run in given.searches.items():
+        found, folder = read_json(path), Path(path).parent
+        for n, candidate in enumerate(found["candidates"]):
+            tags = {name: str(run[name]) for name in ("dataset", "rate", "seed", "method")}
+            record = read_json(folder / str(n) / "record.json")
+            runs.append(
+                Run(
+                    experiment=run["dataset"],
+                    name=f"{titles[run['method']]} @{tags['rate']} seed {tags['seed']} candidate {n}",
+                    params=tags | flat(candidate["settings"]),
+                    metrics={name: value for name, value in candidate.items() if name != "settings"},
+                    tags=tags | {"kind": "candidate", "chosen": str(n == found["chosen"]).lower()},
+                    curves={f"unlearn/{c}": [epoch[c] for epoch in record["history"]] for c in CURVES},
+                    artifacts=(str(folder / str(n) / "record.json"),),
+                    started=record["started"],
+                    ended=record["ended"],
+                )
+            )
     summary = pd.read_csv("results/tables/main.csv")
     tables = ("results/tables/main.csv", "results/tables/main.md", "results/tables/runtime.md", "results/metrics.csv")
     for dataset, part in summary.groupby("dataset"):

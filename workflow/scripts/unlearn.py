@@ -8,7 +8,7 @@ from munkey import data, forget, keys, runtime, system
 from munkey.images import image_set
 from munkey.models import architecture
 from munkey.randomness import torch_generator
-from munkey.train import Tuning
+from munkey.train import Recipe, Tuning
 from munkey.unlearn import METHODS, Request
 
 with runtime.job(snakemake.log[0], snakemake.threads):
@@ -28,13 +28,16 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         torch_generator(wildcards.seed, wildcards.dataset, "unlearn", wildcards.rate, method.name),
         device,
         report=print,
-        tuning=Tuning.of(settings.data, settings.train, settings.finetune) if method.needs else None,
+        tuning=Tuning.of(settings.data, settings.train, settings.finetune) if "finetune" in vars(settings) else None,
         needs=method.needs,
         data={
             "retain": image_set(dataset, retain),
             "forget": image_set(dataset, forgotten),
             "val": image_set(dataset, dataset.ids_of("val")),
         },
+        recipe=Recipe(settings.data, settings.train, (wildcards.seed, wildcards.dataset, "sisa"))
+        if method.base == "sisa"
+        else None,
     )
     with runtime.Stopwatch(device) as watch:
         unlearned = method.run(original, request, method.settings(**snakemake.params.settings["method"]))

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from munkey.images import ImageSet
     from munkey.system import System
-    from munkey.train import History, Report, Tuning
+    from munkey.train import History, Recipe, Report, Tuning
 
 Need = Literal["forget images", "forget labels", "retain images", "retain labels", "val images", "val labels"]
-Base = Literal["vit", "munkey", "keys"]
-Oracle = Literal["retrain-t", "retrain-m"]
+Base = Literal["vit", "munkey", "sisa", "keys"]
+Oracle = Literal["retrain-t", "retrain-m", "retrain-s"]
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -46,7 +46,8 @@ class Tuned(Settings):
 class Request:
     """What a method may use. Reaching for data that it does not declare raises PermissionError.
 
-    A method writes its curve by epoch into `history`, and what else is worth reporting into `facts` (JSON).
+    tuning: how to fine-tune; recipe: how the original was trained, for SISA. A method writes its curve by epoch into
+    `history`, and what else is worth reporting into `facts` (JSON).
     """
 
     forget_ids: np.ndarray
@@ -56,6 +57,7 @@ class Request:
     tuning: "Tuning | None"
     needs: frozenset[Need]
     data: "dict[str, ImageSet]" = field(repr=False)
+    recipe: "Recipe | None" = None
     history: "History" = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -97,7 +99,7 @@ class Withheld:
 
 @dataclass(frozen=True)
 class Method:
-    """An entry of the registry. base: the original it starts from (`vit`, `munkey`) or `keys` for KNN.
+    """An entry of the registry. base: the original it starts from (`vit`, `munkey`, `sisa`) or `keys` for KNN.
 
     citation: authors and year. oracle: the row it is compared with, None where there is none. needs: data that must
     still be stored to forget. in_paper: whether the paper's tables have it. latex_title: its title where plain unicode

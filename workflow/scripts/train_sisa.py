@@ -1,0 +1,22 @@
+"""Train SISA's shards on all samples, or on the retain set: from the same start, so that deletion can be exact."""
+
+from munkey import warm
+
+warm.start()
+
+from munkey import data, forget, runtime, sisa, system
+from munkey.images import image_set
+from munkey.models import architecture
+from munkey.train import Recipe
+
+with runtime.job(snakemake.log[0], snakemake.threads):
+    wildcards, settings = snakemake.wildcards, runtime.sections(snakemake.params.settings)
+    device, started = runtime.device(snakemake.resources.gpu), runtime.now()
+    dataset = data.load(snakemake.params.folder)
+    retain, _ = forget.split(dataset, snakemake.input.get("forget"))
+    recipe = Recipe(settings.data, settings.train, (wildcards.seed, wildcards.dataset, "sisa"))
+    shape = architecture("sisa", settings, len(dataset.classes))
+    trained, history = sisa.train(shape, image_set(dataset, retain), recipe, device, print)
+    system.save(snakemake.output.system, trained)
+    facts = {"train_epoch_s": sum(epoch["seconds"] for epoch in history) / settings.train.epochs}
+    runtime.record(snakemake.output.record, snakemake.params.settings, device, started, history, **facts)
