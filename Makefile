@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-.PHONY: run test lint format docs lock report track ui repro
+.PHONY: run test lint format docs lock report track ui repro ablations selection figures paper
 
 run: .venv/ready  ## the whole experiment of params.yaml
 	snakemake --cores all --resources gpu=1
@@ -15,6 +15,12 @@ lint: .venv/ready  ## format and style, types, workflow
 
 format: .venv/ready
 	ruff format . && ruff check --fix . && snakefmt workflow
+
+ablations selection figures: .venv/ready  ## the ablations; the choice of p_image and p_token; the figures
+	snakemake --cores all --resources gpu=1 -- $@
+
+paper: .venv/ready  ## every table and figure of the paper, and results/report/index.html
+	snakemake --cores all --resources gpu=1 -- paper
 
 report: .venv/ready  ## Snakemake's own report, one self-contained page
 	snakemake --report results/report.html

@@ -22,7 +22,7 @@ from munkey.system import System
 
 ROOT = Path(__file__).parents[1]
 VIT = {"image_size": 8, "classes": 3, "patch_size": 4, "width": 8, "depth": 2, "heads": 2, "mlp_ratio": 2.0}
-MUNKEY = VIT | {"token_dim": 5}
+MUNKEY = VIT | {"architecture": "input-level", "token_dim": 5}
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
@@ -88,6 +88,7 @@ def params(config: dict[str, Any]) -> Params:
     tiny["munkey"] |= {"token_dim": MUNKEY["token_dim"], "neighbors": [2, 4]}
     tiny["train"] |= {"epochs": 2, "batch_size": 5}
     tiny["keys"]["depth"] = 6
+    tiny["ablations"] = {}
     return load(tiny)
 
 

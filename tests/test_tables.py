@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from munkey.tables import GAP_METRICS, Row, main_table, runtime_table, summarise, with_seed_gaps
+from munkey.tables import GAP_METRICS, Row, main_table, render, runtime_table, summarise, with_seed_gaps
 from tests.conftest import ROOT
 
 PAPER = ROOT.parent / "shared/paper/tables.csv"
@@ -171,7 +171,7 @@ def test_run_times_are_shown_in_seconds_where_there_are_any():
         {"dataset": "digits", "rate": 0.1, "seed": seed, "method": method, "metric": metric, "value": value}
         for seed, (method, metric, value) in enumerate(times)
     )
-    text = runtime_table(summarise(pd.concat([tidy(), extra]), ROWS))
+    text = render([("", runtime_table(summarise(pd.concat([tidy(), extra]), ROWS)))], "markdown")
     cells = {one.split("|")[3].strip(): [cell.strip() for cell in one.split("|")[4:8]] for one in text.splitlines()[2:]}
     assert cells["CF"] == ["3.0000 ± 1.4142", "–", "0.5000", "–"]
     assert cells["KNN"] == ["–"] * 4

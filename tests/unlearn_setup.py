@@ -81,7 +81,15 @@ def world() -> SimpleNamespace:
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
     near = without_self(*nearest(keys, members, keys, members, 6), members, 5)
     munkey = MunkeyParams(
-        token_dim=8, token_std=0.02, p_image=0.1, p_token=0.3, p_retrieve=0.2, neighbors=[2, 5], temperature=0.07
+        architecture="input-level",
+        token_dim=8,
+        token_std=0.02,
+        p_drop="fixed",
+        p_image=0.1,
+        p_token=0.3,
+        p_retrieve=0.2,
+        neighbors=[2, 5],
+        temperature=0.07,
     )
 
     def fitted(kind: str, architecture: dict[str, Any], memory: Any) -> System:

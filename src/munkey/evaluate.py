@@ -1,4 +1,4 @@
-"""Logits of a system on every sample, retrieval and late fusion included (sec. 3.2, app. C.1). Metrics come later."""
+"""Logits of a system on every sample, retrieval and late fusion included (sec. 3.2, app. D.1). Metrics come later."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -116,6 +116,18 @@ def predict(
     with torch.inference_mode():
         parts = [forward(block, images).float().cpu() for block, images in batches(samples, data, device)]
     return torch.cat(parts).numpy()
+
+
+def cls_features(system: System, samples: ImageSet, data: "DataParams", device: str) -> np.ndarray:
+    """[CLS] before the head (N, width) of MUNKEY's members, from own image and own token."""
+    found: list[np.ndarray] = []
+    hook = system.model.head.register_forward_pre_hook(lambda _, given: found.append(given[0].float().cpu().numpy()))  # type: ignore[union-attr]
+    tokens = system.memory.tokens[system.memory.rows(samples.ids)]  # type: ignore[union-attr]
+    with torch.inference_mode():
+        for block, images in batches(samples, data, device):
+            system.model(images, tokens[block])  # type: ignore[misc]
+    hook.remove()
+    return np.concatenate(found)
 
 
 def pathway_logits(system: System, samples: ImageSet, data: "DataParams", device: str) -> dict[str, np.ndarray]:

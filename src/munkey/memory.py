@@ -54,6 +54,6 @@ def similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> 
 
 
 def rank_weights(present: Tensor) -> Tensor:
-    """Weights proportional to 1 / (2 + rank), rank from 0, over the present neighbours (app. C.1; formula ours)."""
+    """Weights proportional to 1 / (2 + rank), rank from 0, over the present neighbours (app. D.1; formula ours)."""
     weights = present / (2.0 + torch.arange(present.shape[-1], device=present.device))
     return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-12)

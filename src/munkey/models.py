@@ -92,12 +92,20 @@ class ViT(nn.Module):
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         """Logits from patch embeddings (B, n, width); `extra` tokens (B, e, width) join without a position."""
-        cls = self.cls_token.expand(len(patches), -1, -1)
-        sequence = torch.cat([cls, patches], dim=1) + self.pos_embed
+        sequence = self.sequence(patches)
         if extra is not None:
             sequence = torch.cat([sequence, extra], dim=1)
         for block in self.blocks:
             sequence = block(sequence)
+        return self.answer(sequence)
+
+    def sequence(self, patches: Tensor) -> Tensor:
+        """[CLS] and patch embeddings with their positions: (B, n, width) -> (B, 1 + n, width)."""
+        cls = self.cls_token.expand(len(patches), -1, -1)
+        return torch.cat([cls, patches], dim=1) + self.pos_embed
+
+    def answer(self, sequence: Tensor) -> Tensor:
+        """Logits (B, classes) from [CLS], the first of a sequence."""
         return self.head(self.norm(sequence[:, 0]))
 
     def initialise(self, generator: torch.Generator) -> None:
@@ -109,7 +117,10 @@ class ViT(nn.Module):
 
 
 class Munkey(ViT):
-    """A ViT that reads one exemplar token beside the image: z_in = [P(z_i), P(h_psi(v))] (sec. 3.2, eq. 1)."""
+    """A ViT that reads one exemplar token beside the image: z_in = [P(z_i), P(h_psi(v))] (sec. 3.2, eq. 1).
+
+    Also Direct Key (app. D.1), whose memory holds each sample's frozen key in place of a learnable token.
+    """
 
     def __init__(self, token_dim: int, **vit: int | float) -> None:
         super().__init__(**vit)  # type: ignore[arg-type]
@@ -149,6 +160,59 @@ class Munkey(ViT):
         nn.init.trunc_normal_(self.null_token, std=0.02, generator=generator)
 
 
+class DeepPrompt(Munkey):
+    """The exemplar token stands afresh beside the sequence before every block (app. D.1; Jia et al. 2022, VPT-deep)."""
+
+    def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
+        assert extra is not None
+        sequence = self.sequence(patches)
+        for block in self.blocks:
+            sequence = block(torch.cat([sequence, extra], dim=1))[:, :-1]
+        return self.answer(sequence)
+
+
+class CrossAttention(nn.Module):
+    """Queries from [CLS] and image tokens (B, n, width), keys and values from exemplar tokens (B, e, width) (app. D.1).
+
+    With a single exemplar token the softmax is 1, so every query receives that token's value, whatever the query is.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.q = nn.Linear(width, width)
+        self.kv = nn.Linear(width, 2 * width)
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, exemplars: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        q = self.q(self.norm(x)).view(batch, length, self.heads, -1).transpose(1, 2)
+        k, v = self.kv(exemplars).view(batch, -1, 2, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class CrossAttended(Munkey):
+    """The exemplar token is attended to after the self-attention of the first, middle and last block (app. D.1)."""
+
+    def __init__(self, token_dim: int, **vit: int | float) -> None:
+        super().__init__(token_dim, **vit)
+        depth, width, heads = (int(vit[name]) for name in ("depth", "width", "heads"))
+        places = sorted({0, depth // 2, depth - 1})
+        self.cross = nn.ModuleDict({str(place): CrossAttention(width, heads) for place in places})
+
+    def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
+        assert extra is not None
+        sequence = self.sequence(patches)
+        for place, block in enumerate(self.blocks):
+            sequence = sequence + block.attn(block.norm1(sequence))  # type: ignore[operator]
+            if str(place) in self.cross:
+                sequence = sequence + self.cross[str(place)](sequence, extra)
+            sequence = sequence + block.mlp(block.norm2(sequence))  # type: ignore[operator]
+        return self.answer(sequence)
+
+
 class Sisa(nn.Module):
     """`shards` ViTs that answer together; each is kept as it was after each of its slices (Bourtoule et al. 2021)."""
 
@@ -167,20 +231,33 @@ class Sisa(nn.Module):
         return torch.stack(answers).logsumexp(dim=0) - math.log(self.shards)
 
 
-def architecture(kind: str, settings: Any, classes: int) -> dict[str, Any]:
-    """The arguments of a model's class out of its parameters: sections data, model and, but for `vit`, its own."""
+MUNKEYS: dict[str, type[Munkey]] = {
+    "input-level": Munkey,
+    "deep-prompt": DeepPrompt,
+    "cross-attention": CrossAttended,
+    "direct-key": Munkey,
+}
+OWN_ARGUMENTS = {"vit": (), "munkey": ("architecture", "token_dim"), "sisa": ("shards", "slices")}
+
+
+def architecture(kind: str, settings: Any, classes: int, key_dim: int | None = None) -> dict[str, Any]:
+    """The arguments of `build` out of parameters: sections data, model and, but for `vit`, that of the kind.
+
+    Direct Key's tokens are keys of length `key_dim`; their length is left out where that is None.
+    """
     own = {name: getattr(settings, kind).__dict__[name] for name in OWN_ARGUMENTS[kind]}
-    return {"image_size": settings.data.image_size, "classes": classes, **vars(settings.model), **own}
-
-
-ARCHITECTURES: dict[str, Any] = {"vit": ViT, "munkey": Munkey, "sisa": Sisa}
-OWN_ARGUMENTS: dict[str, tuple[str, ...]] = {"vit": (), "munkey": ("token_dim",), "sisa": ("shards", "slices")}
+    if own.get("architecture") == "direct-key":
+        own["token_dim"] = key_dim
+    found = {"image_size": settings.data.image_size, "classes": classes, **vars(settings.model), **own}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def build(kind: str, architecture: dict[str, Any], generator: torch.Generator | None) -> Any:
     """A model with fresh weights from `generator`, or with unset ones where it is None and weights are loaded next."""
+    arguments = dict(architecture)
+    made: dict[str, Any] = {"vit": ViT, "sisa": Sisa, "munkey": MUNKEYS[arguments.pop("architecture", "input-level")]}
     with torch.device("meta"):
-        model = ARCHITECTURES[kind](**architecture)
+        model = made[kind](**arguments)
     model.to_empty(device="cpu")
     if generator is not None:
         with torch.no_grad():

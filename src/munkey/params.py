@@ -5,7 +5,9 @@ Nothing has a default in this file: every value stands in `params.yaml` or in an
 
 import difflib
 import itertools
+import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -112,8 +114,10 @@ class TrainParams(Section):
 
 
 class MunkeyParams(Section):
+    architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
     token_dim: Count
     token_std: Positive
+    p_drop: Literal["fixed", "selected"]
     p_image: Probability
     p_token: Probability
     p_retrieve: Probability
@@ -153,6 +157,13 @@ class FinetuneParams(Section):
     batch_size: Count
     betas: Betas
     weight_decay: NonNegative
+
+
+class SelectionParams(Section):
+    p_image: Annotated[list[Probability], Field(min_length=1)]
+    p_token: Annotated[list[Probability], Field(min_length=1)]
+    threshold: Positive
+    comparable: NonNegative
 
 
 class TrackingParams(Section):
@@ -199,6 +210,8 @@ class Params(DatasetParams):
     search: bool
     search_grid: dict[str, Annotated[list[Positive], Field(min_length=1)]]
     search_drop: NonNegative | None
+    selection: SelectionParams
+    ablations: dict[str, Annotated[list[Any], Field(min_length=1)]]
     tracking: TrackingParams
     overrides: dict[str, dict[str, Any]]
 
@@ -225,11 +238,27 @@ class Params(DatasetParams):
         values = [self.search_grid.get(f"{method}.{key}") or self.search_grid[key] for key in keys]
         return [own | dict(zip(keys, chosen, strict=True)) for chosen in itertools.product(*values)]
 
-    def of(self, dataset: str) -> DatasetParams:
-        """The parameters as they hold for one data set, its overrides applied."""
+    def of(self, case: str) -> DatasetParams:
+        """The parameters as they hold for a data set, its overrides applied, or for one of its cases."""
+        dataset, _, change = case.partition("/")
         sections = {name: getattr(self, name) for name in DatasetParams.model_fields}
         plain = {k: v.model_dump() if isinstance(v, BaseModel) else v for k, v in sections.items()}
-        return DatasetParams.model_validate(_merge(plain, self.overrides.get(dataset, {})))
+        changed = _merge(plain, self.overrides.get(dataset, {}))
+        return DatasetParams.model_validate(_merge(changed, self.changes[change]) if change else changed)
+
+    @cached_property
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """What an ablation or the selection changes, by its place below a data set: KNOB/VALUE."""
+        found: dict[str, dict[str, Any]] = {}
+        for knob, values in self.ablations.items():
+            found |= {f"{knob}/{_name(value)}": _nested(knob, value) for value in values}
+        return found | {f"p_drop/{_name(pair)}": {"munkey": {"p_drop": "fixed"} | pair} for pair in self.grid}
+
+    @property
+    def grid(self) -> list[dict[str, float]]:
+        """The pairs that the selection compares, and the corner (0, 0) that it shows for reference."""
+        pairs = [(0.0, 0.0), *itertools.product(self.selection.p_image, self.selection.p_token)]
+        return [{"p_image": image, "p_token": token} for image, token in dict.fromkeys(pairs)]
 
 
 def load(config: Mapping[str, Any]) -> Params:
@@ -254,6 +283,7 @@ def load(config: Mapping[str, Any]) -> Params:
                 faults.extend(_source_faults(dataset, resolved.source.path, prefix))
             for method, settings in (resolved.unlearn if resolved else {}).items():
                 _validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
+            faults.extend(_ablation_faults(params, merged, override) if resolved and not faults else ())
             for method in params.methods if resolved and not faults else ():
                 for settings in params.candidates(dataset, method):
                     _validated(METHODS[method].settings, settings, f"search_grid: {method}: ", faults)
@@ -264,6 +294,20 @@ def load(config: Mapping[str, Any]) -> Params:
     return params
 
 
+ABLATED = ("data", "keys", "model", "train", "munkey", "inference")
+
+
+def _ablation_faults(params: Params, merged: Mapping[str, Any], override: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the values of the ablations, each checked as if it stood in its section."""
+    faults: list[str] = []
+    for knob in params.ablations:
+        if knob.split(".", maxsplit=1)[0] not in ABLATED or knob in ("keys.depth", "munkey.p_drop"):
+            faults.append(f"ablations.{knob}: not a knob of MUNKEY; ablations may change {', '.join(ABLATED)}")
+    for place, change in params.changes.items() if not faults else ():
+        _validated(DatasetParams, _merge(_merge(merged, override), change), f"ablations: {place}: ", faults)
+    return faults
+
+
 def _source_faults(dataset: str, path: str | None, prefix: str) -> list[str]:
     needed = DATASETS[dataset].needs_path
     if needed and path is None:
@@ -271,6 +315,19 @@ def _source_faults(dataset: str, path: str | None, prefix: str) -> list[str]:
     if needed and not Path(str(path)).exists():
         return [f"{prefix}source.path = {path!r}: there is no such folder or file"]
     return []
+
+
+def _nested(knob: str, value: Any) -> dict[str, Any]:
+    """inference.k, 8 -> {"inference": {"k": 8}}."""
+    for name in reversed(knob.split(".")):
+        value = {name: value}
+    return value
+
+
+def _name(value: Any) -> str:
+    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}."""
+    parts = value.values() if isinstance(value, Mapping) else [value]
+    return "_".join(re.sub(r"[^\w.-]+", "-", str(part)) for part in parts)
 
 
 def rate_name(rate: float) -> str:

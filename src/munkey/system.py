@@ -66,11 +66,11 @@ def load(path: str | Path, expected: dict[str, Any] | None = None, device: str =
     if "system" not in metadata:
         raise DamagedFileError(path, "not a checkpoint of this project")
     kind, architecture = (json.loads(metadata["system"])[name] for name in ("kind", "architecture"))
-    if expected is not None and architecture != expected:
-        differing = sorted(k for k in architecture | expected if architecture.get(k) != expected.get(k))
+    differing = sorted(k for k, value in (expected or {}).items() if architecture.get(k) != value)
+    if differing:
         raise ValueError(
             f"{path} holds another architecture: "
-            + ", ".join(f"{k} is {architecture.get(k)}, expected {expected.get(k)}" for k in differing)
+            + ", ".join(f"{k} is {architecture.get(k)}, expected {(expected or {})[k]}" for k in differing)
         )
     weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     model = None

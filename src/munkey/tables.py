@@ -1,6 +1,6 @@
 """From tidy metrics to the paper's tables: means and standard deviations over seeds, and the gap to the oracle."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,11 @@ GAP_METRICS = ("TA", "RA", "FA", "MIA")
 KEYS = ["dataset", "rate", "method"]
 
 Block = tuple[str, int, list[list[str]]]  # data set, number of seeds, rows of cells
+STYLE = (
+    "body{font:14px system-ui,sans-serif;margin:1.5em}table{border-collapse:collapse}"
+    "th,td{padding:.35em .8em;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
+    "th:first-child,td:first-child{text-align:left}"
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,20 @@ def main_table(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> str:
 
     style: `markdown` | `html` | `latex`.
     """
+    rates, header, blocks = _main(summary, rows, style)
+    if style == "latex":
+        return _latex(header, rates, blocks)
+    body = render(_blocks(header, rates, blocks), style)
+    return f"<!doctype html><meta charset='utf-8'><style>{STYLE}</style>\n{body}" if style == "html" else body
+
+
+def main_frames(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> list[tuple[str, pd.DataFrame]]:
+    """The same as a titled frame of cells per data set."""
+    rates, header, blocks = _main(summary, rows, style)
+    return _blocks(header, rates, blocks)
+
+
+def _main(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> tuple[list[float], list[str], list[Block]]:
     rates = sorted(summary["rate"].unique(), reverse=True)
     header = ["Method", *(column for _ in rates for column in (*GAP_METRICS, "Avg Gap"))]
     blocks = []
@@ -94,22 +113,51 @@ def main_table(summary: pd.DataFrame, rows: Sequence[Row], style: str) -> str:
                     cells += ["–"] * (len(GAP_METRICS) + 1)
                     continue
                 values = found.iloc[0]
-                cells += [_cell(values, metric, style) for metric in GAP_METRICS]
-                cells.append(_emphasised(_cell(values, "gap", style), ranks[rate].get(row.name), style))
+                cells += [cell(values, metric, style) for metric in GAP_METRICS]
+                cells.append(emphasised(cell(values, "gap", style), ranks[rate].get(row.name), style))
             lines.append(cells)
         blocks.append((str(dataset), int(part["n"].min()), lines))
-    return {"markdown": _markdown, "html": _html, "latex": _latex}[style](header, rates, blocks)
+    return rates, header, blocks
 
 
-def runtime_table(summary: pd.DataFrame) -> str:
+def runtime_table(summary: pd.DataFrame, style: str = "markdown") -> pd.DataFrame:
     """Seconds to unlearn, to search for settings (all candidates), and per training epoch of the base model; P_s."""
     columns = {"unlearn_s": "Unlearn [s]", "search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
     lines = []
     for _, values in summary.iterrows():
-        cells = [_cell(values, name, "markdown", digits=4) for name in columns]
+        cells = [cell(values, name, style, digits=4) for name in columns]
         lines.append([values["dataset"], f"{100 * values['rate']:g} %", values["title"], *cells])
-    table = pd.DataFrame(lines, columns=["Data set", "Forget", "Method", *columns.values()])
-    return table.to_markdown(index=False) + "\n"
+    return pd.DataFrame(lines, columns=["Data set", "Forget", "Method", *columns.values()])
+
+
+def render(blocks: Sequence[tuple[str, pd.DataFrame]], style: str) -> str:
+    """Titled frames of cells that are ready to print, one after the other. style: as in `main_table`."""
+    if style == "markdown":
+        parts = (
+            (f"### {title}\n\n" if title else "") + frame.to_markdown(index=False, disable_numparse=True)
+            for title, frame in blocks
+        )
+        return "\n\n".join(parts) + "\n"
+    if style == "html":
+        parts = (f"<h3>{title}</h3>\n{frame.to_html(index=False, escape=False, border=0)}" for title, frame in blocks)
+        return "\n".join(parts) + "\n"
+    return "\n".join(_tabular(title, frame) for title, frame in blocks)
+
+
+def _tabular(title: str, frame: pd.DataFrame) -> str:
+    """A booktabs table; text is escaped, formulas between $ are left alone."""
+    lines = [[_latex_text(str(cell)) for cell in row] for row in [list(frame.columns), *frame.to_numpy().tolist()]]
+    head, *body = [" & ".join(cells) + r" \\" for cells in lines]
+    rows = [r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+    return (
+        "\n".join([f"% {title}", rf"\begin{{tabular}}{{{'l' * len(frame.columns)}}}", *rows, r"\end{tabular}"]) + "\n"
+    )
+
+
+def _latex_text(cell: str) -> str:
+    if "$" in cell:
+        return cell
+    return cell.replace("–", "--").replace("%", r"\%").replace("_", r"\_").replace("±", r"$\pm$")
 
 
 def _part(wide: pd.DataFrame, method: str) -> pd.DataFrame:
@@ -126,7 +174,8 @@ def _ranks(part: pd.DataFrame, rows: Sequence[Row]) -> dict[str, int]:
     return {str(name): order.index(gap) for name, gap in gaps.items() if gap in order}
 
 
-def _cell(values: pd.Series, metric: str, style: str, digits: int = 2) -> str:
+def cell(values: pd.Series, metric: str, style: str, digits: int = 2) -> str:
+    """`mean ± sd` of a metric out of a line of a summary, – where it has none. style as in `main_table`."""
     mean, sd = values.get(f"{metric}_mean", np.nan), values.get(f"{metric}_sd", np.nan)
     if pd.isna(mean):
         return "–"
@@ -136,7 +185,8 @@ def _cell(values: pd.Series, metric: str, style: str, digits: int = 2) -> str:
     return f"{mean:.{digits}f}" + (f" ± {spread}" if spread else "")
 
 
-def _emphasised(cell: str, rank: int | None, style: str) -> str:
+def emphasised(cell: str, rank: int | None, style: str) -> str:
+    """A cell in bold for rank 0, underlined for rank 1."""
     marks = {
         "markdown": ("**{}**", "<u>{}</u>"),
         "html": ("<b>{}</b>", "<u>{}</u>"),
@@ -145,30 +195,14 @@ def _emphasised(cell: str, rank: int | None, style: str) -> str:
     return cell if rank is None else marks[rank].format(cell)
 
 
-def _blocks(header: list[str], rates: list[float], blocks: list[Block]) -> Iterator[tuple[str, pd.DataFrame]]:
+def _blocks(header: list[str], rates: list[float], blocks: list[Block]) -> list[tuple[str, pd.DataFrame]]:
     """Per data set a caption and a frame whose columns name metric and rate."""
     each = np.repeat(rates, len(GAP_METRICS) + 1)
     columns = [header[0], *(f"{name} @{100 * rate:g} %" for name, rate in zip(header[1:], each, strict=True))]
-    for dataset, n, lines in blocks:
-        yield f"{dataset}: mean ± sd over n = {n} seeds, percent", pd.DataFrame(lines, columns=columns)
-
-
-def _markdown(header: list[str], rates: list[float], blocks: list[Block]) -> str:
-    parts = (f"### {title}\n\n{frame.to_markdown(index=False)}\n" for title, frame in _blocks(header, rates, blocks))
-    return "\n".join(parts)
-
-
-def _html(header: list[str], rates: list[float], blocks: list[Block]) -> str:
-    style = (
-        "body{font:14px system-ui,sans-serif;margin:1.5em}table{border-collapse:collapse}"
-        "th,td{padding:.35em .8em;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
-        "th:first-child,td:first-child{text-align:left}"
-    )
-    parts = (
-        f"<h3>{title}</h3>\n{frame.to_html(index=False, escape=False, border=0)}"
-        for title, frame in _blocks(header, rates, blocks)
-    )
-    return f"<!doctype html><meta charset='utf-8'><style>{style}</style>\n" + "\n".join(parts) + "\n"
+    return [
+        (f"{dataset}: mean ± sd over n = {n} seeds, percent", pd.DataFrame(lines, columns=columns))
+        for dataset, n, lines in blocks
+    ]
 
 
 def _latex(header: list[str], rates: list[float], blocks: list[Block]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 KEY, DIGEST = "munkey.key", "munkey.digest"
 LOCK = ".mlflow.lock"
+UI = "http://127.0.0.1:5000"  # where `mlflow ui` listens
 BATCH = 1000  # metrics a call, MLflow's limit
 
 
@@ -68,6 +69,21 @@ def mirror(uri: str, runs: Iterable[Run]) -> dict[str, int]:
                 ) from error
             raise
     return counts
+
+
+def addresses(uri: str, experiments: Iterable[str]) -> list[tuple[str, str]]:
+    """Name and page of every run made here; on the UI of this machine where the store is not a server's."""
+    from mlflow.tracking import MlflowClient
+
+    client, found = MlflowClient(uri), []
+    site = uri.rstrip("/") if uri.startswith("http") else UI
+    for name in experiments:
+        experiment = client.get_experiment_by_name(name)
+        present = _present(client, experiment.experiment_id) if experiment else {}
+        for key, (run, *_) in sorted(present.items()):
+            address = f"{site}/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}"
+            found.append((f"{name}: {key}", address))
+    return found
 
 
 def _mirror_experiment(client: Any, experiment_id: str, wanted: list[Run], counts: dict[str, int]) -> None:

@@ -154,10 +154,14 @@ class Exemplars:
         stage: tuple[object, ...],
         device: str,
     ) -> None:
-        tokens = torch.empty(len(ids), settings.token_dim)
-        nn.init.normal_(tokens, std=settings.token_std, generator=torch_generator(*stage, "tokens"))
-        self.tokens = nn.Parameter(tokens.to(device))
-        self.memory = ExemplarMemory(torch.from_numpy(ids).to(device), torch.from_numpy(keys).to(device), self.tokens)
+        fixed = torch.from_numpy(keys).to(device)
+        if settings.architecture == "direct-key":
+            self.tokens = nn.Parameter(fixed.clone(), requires_grad=False)
+        else:
+            tokens = torch.empty(len(ids), settings.token_dim)
+            nn.init.normal_(tokens, std=settings.token_std, generator=torch_generator(*stage, "tokens"))
+            self.tokens = nn.Parameter(tokens.to(device))
+        self.memory = ExemplarMemory(torch.from_numpy(ids).to(device), fixed, self.tokens)
         self.neighbours = self.memory.rows(neighbours[0])
         self.cosines = torch.from_numpy(neighbours[1]).to(device)
         self.settings = settings
@@ -197,11 +201,13 @@ def train(
     stage: tuple[object, ...],
     device: str,
     report: Report,
+    watch: "Callable[[int, System], dict[str, float]] | None" = None,
 ) -> tuple[System, History]:
     """Train a ViT, or MUNKEY where `memory` is given, from fresh weights on `samples` (sorted by id).
 
     memory: MUNKEY's parameters, the samples' keys, and their neighbours, as for `Exemplars`. `stage` names the run: all
-    its randomness is derived from it.
+    its randomness is derived from it. watch: called with 0 before and with each epoch's number after it; what it
+    returns joins the history. It must change nothing.
     """
     model = models.build(kind, architecture, torch_generator(*stage, "weights")).to(device).train()
     exemplars = None if memory is None else Exemplars(samples.ids, *memory, stage, device)
@@ -213,6 +219,9 @@ def train(
         images = augment(images, crops)
         return classified(exemplars.forward(model, images, index) if exemplars else model(images), labels)
 
+    system = System(kind, architecture, model, exemplars.memory if exemplars else None)
+    if watch:
+        watch(0, system)
     learned = [*model.parameters(), *([exemplars.tokens] if exemplars else [])]
     history = fit(
         settings.epochs,
@@ -221,5 +230,7 @@ def train(
         adamw(learned, settings.betas, settings.weight_decay),
         cosine(settings.lr, settings.epochs, settings.warmup_epochs),
         report,
+        (lambda epoch: watch(epoch, system)) if watch else None,
     )
-    return System(kind, architecture, model.eval(), exemplars.memory if exemplars else None), history
+    model.eval()
+    return system, history

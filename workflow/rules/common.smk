@@ -1,4 +1,6 @@
 # Parameters, checked before anything else; wildcards; and what the rules share.
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -32,6 +34,7 @@ def one_of(names):
 
 wildcard_constraints:
     dataset=r"[\w-]+",
+    case=r"[\w-]+(/[\w.]+/[\w.-]+)?",
     encoder=r"[\w.-]+",
     seed=r"\d+",
     rate=r"[\d.e-]+",
@@ -42,10 +45,32 @@ wildcard_constraints:
     method=one_of(METHODS),
 
 
-def section(dataset, *names):
-    """Sections of the parameters as they hold for a data set: what a rule hands to its script, and re-runs for."""
-    params = PARAMS.of(dataset).model_dump()
+# A case is a data set, or DATASET/KNOB/VALUE: the same experiment with one thing changed, for an ablation or a selection.
+CASES = {name: [name, *(f"{name}/{change}" for change in PARAMS.changes)] for name in PARAMS.datasets}
+# What MUNKEY's training depends on, and its answers too. Cases that agree in it share one model, or one set of logits.
+TRAINING = ("source", "data", "keys", "model", "train", "munkey")
+
+
+def dataset_of(case):
+    return case.partition("/")[0]
+
+
+def of(wildcards):
+    """The case that a job belongs to; for a job of a whole data set, that data set."""
+    return wildcards.get("case") or wildcards.dataset
+
+
+@cache
+def section(case, *names):
+    """Sections of the parameters as they hold for a case: what a rule hands to its script, and re-runs for."""
+    params = PARAMS.of(case).model_dump()
     return {name: params[name] for name in names}
+
+
+def first_alike(case, *sections):
+    """The first case of the same data set that agrees in these sections: the one that does the work for all of them."""
+    wanted = section(case, *sections)
+    return next(other for other in CASES[dataset_of(case)] if section(other, *sections) == wanted)
 
 
 def code(script, *modules):
@@ -71,25 +96,36 @@ def disk_state(dataset):
 
 def prepared(wildcards):
     """A prepared data set, as named input."""
-    folder = f"results/data/{wildcards.dataset}"
+    folder = f"results/data/{dataset_of(of(wildcards))}"
     return {"images": f"{folder}/images.npy", "samples": f"{folder}/samples.csv", "classes": f"{folder}/classes.json"}
 
 
-def encoder_of(dataset):
-    """The folder of a data set's keys and neighbours: one for each encoder, revision and input size."""
-    keys = PARAMS.of(dataset).keys
+def encoder_of(case):
+    """The folder of a case's keys and neighbours: one for each encoder, revision and input size."""
+    keys = PARAMS.of(case).keys
     return cache_name(keys.encoder, keys.revision, keys.image_size)
 
 
+def encoding(wildcards):
+    """The parameters of the encoder that a folder of keys is named for."""
+    cases = CASES[wildcards.dataset]
+    return PARAMS.of(next(case for case in cases if encoder_of(case) == wildcards.encoder)).keys
+
+
 def keys_of(wildcards):
-    return f"results/keys/{wildcards.dataset}/{encoder_of(wildcards.dataset)}/keys.npz"
+    case = of(wildcards)
+    return f"results/keys/{dataset_of(case)}/{encoder_of(case)}/keys.npz"
 
 
 def forget_set(wildcards):
     """The forget set that a model must not have seen; none for what is trained on everything."""
     if wildcards.subset == "full":
         return {}
-    return {"forget": f"results/forget/{wildcards.dataset}/seed{wildcards.seed}/{wildcards.subset}.csv"}
+    return {"forget": f"results/forget/{dataset_of(of(wildcards))}/seed{wildcards.seed}/{wildcards.subset}.csv"}
+
+
+def forget_of_rate(wildcards):
+    return f"results/forget/{dataset_of(of(wildcards))}/seed{wildcards.seed}/rate{wildcards.rate}.csv"
 
 
 def forget_of_scope(wildcards):
@@ -101,8 +137,16 @@ def forget_of_scope(wildcards):
 
 def neighbors_of(wildcards):
     """Neighbours found in the memory that a model of this subset holds."""
+    case = of(wildcards)
     scope = "full" if wildcards.subset == "full" else f"seed{wildcards.seed}/{wildcards.subset}"
-    return f"results/neighbors/{wildcards.dataset}/{encoder_of(wildcards.dataset)}/{scope}.npz"
+    return f"results/neighbors/{dataset_of(case)}/{encoder_of(case)}/{scope}.npz"
+
+
+def selected_for(wildcards):
+    """What the selection found, for a case that wants its p_image and p_token from there."""
+    if PARAMS.of(wildcards.case).munkey.p_drop == "fixed":
+        return {}
+    return {"selected": f"results/selection/{dataset_of(wildcards.case)}/chosen.json"}
 
 
 def original_of(wildcards):
@@ -110,46 +154,48 @@ def original_of(wildcards):
     base = METHODS[wildcards.method].base
     if base == "keys":
         return {"keyfile": keys_of(wildcards)}
-    folder = f"results/models/{wildcards.dataset}/seed{wildcards.seed}/full/original-{LETTERS[base]}"
+    folder = f"results/models/{wildcards.case}/seed{wildcards.seed}/full/original-{LETTERS[base]}"
     return {"original": f"{folder}/system.safetensors"}
 
 
 def sisa_settings(wildcards):
     """What SISA is trained by; its deletion trains in the same way."""
-    own = section(wildcards.dataset, "unlearn")["unlearn"]["sisa"]
-    return section(wildcards.dataset, "data", "model", "train") | {"sisa": own}
+    own = section(of(wildcards), "unlearn")["unlearn"]["sisa"]
+    return section(of(wildcards), "data", "model", "train") | {"sisa": own}
 
 
 def unlearn_settings(wildcards):
     """The method's own section; the shared ones only where it fine-tunes on data; the architecture it expects."""
     method = METHODS[wildcards.method]
-    own = section(wildcards.dataset, "unlearn")["unlearn"][method.name]
+    own = section(wildcards.case, "unlearn")["unlearn"][method.name]
     names = {"keys": [], "vit": ["data", "model"], "munkey": ["data", "model", "munkey"]}.get(method.base)
     if method.base == "sisa":
         return sisa_settings(wildcards) | {"method": own}
-    return section(wildcards.dataset, *names, *(["train", "finetune"] if method.needs else [])) | {"method": own}
+    return section(wildcards.case, *names, *(["train", "finetune"] if method.needs else [])) | {"method": own}
 
 
 def candidate_settings(wildcards):
     """The same with the values of one candidate of the search."""
-    chosen = PARAMS.candidates(wildcards.dataset, wildcards.method)[int(wildcards.candidate)]
+    chosen = PARAMS.candidates(wildcards.case, wildcards.method)[int(wildcards.candidate)]
     return unlearn_settings(wildcards) | {"method": chosen}
 
 
 def search_settings(wildcards):
-    return section(wildcards.dataset, "data") | {"search_drop": PARAMS.search_drop}
+    return section(wildcards.case, "data") | {"search_drop": PARAMS.search_drop}
 
 
 def candidates_of(wildcards):
     """Every candidate of a method's search, in the order of the grid."""
-    where = "{0.dataset}/seed{0.seed}/rate{0.rate}/{0.method}".format(wildcards)
-    folders = [
-        f"results/search/{where}/{n}" for n in range(len(PARAMS.candidates(wildcards.dataset, wildcards.method)))
-    ]
-    return {kind: [f"{folder}/{name}" for folder in folders] for kind, name in CANDIDATE_FILES.items()}
+    where = "results/search/{0.case}/seed{0.seed}/rate{0.rate}/{0.method}".format(wildcards)
+    folders = [f"{where}/{n}" for n in range(len(PARAMS.candidates(wildcards.case, wildcards.method)))]
+    files = {"systems": "system.safetensors", "records": "record.json"}
+    return {kind: [f"{folder}/{name}" for folder in folders] for kind, name in files.items()}
 
 
-CANDIDATE_FILES = {"systems": "system.safetensors", "records": "record.json"}
+def system_of(wildcards):
+    """The system to evaluate; cases that differ in inference alone share it."""
+    owner = first_alike(wildcards.case, *TRAINING)
+    return "results/models/{0}/seed{1.seed}/{1.subset}/{1.system}/system.safetensors".format(owner, wildcards)
 
 
 def has_memory(name):
@@ -162,39 +208,66 @@ def memory_of(wildcards):
 
 def evaluate_settings(wildcards):
     """What a system's answers depend on: retrieval only where there is a memory, of it only K for KNN."""
-    inference = section(wildcards.dataset, "inference")["inference"]
+    inference = section(wildcards.case, "inference")["inference"]
     if wildcards.system in METHODS and METHODS[wildcards.system].base == "keys":
         inference = {"k": inference["k"]}
-    return section(wildcards.dataset, "data") | {"inference": inference if has_memory(wildcards.system) else {}}
+    return section(wildcards.case, "data") | {"inference": inference if has_memory(wildcards.system) else {}}
 
 
-def training_record(dataset, seed, system):
-    """The record of the training that a method starts from; None for what was itself trained from fresh weights."""
-    letter = LETTERS.get(METHODS[system].base) if system in METHODS else None
-    return letter and f"results/models/{dataset}/seed{seed}/full/original-{letter}/record.json"
-
-
-def evaluated(dataset):
-    """Every (rate, seed, system) of the main table with its logits, its records and its forget set."""
-    found = []
-    for rate in RATES[dataset]:
-        for seed in PARAMS.seeds:
-            for system in [*ORIGINALS, *ORACLES, *PARAMS.methods]:
-                subset = "full" if system in ORIGINALS else f"rate{rate}"
-                tail = f"{dataset}/seed{seed}/{subset}/{system}"
-                found.append(
-                    {
-                        "dataset": dataset,
-                        "rate": rate,
-                        "seed": seed,
-                        "method": system,
-                        "logits": f"results/logits/{tail}.npz",
-                        "record": f"results/models/{tail}/record.json",
-                        "training": training_record(dataset, seed, system) or f"results/models/{tail}/record.json",
-                        "forget": f"results/forget/{dataset}/seed{seed}/rate{rate}.csv",
-                    }
-                )
+def evaluated(case, systems, rates):
+    """Every (rate, seed, system) of a case with its logits, its records and its forget set."""
+    dataset, found = dataset_of(case), []
+    models, logits = first_alike(case, *TRAINING), first_alike(case, *TRAINING, "inference")
+    for rate, seed, system in product(rates, PARAMS.seeds, systems):
+        tail = f"seed{seed}/{{}}/{system}".format("full" if system in ORIGINALS else f"rate{rate}")
+        letter = LETTERS.get(METHODS[system].base) if system in METHODS else None
+        record = f"results/models/{models}/{tail}/record.json"
+        trained = f"results/models/{models}/seed{seed}/full/original-{letter}/record.json"
+        found.append(
+            {
+                "dataset": dataset,
+                "case": case.partition("/")[2],
+                "rate": rate,
+                "seed": seed,
+                "method": system,
+                "logits": f"results/logits/{logits}/{tail}.npz",
+                "record": record,
+                "training": trained if letter else record,  # of the training that a method starts from
+                "forget": f"results/forget/{dataset}/seed{seed}/rate{rate}.csv",
+            }
+        )
     return found
+
+
+def main_runs(dataset):
+    """All that the main table of a data set shows."""
+    return evaluated(dataset, [*ORIGINALS, *ORACLES, *PARAMS.methods], RATES[dataset])
+
+
+def ablation_runs(dataset):
+    """MUNKEY and the oracle of its kind for every case of an ablation, at the largest rate."""
+    knobs = tuple(f"{knob}/" for knob in PARAMS.ablations)
+    cases = [f"{dataset}/{change}" for change in PARAMS.changes if change.startswith(knobs)]
+    return [run for case in cases for run in evaluated(case, ["original-m", "retrain-m", "munkey"], largest(dataset))]
+
+
+def selection_runs(dataset):
+    """MUNKEY before and after deletion for every pair (p_image, p_token), at the largest rate; no oracle has a say."""
+    cases = [f"{dataset}/{change}" for change in PARAMS.changes if change.startswith("p_drop/")]
+    return [run for case in cases for run in evaluated(case, ["original-m", "munkey"], largest(dataset))]
+
+
+ABLATION_TABLES = ["ablations", "aggregation", "strategies", "encoders"]
+# The grid of the selection by case: which p_image and p_token each has.
+PAIRS = {
+    change: {name: value for name, value in settings["munkey"].items() if name != "p_drop"}
+    for change, settings in PARAMS.changes.items()
+    if change.startswith("p_drop/")
+}
+
+
+def largest(dataset):
+    return [max(RATES[dataset], key=float)]
 
 
 def files_of(runs):
@@ -224,4 +297,42 @@ def table_rows():
     ]
 
 
-RUNS = [run for dataset in PARAMS.datasets for run in evaluated(dataset)]
+RUNS = [run for dataset in PARAMS.datasets for run in main_runs(dataset)]
+SHOWN_SEED = PARAMS.seeds[0]  # the one that is shown where a figure can show one only
+CHARTS = {
+    "overview": {"kind": "overview", "dataset": None},
+    "forgetting": {"kind": "forgetting", "dataset": None},
+    **({"neighbors": {"kind": "neighbors", "dataset": None}} if "inference.k" in PARAMS.ablations else {}),
+    **{
+        f"{kind}-{dataset}": {"kind": kind, "dataset": dataset}
+        for kind in ("radar", "sensitivity", "tokens")
+        for dataset in PARAMS.datasets
+    },
+}
+FIGURES = [*CHARTS, *(f"retrieval-{dataset}-rate{largest(dataset)[0]}" for dataset in PARAMS.datasets)]
+
+
+def chart_input(wildcards):
+    """What a chart is drawn from."""
+    kind, dataset = CHARTS[wildcards.chart].values()
+    trace = f"results/trace/{dataset}/seed{SHOWN_SEED}.npz"
+    return {
+        "overview": {},
+        "forgetting": {"table": "results/tables/main.csv"},
+        "neighbors": {"table": "results/tables/ablations.csv"},
+        "radar": {"table": f"results/selection/{dataset}/table.csv"},
+        "sensitivity": {"trace": trace},
+        "tokens": {"trace": trace, "classes": f"results/data/{dataset}/classes.json"},
+    }[kind]
+
+
+# What of a data set's parameters is held against the paper's.
+COMPARED = {
+    dataset: section(dataset, "data", "model", "train", "keys", "munkey", "inference", "finetune")
+    for dataset in PARAMS.datasets
+}
+
+
+def grid_in_words():
+    rates = ", ".join(f"{dataset}: {', '.join(names)}" for dataset, names in RATES.items())
+    return f"Seeds {', '.join(map(str, PARAMS.seeds))}; forget rates {rates}; methods {', '.join(PARAMS.methods)}."

@@ -5,31 +5,31 @@ rule evaluate:
     input:
         unpack(prepared),
         unpack(memory_of),
-        system="results/models/{dataset}/seed{seed}/{subset}/{system}/system.safetensors",
+        system=system_of,
     output:
-        logits="results/logits/{dataset}/seed{seed}/{subset}/{system}.npz",
+        logits="results/logits/{case}/seed{seed}/{subset}/{system}.npz",
     log:
-        "logs/evaluate/{dataset}/seed{seed}/{subset}/{system}.log",
+        "logs/evaluate/{case}/seed{seed}/{subset}/{system}.log",
     benchmark:
-        "results/benchmarks/evaluate/{dataset}/seed{seed}/{subset}/{system}.tsv"
+        "results/benchmarks/evaluate/{case}/seed{seed}/{subset}/{system}.tsv"
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=GPUS,
     params:
-        folder="results/data/{dataset}",
+        dataset=lambda wildcards: dataset_of(wildcards.case),
         settings=evaluate_settings,
         code=code("evaluate.py"),
     message:
-        "evaluate {wildcards.system}: {wildcards.dataset}, seed {wildcards.seed}, {wildcards.subset}"
+        "evaluate {wildcards.system}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"
     script:
         "../scripts/evaluate.py"
 
 
 rule metrics:
     input:
-        lambda wildcards: files_of(evaluated(wildcards.dataset)),
+        lambda wildcards: files_of(main_runs(wildcards.dataset)),
     output:
         metrics="results/metrics/{dataset}.csv",
     log:
@@ -40,7 +40,7 @@ rule metrics:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        runs=lambda wildcards: evaluated(wildcards.dataset),
+        runs=lambda wildcards: main_runs(wildcards.dataset),
         code=code("metrics.py"),
     message:
         "measure every system of {wildcards.dataset}"

@@ -17,8 +17,8 @@ rule keys:
         gpu=GPUS,
     params:
         folder="results/data/{dataset}",
-        settings=lambda wildcards: {k: v for k, v in section(wildcards.dataset, "keys")["keys"].items() if k != "depth"},
-        code=lambda wildcards: code("keys.py", find(PARAMS.of(wildcards.dataset).keys.encoder).build.__module__),
+        settings=lambda wildcards: encoding(wildcards).model_dump(exclude={"depth"}),
+        code=lambda wildcards: code("keys.py", find(encoding(wildcards).encoder).build.__module__),
     message:
         "extract the keys of {wildcards.dataset} with {wildcards.encoder}"
     script:

@@ -11,6 +11,9 @@ rule tables:
         markdown="results/tables/main.md",
         latex="results/tables/main.tex",
         runtime="results/tables/runtime.md",
+        runtime_latex="results/tables/runtime.tex",
+        datasets="results/tables/datasets.md",
+        datasets_latex="results/tables/datasets.tex",
     log:
         "logs/tables.log",
     benchmark:
@@ -25,6 +28,31 @@ rule tables:
         "make the tables"
     script:
         "../scripts/tables.py"
+
+
+rule compare:
+    input:
+        main="results/tables/main.csv",
+        ablations="results/tables/ablations.csv",
+    output:
+        csv="results/tables/paper.csv",
+        markdown="results/tables/paper.md",
+        latex="results/tables/paper.tex",
+    log:
+        "logs/compare.log",
+    benchmark:
+        "results/benchmarks/compare.tsv"
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        settings=COMPARED,
+        seeds=len(PARAMS.seeds),
+        code=code("compare.py"),
+    message:
+        "put the paper's numbers beside ours"
+    script:
+        "../scripts/compare.py"
 
 
 rule summary:
@@ -77,3 +105,34 @@ rule track:
         "mirror every run in MLflow"
     script:
         "../scripts/track.py"
+
+
+rule page:
+    input:
+        "results/tracking.json",
+        main="results/tables/main.csv",
+        ablations="results/tables/ablations.csv",
+        selections=expand("results/selection/{dataset}/table.csv", dataset=PARAMS.datasets),
+        figures=expand("results/figures/{figure}.png", figure=FIGURES),
+        records=sorted({run["record"] for run in RUNS}),
+        template=workflow.source_path("../report/page.html.j2"),
+    output:
+        page="results/report/index.html",
+    log:
+        "logs/page.log",
+    benchmark:
+        "results/benchmarks/page.tsv"
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        rows=table_rows(),
+        settings=COMPARED,
+        seeds=len(PARAMS.seeds),
+        grid=grid_in_words(),
+        uri=PARAMS.tracking.uri,
+        code=code("page.py"),
+    message:
+        "make the report"
+    script:
+        "../scripts/page.py"

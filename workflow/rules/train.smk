@@ -19,7 +19,7 @@ rule train_vit:
         gpu=GPUS,
     params:
         kind="vit",
-        folder="results/data/{dataset}",
+        dataset="{dataset}",
         settings=lambda wildcards: section(wildcards.dataset, "data", "model", "train"),
         code=code("train.py"),
     message:
@@ -32,15 +32,16 @@ rule train_munkey:
     input:
         unpack(prepared),
         unpack(forget_set),
+        unpack(selected_for),
         keyfile=keys_of,
         neighbors=neighbors_of,
     output:
-        system="results/models/{dataset}/seed{seed}/{subset}/{run}-m/system.safetensors",
-        record="results/models/{dataset}/seed{seed}/{subset}/{run}-m/record.json",
+        system="results/models/{case}/seed{seed}/{subset}/{run}-m/system.safetensors",
+        record="results/models/{case}/seed{seed}/{subset}/{run}-m/record.json",
     log:
-        "logs/train/{dataset}/seed{seed}/{subset}/{run}-m.log",
+        "logs/train/{case}/seed{seed}/{subset}/{run}-m.log",
     benchmark:
-        "results/benchmarks/train/{dataset}/seed{seed}/{subset}/{run}-m.tsv"
+        "results/benchmarks/train/{case}/seed{seed}/{subset}/{run}-m.tsv"
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
@@ -48,11 +49,11 @@ rule train_munkey:
         gpu=GPUS,
     params:
         kind="munkey",
-        folder="results/data/{dataset}",
-        settings=lambda wildcards: section(wildcards.dataset, "data", "model", "train", "munkey"),
+        dataset=lambda wildcards: dataset_of(wildcards.case),
+        settings=lambda wildcards: section(wildcards.case, "data", "model", "train", "munkey"),
         code=code("train.py"),
     message:
-        "train MUNKEY, {wildcards.run}: {wildcards.dataset}, seed {wildcards.seed}, {wildcards.subset}"
+        "train MUNKEY, {wildcards.run}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"
     script:
         "../scripts/train.py"
 
@@ -74,7 +75,7 @@ rule train_sisa:
     resources:
         gpu=GPUS,
     params:
-        folder="results/data/{dataset}",
+        dataset="{dataset}",
         settings=sisa_settings,
         code=code("train_sisa.py"),
     message:

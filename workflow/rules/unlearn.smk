@@ -6,14 +6,14 @@ rule unlearn:
     input:
         unpack(prepared),
         unpack(original_of),
-        forget="results/forget/{dataset}/seed{seed}/rate{rate}.csv",
+        forget=forget_of_rate,
     output:
-        system="results/models/{dataset}/seed{seed}/rate{rate}/{method}/system.safetensors",
-        record="results/models/{dataset}/seed{seed}/rate{rate}/{method}/record.json",
+        system="results/models/{case}/seed{seed}/rate{rate}/{method}/system.safetensors",
+        record="results/models/{case}/seed{seed}/rate{rate}/{method}/record.json",
     log:
-        "logs/unlearn/{dataset}/seed{seed}/rate{rate}/{method}.log",
+        "logs/unlearn/{case}/seed{seed}/rate{rate}/{method}.log",
     benchmark:
-        "results/benchmarks/unlearn/{dataset}/seed{seed}/rate{rate}/{method}.tsv"
+        "results/benchmarks/unlearn/{case}/seed{seed}/rate{rate}/{method}.tsv"
     wildcard_constraints:
         method=one_of(name for name in METHODS if name not in SEARCHED),
     conda:
@@ -22,31 +22,31 @@ rule unlearn:
     resources:
         gpu=lambda wildcards: GPUS if METHODS[wildcards.method].needs else 0,
     params:
-        folder="results/data/{dataset}",
+        dataset=lambda wildcards: dataset_of(wildcards.case),
         settings=unlearn_settings,
         code=lambda wildcards: code("unlearn.py", METHODS[wildcards.method].run.__module__),
     message:
-        "unlearn with {wildcards.method}: {wildcards.dataset}, seed {wildcards.seed}, rate {wildcards.rate}"
+        "unlearn with {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
     script:
         "../scripts/unlearn.py"
 
 
 use rule unlearn as unlearn_candidate with:
     output:
-        system="results/search/{dataset}/seed{seed}/rate{rate}/{method}/{candidate}/system.safetensors",
-        record="results/search/{dataset}/seed{seed}/rate{rate}/{method}/{candidate}/record.json",
+        system="results/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/system.safetensors",
+        record="results/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/record.json",
     log:
-        "logs/search/{dataset}/seed{seed}/rate{rate}/{method}/{candidate}.log",
+        "logs/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}.log",
     benchmark:
-        "results/benchmarks/search/{dataset}/seed{seed}/rate{rate}/{method}/{candidate}.tsv"
+        "results/benchmarks/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}.tsv"
     wildcard_constraints:
         method=one_of(SEARCHED),
     params:
-        folder="results/data/{dataset}",
+        dataset=lambda wildcards: dataset_of(wildcards.case),
         settings=candidate_settings,
         code=lambda wildcards: code("unlearn.py", METHODS[wildcards.method].run.__module__),
     message:
-        "try {wildcards.method}, candidate {wildcards.candidate}: {wildcards.dataset}, seed {wildcards.seed}, rate {wildcards.rate}"
+        "try {wildcards.method}, candidate {wildcards.candidate}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
 
 
 rule search:
@@ -54,15 +54,15 @@ rule search:
         unpack(prepared),
         unpack(original_of),
         unpack(candidates_of),
-        forget="results/forget/{dataset}/seed{seed}/rate{rate}.csv",
+        forget=forget_of_rate,
     output:
-        system="results/models/{dataset}/seed{seed}/rate{rate}/{method}/system.safetensors",
-        record="results/models/{dataset}/seed{seed}/rate{rate}/{method}/record.json",
-        found="results/search/{dataset}/seed{seed}/rate{rate}/{method}/search.json",
+        system="results/models/{case}/seed{seed}/rate{rate}/{method}/system.safetensors",
+        record="results/models/{case}/seed{seed}/rate{rate}/{method}/record.json",
+        found="results/search/{case}/seed{seed}/rate{rate}/{method}/search.json",
     log:
-        "logs/search/{dataset}/seed{seed}/rate{rate}/{method}.log",
+        "logs/search/{case}/seed{seed}/rate{rate}/{method}.log",
     benchmark:
-        "results/benchmarks/search/{dataset}/seed{seed}/rate{rate}/{method}.tsv"
+        "results/benchmarks/search/{case}/seed{seed}/rate{rate}/{method}.tsv"
     wildcard_constraints:
         method=one_of(SEARCHED),
     conda:
@@ -71,10 +71,10 @@ rule search:
     resources:
         gpu=GPUS,
     params:
-        folder="results/data/{dataset}",
+        dataset=lambda wildcards: dataset_of(wildcards.case),
         settings=search_settings,
         code=code("search.py"),
     message:
-        "choose among candidates of {wildcards.method}: {wildcards.dataset}, seed {wildcards.seed}, rate {wildcards.rate}"
+        "choose among candidates of {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
     script:
         "../scripts/search.py"

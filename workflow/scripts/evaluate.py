@@ -10,7 +10,7 @@ from munkey.images import image_set
 
 with runtime.job(snakemake.log[0], snakemake.threads):
     settings, device = runtime.sections(snakemake.params.settings), runtime.device(snakemake.resources.gpu)
-    dataset = data.load(snakemake.params.folder)
+    dataset = data.load(f"results/data/{snakemake.params.dataset}")
     loaded = system.load(snakemake.input.system, device=device)
     samples, retrieval = image_set(dataset, dataset.ids), ()
     if loaded.memory is not None:

@@ -11,7 +11,7 @@ from munkey.randomness import numpy_generator
 with runtime.job(snakemake.log[0], snakemake.threads):
     rows = []
     for run in runtime.progress(snakemake.params.runs, "system", "systems"):
-        key = {name: run[name] for name in ("dataset", "rate", "seed", "method")}
+        key = {name: run[name] for name in ("dataset", "case", "rate", "seed", "method") if run[name] != ""}
         generator = numpy_generator(run["seed"], run["dataset"], "attack", run["rate"])
         measured = metrics.measure(read_npz(run["logits"]), forget.read(run["forget"]), generator)
         record = read_json(run["record"])

@@ -15,7 +15,7 @@ from munkey.images import image_set
 with runtime.job(snakemake.log[0], snakemake.threads):
     given, output = snakemake.input, snakemake.output
     settings, device = runtime.sections(snakemake.params.settings), runtime.device(snakemake.resources.gpu)
-    dataset = data.load(snakemake.params.folder)
+    dataset = data.load(f"results/data/{snakemake.params.dataset}")
     parts = [image_set(dataset, ids) for ids in (dataset.ids_of("val"), forget.split(dataset, given.forget)[1])]
 
     def judged(path: str) -> search.Candidate:

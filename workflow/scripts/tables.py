@@ -16,13 +16,17 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     tidy = pd.concat([pd.read_csv(path) for path in snakemake.input.metrics], ignore_index=True)
     tidy = tables.with_seed_gaps(tidy, rows)
     summary = tables.summarise(tidy, rows)
+    largest = summary[summary["rate"] == summary.groupby("dataset")["rate"].transform("max")]
     written = {
         snakemake.output.tidy: tidy.to_csv(index=False),
         snakemake.output.csv: summary.to_csv(index=False),
         snakemake.output.markdown: tables.main_table(summary, rows, "markdown"),
         snakemake.output.html: tables.main_table(summary, rows, "html"),
         snakemake.output.latex: tables.main_table(summary, rows, "latex"),
-        snakemake.output.runtime: tables.runtime_table(summary),
+        snakemake.output.runtime: tables.render([("", tables.runtime_table(summary))], "markdown"),
+        snakemake.output.runtime_latex: tables.render([("", tables.runtime_table(summary, "latex"))], "latex"),
+        snakemake.output.datasets: tables.main_table(largest, rows, "markdown"),
+        snakemake.output.datasets_latex: tables.main_table(largest, rows, "latex"),
     }
     for path, text in written.items():
         with atomic(path) as temporary:

@@ -7,6 +7,7 @@ warm.start()
 from statistics import median
 
 from munkey import data, forget, keys, neighbors, runtime, system
+from munkey.files import read_json
 from munkey.images import image_set
 from munkey.models import architecture
 from munkey.train import train
@@ -15,23 +16,27 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     given, wildcards, kind = snakemake.input, snakemake.wildcards, snakemake.params.kind
     settings = runtime.sections(snakemake.params.settings)
     device, started = runtime.device(snakemake.resources.gpu), runtime.now()
-    dataset = data.load(snakemake.params.folder)
+    dataset = data.load(f"results/data/{snakemake.params.dataset}")
     retain, _ = forget.split(dataset, given.get("forget"))
-    memory = None
+    memory, key_dim, facts = None, None, {}
     if kind == "munkey":
+        if given.get("selected"):
+            facts["selected"] = read_json(given.selected)["chosen"]
+            vars(settings.munkey).update(facts["selected"])
         near = neighbors.read_others(given.neighbors, retain, settings.munkey.neighbors[1])
         memory = settings.munkey, keys.read(given.keyfile, retain)[1], near
+        key_dim = memory[1].shape[1]
     trained, history = train(
         kind,
-        architecture(kind, settings, len(dataset.classes)),
+        architecture(kind, settings, len(dataset.classes), key_dim),
         image_set(dataset, retain),
         memory,
         settings.data,
         settings.train,
-        stage=(wildcards.seed, wildcards.dataset, wildcards.subset, kind),
+        stage=(wildcards.seed, snakemake.params.dataset, wildcards.subset, kind),
         device=device,
         report=print,
     )
     system.save(snakemake.output.system, trained)
-    facts = {"train_epoch_s": median(epoch["seconds"] for epoch in history)}
+    facts["train_epoch_s"] = median(epoch["seconds"] for epoch in history)
     runtime.record(snakemake.output.record, snakemake.params.settings, device, started, history, **facts)

@@ -12,9 +12,9 @@ from munkey.train import Recipe
 with runtime.job(snakemake.log[0], snakemake.threads):
     wildcards, settings = snakemake.wildcards, runtime.sections(snakemake.params.settings)
     device, started = runtime.device(snakemake.resources.gpu), runtime.now()
-    dataset = data.load(snakemake.params.folder)
+    dataset = data.load(f"results/data/{snakemake.params.dataset}")
     retain, _ = forget.split(dataset, snakemake.input.get("forget"))
-    recipe = Recipe(settings.data, settings.train, (wildcards.seed, wildcards.dataset, "sisa"))
+    recipe = Recipe(settings.data, settings.train, (wildcards.seed, snakemake.params.dataset, "sisa"))
     shape = architecture("sisa", settings, len(dataset.classes))
     trained, history = sisa.train(shape, image_set(dataset, retain), recipe, device, print)
     system.save(snakemake.output.system, trained)

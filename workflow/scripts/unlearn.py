@@ -15,7 +15,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     given, wildcards, method = snakemake.input, snakemake.wildcards, METHODS[snakemake.wildcards.method]
     settings = runtime.sections(snakemake.params.settings)
     device, started = runtime.device(snakemake.resources.gpu), runtime.now()
-    dataset = data.load(snakemake.params.folder)
+    dataset = data.load(f"results/data/{snakemake.params.dataset}")
     retain, forgotten = forget.split(dataset, given.forget)
     if method.base == "keys":
         ids, found = keys.read(given.keyfile, dataset.ids_of("train"))
@@ -25,7 +25,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         original = system.load(given.original, expected, device)
     request = Request(
         forgotten,
-        torch_generator(wildcards.seed, wildcards.dataset, "unlearn", wildcards.rate, method.name),
+        torch_generator(wildcards.seed, snakemake.params.dataset, "unlearn", wildcards.rate, method.name),
         device,
         report=print,
         tuning=Tuning.of(settings.data, settings.train, settings.finetune) if "finetune" in vars(settings) else None,
@@ -35,7 +35,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
             "forget": image_set(dataset, forgotten),
             "val": image_set(dataset, dataset.ids_of("val")),
         },
-        recipe=Recipe(settings.data, settings.train, (wildcards.seed, wildcards.dataset, "sisa"))
+        recipe=Recipe(settings.data, settings.train, (wildcards.seed, snakemake.params.dataset, "sisa"))
         if method.base == "sisa"
         else None,
     )

@@ -1,4 +1,4 @@
-"""The paper's encoders through transformers: ViT-B/16 (its default), DINOv2 and CLIP (app. C.2)."""
+"""The paper's encoders through transformers: ViT-B/16 (its default), DINOv2 and CLIP (app. D.2)."""
 
 import json
 from collections.abc import Callable
