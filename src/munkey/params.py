@@ -204,6 +204,7 @@ class Params(DatasetParams):
 
     device: Literal["auto", "cpu", "cuda"]
     threads: Count
+    checkpoint_s: NonNegative
     datasets: Annotated[list[str], Field(min_length=1)]
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     methods: Annotated[list[str], Field(min_length=1)]

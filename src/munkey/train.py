@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from munkey.images import ImageSet, crop_resize, normalise, random_boxes, resize
 from munkey.memory import ExemplarMemory, similarity_weights
 from munkey.neighbors import NOBODY
 from munkey.randomness import torch_generator
+from munkey.resume import Checkpoint
 from munkey.system import System
 
 if TYPE_CHECKING:
@@ -83,15 +85,18 @@ def fit(
     rate: Callable[[float], float],
     report: Report,
     after_epoch: Callable[[int], dict[str, float]] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
     """Minimise. `batches(epoch)` yields what `step` turns into (loss, number correct); `rate(epochs done)` is the lr.
 
     Returns per epoch: epoch, loss (mean over batches), accuracy (percent, on the training batches as augmented), lr (at
-    the epoch's start), seconds; and what `after_epoch(epoch)` returns. Raises FloatingPointError where a loss is not
-    finite.
+    the epoch's start), seconds; and what `after_epoch(epoch)` returns. Goes on from `checkpoint` where there is one.
+    Raises FloatingPointError where a loss is not finite.
     """
-    history: History = []
-    for epoch in range(1, epochs + 1):
+    history: History = checkpoint.restore(optimizer) if checkpoint else []
+    if history:
+        report(f"goes on after epoch {len(history)}, from {checkpoint and checkpoint.path}")
+    for epoch in range(len(history) + 1, epochs + 1):
         started, todo = time.perf_counter(), list(batches(epoch))
         losses, correct, seen = [], [], 0
         for position, batch in enumerate(todo):
@@ -113,6 +118,8 @@ def fit(
         pace = f"{seconds:.2f} s  {seconds * (epochs - epoch):.0f} s left"
         report(f"epoch {epoch}/{epochs}  loss {mean:.4f}  accuracy {accuracy:.2f} %  {pace}")
         history[-1] |= after_epoch(epoch) if after_epoch else {}
+        if checkpoint and epoch < epochs:
+            checkpoint.save(optimizer, history)
     return history
 
 
@@ -202,12 +209,14 @@ def train(
     device: str,
     report: Report,
     watch: "Callable[[int, System], dict[str, float]] | None" = None,
+    resume: tuple[Path, float] | None = None,
 ) -> tuple[System, History]:
     """Train a ViT, or MUNKEY where `memory` is given, from fresh weights on `samples` (sorted by id).
 
     memory: MUNKEY's parameters, the samples' keys, and their neighbours, as for `Exemplars`. `stage` names the run: all
     its randomness is derived from it. watch: called with 0 before and with each epoch's number after it; what it
-    returns joins the history. It must change nothing.
+    returns joins the history. It must change nothing. resume: a file for checkpoints, from which a killed training goes
+    on, and the seconds between two; the caller removes it when the result is safe.
     """
     model = models.build(kind, architecture, torch_generator(*stage, "weights")).to(device).train()
     exemplars = None if memory is None else Exemplars(samples.ids, *memory, stage, device)
@@ -231,6 +240,7 @@ def train(
         cosine(settings.lr, settings.epochs, settings.warmup_epochs),
         report,
         (lambda epoch: watch(epoch, system)) if watch else None,
+        Checkpoint(*resume, [order, crops, *([exemplars.generator] if exemplars else [])]) if resume else None,
     )
     model.eval()
     return system, history

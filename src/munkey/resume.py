@@ -1,0 +1,56 @@
+"""Checkpoints of a training that may be killed at any moment: it goes on from the last and ends with the same bytes.
+
+They lie outside of what the workflow counts as output, and are removed when the training is done.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from munkey.files import atomic
+
+
+class Checkpoint:
+    """Where a training stands: weights, optimiser, generators and history, written after an epoch when it is due.
+
+    path: a file that names this very training, its parameters and inputs; every_s: seconds between two. `generators`
+    are all that the training draws from. Nothing in it depends on time but when it is written.
+    """
+
+    def __init__(self, path: Path, every_s: float, generators: list[torch.Generator]) -> None:
+        self.path, self.every_s, self.generators = path, every_s, generators
+        self.last = time.monotonic()
+
+    def restore(self, optimizer: torch.optim.Optimizer) -> list[dict[str, float]]:
+        """Put everything back as it was, in place; returns the history so far, empty where there is no checkpoint."""
+        if not self.path.exists():
+            return []
+        stored = torch.load(self.path, weights_only=True)
+        with torch.no_grad():
+            for own, kept in zip(_parameters(optimizer), stored["parameters"], strict=True):
+                own.copy_(kept)
+        optimizer.load_state_dict(stored["optimizer"])
+        for generator, state in zip(self.generators, stored["generators"], strict=True):
+            generator.set_state(state)
+        history: list[dict[str, float]] = stored["history"]
+        return history
+
+    def save(self, optimizer: torch.optim.Optimizer, history: list[dict[str, float]]) -> None:
+        """Write where the training stands, if the last time is `every_s` ago."""
+        if time.monotonic() - self.last < self.every_s:
+            return
+        stored: dict[str, Any] = {
+            "parameters": [parameter.detach() for parameter in _parameters(optimizer)],
+            "optimizer": optimizer.state_dict(),
+            "generators": [generator.get_state() for generator in self.generators],
+            "history": history,
+        }
+        with atomic(self.path) as temporary:
+            torch.save(stored, temporary)
+        self.last = time.monotonic()
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -1,0 +1,134 @@
+"""Every table and figure from one command: ablations that add only what is new, a selection that can be used."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.integration.conftest import Project
+
+AFTER = {"metrics", "tables", "summary", "track", "compare", "page", "chart", "select", "retrieval", "trace"}
+
+
+@pytest.fixture(scope="module")
+def made(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The tiny grid after `snakemake paper`. Not to be changed: take a copy."""
+    project = finished.copy(tmp_path_factory.mktemp("paper") / "project")
+    project.snakemake("--", "paper")
+    return project
+
+
+def work(planned: dict[str, int]) -> dict[str, int]:
+    return {
+        rule: n for rule, n in planned.items() if rule in ("train_vit", "train_munkey", "unlearn", "evaluate", "keys")
+    }
+
+
+def test_only_what_is_new_is_added_to_the_finished_grid(finished: Project) -> None:
+    # Direct Key: an original, an oracle; two pairs and the corner less the base's own pair: an original each.
+    planned = work(finished.planned("--", "ablations", "selection"))
+    assert planned == {"train_munkey": 4, "unlearn": 3, "evaluate": 3 + 3 + 3 + 4}
+    assert work(finished.planned("--", "ablations")) == {"train_munkey": 2, "unlearn": 1, "evaluate": 3 + 3 + 3}
+
+
+def test_nothing_is_left_to_do(made: Project) -> None:
+    assert made.planned("--", "paper") == {}
+
+
+def test_one_more_value_adds_its_own_work_alone(made: Project, tmp_path: Path) -> None:
+    project = made.copy(tmp_path / "project")
+    project.params({"ablations": {"inference.k": [1, 4, 8]}})
+    assert work(project.planned("--", "ablations")) == {"evaluate": 3}
+    project.params({"ablations": {"inference.k": [1, 4], "munkey.token_dim": [128, 32]}})
+    assert work(project.planned("--", "ablations")) == {"train_munkey": 2, "unlearn": 1, "evaluate": 3}
+    assert work(project.planned()) == {}
+
+
+def test_one_model_three_fusions(made: Project) -> None:
+    logits = made.path / "results/logits/digits"
+    assert (logits / "inference.fusion/rank/seed0/full/original-m.npz").exists()
+    assert not (logits / "inference.fusion/ensemble").exists()  # the base's own
+    assert not (made.path / "results/models/digits/inference.fusion").exists()
+
+
+def test_every_case_has_its_gap_to_an_oracle_of_its_own_kind(made: Project) -> None:
+    found = pd.read_csv(made.path / "results/tables/ablations.csv")
+    munkey = found[found["method"] == "munkey"].set_index("case")
+    assert munkey["gap_mean"].notna().all() and len(munkey) == 10
+    assert munkey.loc["inference.k/4", "gap_mean"] == munkey.loc["inference.fusion/ensemble", "gap_mean"]
+    assert munkey.loc["munkey.architecture/direct-key", "TA_mean"] != munkey.loc["inference.k/4", "TA_mean"]
+    for name in ("ablations", "aggregation", "strategies", "encoders"):
+        for ending in ("md", "tex"):
+            assert (made.path / f"results/tables/{name}.{ending}").stat().st_size > 100
+
+
+def test_the_selection_tells_why_and_can_be_used(made: Project, tmp_path: Path) -> None:
+    table = pd.read_csv(made.path / "results/selection/digits/table.csv")
+    assert table["chosen"].sum() == 1 and table["reason"].str.startswith("chosen").sum() == 1
+    assert table["reason"].str.startswith("for reference").sum() == 1
+    chosen = json.loads((made.path / "results/selection/digits/chosen.json").read_text())["chosen"]
+    project = made.copy(tmp_path / "project")
+    project.params({"munkey": {"p_drop": "selected"}})
+    project.snakemake()
+    record = json.loads((project.path / "results/models/digits/seed0/full/original-m/record.json").read_text())
+    assert record["selected"] == chosen
+    (case,) = [f"{chosen['p_image']}_{chosen['p_token']}"]
+    grid = project.path / f"results/models/digits/p_drop/{case}/seed0/full/original-m/system.safetensors"
+    if grid.exists():  # elsewhere where the base's own pair was chosen
+        used = project.path / "results/models/digits/seed0/full/original-m/system.safetensors"
+        assert used.read_bytes() == grid.read_bytes()
+
+
+def test_where_nothing_passes_the_selection_fails_and_lists_the_grid(made: Project, tmp_path: Path) -> None:
+    project = made.copy(tmp_path / "project")
+    project.params({"selection": {"threshold": 1.0e-9}})
+    done = project.snakemake("--", "selection", check=False)
+    assert done.returncode != 0
+    assert "no pair (p_image, p_token) has P_s < 1e-09" in done.stderr and "p_image 0.3, p_token 0.1" in done.stderr
+
+
+def test_the_trace_is_the_originals_own_training(made: Project) -> None:
+    import numpy as np
+    from safetensors.numpy import load_file
+
+    trace = np.load(made.path / "results/trace/digits/seed0.npz")
+    own = load_file(made.path / "results/models/digits/seed0/full/original-m/system.safetensors")
+    np.testing.assert_array_equal(trace["tokens_2"], own["memory.tokens"])
+    assert trace["epoch"].tolist() == [0, 1, 2] and trace["features_1"].shape == (1078, 16)
+
+
+def test_every_figure_is_there(made: Project) -> None:
+    names = {path.stem for path in (made.path / "results/figures").glob("*.svg")}
+    assert names == {path.stem for path in (made.path / "results/figures").glob("*.png")}
+    assert names == {
+        *("overview", "forgetting", "neighbors", "radar-digits", "sensitivity-digits", "tokens-digits"),
+        "retrieval-digits-rate0.1",
+    }
+
+
+class Page(HTMLParser):
+    """What a page refers to, and the text of its cells."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.images: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = dict(attributes)
+        self.links += [found["href"] or ""] if tag == "a" else []
+        self.images += [found["src"] or ""] if tag == "img" else []
+
+
+def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
+    text = (made.path / "results/report/index.html").read_text()
+    page = Page(text)
+    assert len(page.images) == 7 and all(source.startswith("data:image/png;base64,") for source in page.images)
+    local = [link for link in page.links if not link.startswith(("#", "http"))]
+    assert local and all((made.path / "results/report" / link).exists() for link in local)
+    assert any("127.0.0.1:5000/#/experiments/" in link for link in page.links)
+    assert "not among the paper" in text and "Deep Prompt" not in text and "Direct Key" in text
+    assert "<script src=" not in text and "stylesheet" not in text
