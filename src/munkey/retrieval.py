@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from munkey.data import Dataset
-from munkey.figures import Neighbor, Retrieval
 from munkey.memory import rank_weights, similarity_weights
+from munkey.panels import Neighbor, Retrieval, Status
 
 if TYPE_CHECKING:
     from munkey.params import InferenceParams
@@ -65,7 +65,7 @@ def _row(
         panel = []
         for sample, weight in zip(found.tolist(), weights.tolist(), strict=True):
             place = dataset.rows(np.array([sample]))[0]
-            status = "correct" if dataset.labels[place] == label else "wrong class"
+            status: Status = "correct" if dataset.labels[place] == label else "wrong class"
             if sample in forgotten:
                 status = "forgotten"
             elif later and sample not in earlier:

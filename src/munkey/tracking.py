@@ -79,7 +79,9 @@ def addresses(uri: str, experiments: Iterable[str]) -> list[tuple[str, str]]:
     site = uri.rstrip("/") if uri.startswith("http") else UI
     for name in experiments:
         experiment = client.get_experiment_by_name(name)
-        present = _present(client, experiment.experiment_id) if experiment else {}
+        if experiment is None:
+            continue
+        present = _present(client, experiment.experiment_id)
         for key, (run, *_) in sorted(present.items()):
             address = f"{site}/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}"
             found.append((f"{name}: {key}", address))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from munkey import figures, runtime
+from munkey import diagram, figures, runtime, style
 from munkey.files import read_json, read_npz
 
 
@@ -47,7 +47,7 @@ def tokens(given):
 
 
 KINDS = {
-    "overview": lambda given: figures.overview(),
+    "overview": lambda given: diagram.overview(),
     "forgetting": forgetting,
     "neighbors": neighbours,
     "radar": radar,
@@ -56,4 +56,4 @@ KINDS = {
 }
 
 with runtime.job(snakemake.log[0], snakemake.threads):
-    figures.save(KINDS[snakemake.params.kind](snakemake.input), Path(snakemake.output.svg).with_suffix(""))
+    style.save(KINDS[snakemake.params.kind](snakemake.input), Path(snakemake.output.svg).with_suffix(""))

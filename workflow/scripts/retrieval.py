@@ -7,7 +7,7 @@ warm.start()
 from pathlib import Path
 from types import SimpleNamespace
 
-from munkey import data, figures, forget, neighbors, retrieval, runtime
+from munkey import data, forget, neighbors, panels, retrieval, runtime, style
 from munkey.files import read_npz
 
 with runtime.job(snakemake.log[0], snakemake.threads):
@@ -19,4 +19,4 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         for near, logits in ((given.full, given.before), (given.left, given.after))
     ]
     rows = retrieval.examples(dataset, forgotten, *steps, SimpleNamespace(**snakemake.params.inference))
-    figures.save(figures.retrieval(rows), Path(snakemake.output.svg).with_suffix(""))
+    style.save(panels.retrieval(rows), Path(snakemake.output.svg).with_suffix(""))

@@ -1,0 +1,274 @@
+"""Speed, measured: `make bench` prints n, median and spread, and writes benchmarks/results/MACHINE.json.
+
+Whatever is compared is measured in turns within one run, so that a slow minute hits both sides. All data is random:
+speed does not depend on what the pixels show.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from munkey import evaluate, models, runtime
+from munkey.images import ImageSet
+from munkey.memory import ExemplarMemory
+from munkey.randomness import torch_generator
+from munkey.system import System
+from munkey.train import Augmentation, Exemplars, adamw, classified
+
+PAPER = {"image_size": 224, "classes": 10, "patch_size": 16, "width": 192, "depth": 12, "heads": 3, "mlp_ratio": 4.0}
+SMALL = {"image_size": 16, "classes": 10, "patch_size": 4, "width": 64, "depth": 4, "heads": 4, "mlp_ratio": 4.0}
+CROP = {"scale": [0.08, 1.0], "ratio": [0.75, 4 / 3], "mean": 0.5, "std": 0.5}
+
+
+def measured(sides: dict[str, Callable[[], object]], rounds: int, device: str) -> dict[str, list[float]]:
+    """Seconds of each side, side by side in every round; one round before does not count."""
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for round_number in range(rounds + 1):
+        for name, side in sides.items():
+            with runtime.Stopwatch(device) as watch:
+                side()
+            if round_number:
+                found[name].append(watch.seconds)
+    return found
+
+
+def told(name: str, values: Sequence[float], unit: str) -> dict[str, Any]:
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    print(f"{name:58} {middle:12.4g} {unit:12} [{low:.4g} .. {high:.4g}]  n = {len(values)}", flush=True)
+    return {"name": name, "n": len(values), "median": middle, "q25": low, "q75": high, "unit": unit}
+
+
+def peak(device: str, dtype: torch.dtype, rounds: int) -> list[float]:
+    """GFLOP/s of a large matrix product: what the machine can do at best."""
+    side = 8192 if device == "cuda" else 2048
+    a, b = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
+    seconds = measured({"": lambda: a @ b}, rounds, device)[""]
+    return [2 * side**3 / s / 1e9 for s in seconds]
+
+
+def flops_of_step(model: torch.nn.Module, arguments: Sequence[torch.Tensor]) -> float:
+    """Multiply-adds, counted twice, of one forward and backward pass."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        model(*arguments).square().mean().backward()
+    return float(counter.get_total_flops())
+
+
+def stepper(shape: dict[str, Any], munkey: bool, batch: int, device: str, precision: torch.dtype) -> Any:
+    """One training step from raw pixels: crop, forward, backward, AdamW."""
+    size, count = shape["image_size"], 4 * batch
+    pixels = np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
+    labels = np.arange(count) % shape["classes"]
+    samples = ImageSet(pixels, np.arange(count), np.arange(count), labels)
+    augment = Augmentation(size, CROP["scale"], CROP["ratio"], CROP["mean"], CROP["std"])
+    own = {"token_dim": 128} if munkey else {}
+    model = models.build("munkey" if munkey else "vit", shape | own, torch_generator("bench")).to(device).train()
+    held = exemplars(count, device) if munkey else None
+    learned = [*model.parameters(), *([held.tokens] if held else [])]
+    optimizer, crops = adamw(learned, [0.9, 0.99], 0.05), torch_generator("crops")
+    optimizer.param_groups[0]["lr"] = 1e-4
+
+    def step() -> None:
+        index = torch.randint(0, count, (batch,), generator=crops)
+        images, targets = samples.batch(index, device)
+        images = augment(images, crops)
+        with torch.autocast(device, precision, enabled=precision != torch.float32):
+            logits = held.forward(model, images, index) if held else model(images)
+            loss, _ = classified(logits, targets)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step, model
+
+
+def exemplars(count: int, device: str) -> Exemplars:
+    settings = SimpleNamespace(
+        architecture="input-level", token_dim=128, token_std=0.02, p_image=0.1, p_token=0.3, p_retrieve=0.2,
+        neighbors=[2, 16], temperature=0.07,
+    )  # fmt: skip
+    keys = np.random.default_rng(0).normal(size=(count, 64)).astype(np.float32)
+    near = np.random.default_rng(1).integers(0, count, (count, 16))
+    return Exemplars(
+        np.arange(count), settings, keys, (near, np.full((count, 16), 0.5, np.float32)), ("bench",), device
+    )
+
+
+def training(device: str, rounds: int) -> list[dict[str, Any]]:
+    found = []
+    best = {p: np.median(peak(device, p, rounds)) for p in (torch.float32, torch.bfloat16)}
+    for precision, value in best.items():
+        found.append(told(f"matrix product, {str(precision)[6:]}", [value], "GFLOP/s"))
+    for title, shape, batch in (
+        ("ViT-T/16 at 224 px", PAPER, 512 if device == "cuda" else 16),
+        ("small ViT", SMALL, 64),
+    ):
+        for precision in (torch.float32, torch.bfloat16):
+            made = {name: stepper(shape, name == "MUNKEY", batch, device, precision) for name in ("ViT", "MUNKEY")}
+            images = torch.randn(batch, 3, shape["image_size"], shape["image_size"], device=device)
+            flops = flops_of_step(made["ViT"][1], [images])
+            repeat = 1 if shape is PAPER and device == "cpu" else 10
+            sides = {
+                name: lambda step=step, repeat=repeat: [step() for _ in range(repeat)]
+                for name, (step, _) in made.items()
+            }
+            seconds = measured(sides, rounds, device)
+            which = f"{title}, {str(precision)[6:]}"
+            for name, times in seconds.items():
+                found.append(told(f"train {name}, {which}", [repeat * batch / s for s in times], "images/s"))
+            share = [100 * repeat * flops / s / 1e9 / best[precision] for s in seconds["ViT"]]
+            found.append(told(f"train ViT, {which}: of the matrix product", share, "%"))
+            ratio = [m / v for m, v in zip(seconds["MUNKEY"], seconds["ViT"], strict=True)]
+            found.append(told(f"MUNKEY / ViT, {which}", ratio, "x"))
+    return found
+
+
+def input_pipeline(device: str, rounds: int) -> list[dict[str, Any]]:
+    """Our batched crop against torchvision's per-image transforms in a DataLoader, from the same uint8 array."""
+    from torch.utils.data import DataLoader, TensorDataset
+    from torchvision.transforms import v2
+
+    count, size = 512, 224
+    pixels = torch.randint(0, 256, (count, size, size, 3), dtype=torch.uint8)
+    samples = ImageSet(pixels.numpy(), np.arange(count), np.arange(count), np.zeros(count, np.int64))
+    augment, crops = Augmentation(size, CROP["scale"], CROP["ratio"], 0.5, 0.5), torch_generator("crops")
+    transform = v2.Compose(
+        [v2.RandomResizedCrop(size, antialias=True), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.5])]
+    )
+
+    class Transformed(TensorDataset):
+        def __getitem__(self, index: int) -> torch.Tensor:
+            return transform(self.tensors[0][index].permute(2, 0, 1))
+
+    workers = min(len(os.sched_getaffinity(0)), 8)
+    loader = DataLoader(Transformed(pixels), batch_size=128, shuffle=True, num_workers=workers, persistent_workers=True)
+
+    def ours() -> None:
+        for index in torch.randperm(count).split(128):
+            augment(samples.batch(index, device)[0], crops)
+
+    def theirs() -> None:
+        for batch in loader:
+            batch.to(device)
+
+    seconds = measured({"ours": ours, "theirs": theirs}, rounds, device)
+    ratio = [b / a for a, b in zip(seconds["ours"], seconds["theirs"], strict=True)]
+    return [
+        told("input, ours, batched", [count / s for s in seconds["ours"]], "images/s"),
+        told(
+            f"input, torchvision, DataLoader with {workers} workers", [count / s for s in seconds["theirs"]], "images/s"
+        ),
+        told("input, ours against torchvision", ratio, "x"),
+    ]
+
+
+def deletion(device: str, rounds: int) -> list[dict[str, Any]]:
+    """MUNKEY's forgetting of a tenth of a memory, however large."""
+    found = []
+    for rows in (1_000, 100_000, 1_000_000):
+        keys, tokens = torch.zeros(rows, 16, device=device), torch.zeros(rows, 128, device=device)
+        memory = ExemplarMemory(torch.arange(rows, device=device), keys, tokens)
+        gone = np.arange(0, rows, 10)
+        seconds = measured({"": lambda memory=memory, gone=gone: memory.forget(gone)}, rounds, device)[""]
+        found.append(told(f"delete {len(gone):,} of {rows:,} rows", [1e3 * s for s in seconds], "ms"))
+    return found
+
+
+def evaluation(device: str, rounds: int) -> list[dict[str, Any]]:
+    """MUNKEY's answers by number of neighbours, paired with the ViT's."""
+    count, rng = 256, np.random.default_rng(0)
+    samples = ImageSet(
+        rng.integers(0, 256, (count, 16, 16, 3), dtype=np.uint8),
+        np.arange(count),
+        np.arange(count),
+        np.zeros(count, int),
+    )
+    data = SimpleNamespace(image_size=16, pixel_mean=0.5, pixel_std=0.5)
+    memory = ExemplarMemory(torch.arange(count), torch.zeros(count, 8), torch.randn(count, 128))
+    model = models.build("munkey", SMALL | {"token_dim": 128}, torch_generator("bench")).to(device).eval()
+    munkey = System(
+        "munkey", {}, model, ExemplarMemory(*(t.to(device) for t in (memory.ids, memory.keys, memory.tokens)))
+    )
+    vit = System("vit", {}, models.build("vit", SMALL, torch_generator("bench")).to(device).eval(), None)
+    near = rng.integers(0, count, (count, 16)), np.full((count, 16), 0.5, np.float32)
+    sides: dict[str, Callable[[], object]] = {"ViT": lambda: evaluate.predict(vit, samples, data, device)}
+    for k in (1, 4, 16):
+        settings = SimpleNamespace(k=k, fusion="ensemble", temperature=0.07)
+        sides[f"MUNKEY, K = {k}"] = lambda s=settings: evaluate.predict(munkey, samples, data, device, near, s)
+    seconds = measured(sides, rounds, device)
+    return [told(f"evaluate {name}", [count / s for s in times], "images/s") for name, times in seconds.items()]
+
+
+def retrieval(device: str, rounds: int) -> list[dict[str, Any]]:
+    """Exact neighbours on the CPU, and keys from the embedded encoder; each where its library is installed."""
+    found = []
+    try:
+        from munkey.neighbors import nearest
+
+        rng = np.random.default_rng(0)
+        held = rng.normal(size=(50_000, 768)).astype(np.float32)
+        held /= np.linalg.norm(held, axis=1, keepdims=True)
+        ids, queries = np.arange(len(held)), held[:1000]
+        seconds = measured({"": lambda: nearest(queries, ids[:1000], held, ids, 17)}, max(1, rounds // 3), "cpu")[""]
+        found.append(told("neighbours in 50,000 x 768", [len(queries) / s for s in seconds], "queries/s"))
+    except ImportError:
+        print("neighbours: faiss is not installed here")
+    try:
+        from munkey.encoders import find
+
+        settings = SimpleNamespace(encoder="efficientnet-lite0", image_size=96, batch_size=64, revision=None)
+        encode = find("efficientnet-lite0").build(settings, device)
+        images = np.random.default_rng(0).integers(0, 256, (64, 96, 96, 3), dtype=np.uint8)
+        seconds = measured({"": lambda: encode(images)}, rounds, device)[""]
+        found.append(told("keys, efficientnet-lite0 at 96 px", [len(images) / s for s in seconds], "images/s"))
+    except ImportError:
+        print("keys: the encoder's package is not installed here")
+    return found
+
+
+BENCHMARKS = {
+    "training": training,
+    "input": input_pipeline,
+    "deletion": deletion,
+    "evaluation": evaluation,
+    "retrieval": retrieval,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"which of {', '.join(BENCHMARKS)}; none: all")
+    parser.add_argument("--rounds", type=int, default=9, help="measurements of each")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    given = parser.parse_args()
+    unknown = set(given.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    started = time.time()
+    results = [line for name in given.names or BENCHMARKS for line in BENCHMARKS[name](given.device, given.rounds)]
+    machine = runtime.provenance({}, given.device) | {
+        "cores": len(os.sched_getaffinity(0)), "threads": torch.get_num_threads(), "system": platform.platform(),
+        "date": datetime.now(UTC).date().isoformat(), "minutes": round((time.time() - started) / 60, 1),
+    }  # fmt: skip
+    given.out.mkdir(parents=True, exist_ok=True)
+    name = re.sub(r"\W+", "-", machine["device"]).strip("-").lower()
+    path = given.out / f"{name}.json"
+    path.write_text(json.dumps({"machine": machine, "results": results}, indent=2) + "\n")
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
