@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-.PHONY: run test lint format docs lock report track ui repro ablations selection figures paper
+.PHONY: bench run test lint format docs lock report track ui repro ablations selection figures paper
 
 run: .venv/ready  ## the whole experiment of params.yaml
 	snakemake --cores all --resources gpu=1
@@ -40,6 +40,9 @@ repro: .venv/ready  ## the same run through DVC
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	touch .venv/ready
+
+bench: .venv/ready  ## speed of training, input, deletion, evaluation, retrieval
+	python benchmarks/run.py
 
 docs: .venv/ready  ## the docs' tables from the registries
 	python -m munkey.listing docs/data.md docs/encoders.md docs/methods.md

@@ -16,8 +16,8 @@ from tests.unlearn_setup import ARCHITECTURE, DATA, PROJECT, SETTINGS, world
 JOB = """
 import sys
 from pathlib import Path
+import tests.conftest  # sums are split over threads: as many of them as in the test itself
 from tests.test_resume import trained
-from munkey import system
 trained(sys.argv[1], resume=(Path(sys.argv[2]), 0.0))
 """
 
