@@ -41,11 +41,13 @@ repro: .venv/ready  ## the same run through DVC
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	touch .venv/ready
 
-bench: .venv/ready  ## speed of training, input, deletion, evaluation, retrieval
+bench: .venv/ready  ## speed of training, input, deletion, evaluation, retrieval; where a whole run's time goes
 	python benchmarks/run.py
+	python benchmarks/grid.py
 
-docs: .venv/ready  ## the docs' tables from the registries
+docs: .venv/ready  ## the docs' tables from the registries and the benchmarks' results
 	python -m munkey.listing docs/data.md docs/encoders.md docs/methods.md
+	python benchmarks/page.py docs/performance.md
 
 lock: .venv/ready  ## pin anew after a change of dependencies
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --extra dev pyproject.toml -o requirements.lock

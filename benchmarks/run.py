@@ -1,4 +1,4 @@
-"""Speed, measured: `make bench` prints n, median and spread, and writes benchmarks/results/MACHINE.json.
+"""Speed, measured: `make bench` prints n, median and spread, and writes benchmarks/results/speed-MACHINE.json.
 
 Whatever is compared is measured in turns within one run, so that a slow minute hits both sides. All data is random:
 speed does not depend on what the pixels show.
@@ -11,6 +11,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +21,9 @@ import numpy as np
 import torch
 
 from munkey import evaluate, models, runtime
-from munkey.images import ImageSet
+from munkey.images import ImageSet, Loader, uploaded
 from munkey.memory import ExemplarMemory
+from munkey.precision import DTYPES, Precision
 from munkey.randomness import torch_generator
 from munkey.system import System
 from munkey.train import Augmentation, Exemplars, adamw, classified
@@ -49,6 +51,14 @@ def told(name: str, values: Sequence[float], unit: str) -> dict[str, Any]:
     return {"name": name, "n": len(values), "median": middle, "q25": low, "q75": high, "unit": unit}
 
 
+@dataclass(frozen=True)
+class Stepper:
+    """A model and what trains it for a number of steps."""
+
+    steps: Callable[[int], None]
+    model: torch.nn.Module
+
+
 def peak(device: str, dtype: torch.dtype, rounds: int) -> list[float]:
     """GFLOP/s of a large matrix product: what the machine can do at best."""
     side = 8192 if device == "cuda" else 2048
@@ -66,32 +76,33 @@ def flops_of_step(model: torch.nn.Module, arguments: Sequence[torch.Tensor]) -> 
     return float(counter.get_total_flops())
 
 
-def stepper(shape: dict[str, Any], munkey: bool, batch: int, device: str, precision: torch.dtype) -> Any:
-    """One training step from raw pixels: crop, forward, backward, AdamW."""
+def stepper(shape: dict[str, Any], munkey: bool, batch: int, device: str, precision: str, **how: bool) -> Stepper:
+    """Training steps from raw pixels on: crop, forward, backward, AdamW. how: compile, streamed."""
     size, count = shape["image_size"], 4 * batch
     pixels = np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
-    labels = np.arange(count) % shape["classes"]
-    samples = ImageSet(pixels, np.arange(count), np.arange(count), labels)
+    samples = ImageSet(pixels, np.arange(count), np.arange(count), np.arange(count) % shape["classes"])
+    if device == "cuda" and not how.get("streamed"):
+        samples = uploaded(samples, device)
     augment = Augmentation(size, CROP["scale"], CROP["ratio"], CROP["mean"], CROP["std"])
     own = {"token_dim": 128} if munkey else {}
     model = models.build("munkey" if munkey else "vit", shape | own, torch_generator("bench")).to(device).train()
+    answer = torch.compile(model) if how.get("compile") else model
     held = exemplars(count, device) if munkey else None
     learned = [*model.parameters(), *([held.tokens] if held else [])]
     optimizer, crops = adamw(learned, [0.9, 0.99], 0.05), torch_generator("crops")
     optimizer.param_groups[0]["lr"] = 1e-4
+    computing = Precision(precision, device)
 
-    def step() -> None:
-        index = torch.randint(0, count, (batch,), generator=crops)
-        images, targets = samples.batch(index, device)
-        images = augment(images, crops)
-        with torch.autocast(device, precision, enabled=precision != torch.float32):
-            logits = held.forward(model, images, index) if held else model(images)
-            loss, _ = classified(logits, targets)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
+    def steps(number: int) -> None:
+        indices = [torch.randint(0, count, (batch,), generator=crops) for _ in range(number)]
+        for drawn in Loader(samples, indices, device):
+            images = augment(drawn.images, crops)
+            with computing.forward():
+                logits = held.forward(answer, images, drawn.index) if held else answer(images)
+                loss, _ = classified(logits, drawn.labels)
+            computing.descend(loss, optimizer)
 
-    return step, model
+    return Stepper(steps, model)
 
 
 def exemplars(count: int, device: str) -> Exemplars:
@@ -107,31 +118,31 @@ def exemplars(count: int, device: str) -> Exemplars:
 
 
 def training(device: str, rounds: int) -> list[dict[str, Any]]:
+    """Whole training steps of ViT and MUNKEY in turns, beside the matrix product: on a GPU, that is the MFU."""
     found = []
-    best = {p: np.median(peak(device, p, rounds)) for p in (torch.float32, torch.bfloat16)}
-    for precision, value in best.items():
-        found.append(told(f"matrix product, {str(precision)[6:]}", [value], "GFLOP/s"))
-    for title, shape, batch in (
-        ("ViT-T/16 at 224 px", PAPER, 512 if device == "cuda" else 16),
-        ("small ViT", SMALL, 64),
-    ):
-        for precision in (torch.float32, torch.bfloat16):
-            made = {name: stepper(shape, name == "MUNKEY", batch, device, precision) for name in ("ViT", "MUNKEY")}
+    for precision in ("float32", "bfloat16"):
+        best = peak(device, DTYPES[precision], rounds)
+        found.append(told(f"matrix product, {precision}", best, "GFLOP/s"))
+        for title, shape, batch in (
+            ("ViT-T/16 at 224 px", PAPER, 512 if device == "cuda" else 16),
+            ("small ViT", SMALL, 64),
+        ):
+            made = {"ViT": stepper(shape, False, batch, device, precision)}
+            made["MUNKEY"] = stepper(shape, True, batch, device, precision)
+            made["ViT, compiled"] = stepper(shape, False, batch, device, precision, compile=True)
+            if device == "cuda":
+                made["ViT, images streamed"] = stepper(shape, False, batch, device, precision, streamed=True)
             images = torch.randn(batch, 3, shape["image_size"], shape["image_size"], device=device)
-            flops = flops_of_step(made["ViT"][1], [images])
-            repeat = 1 if shape is PAPER and device == "cpu" else 10
-            sides = {
-                name: lambda step=step, repeat=repeat: [step() for _ in range(repeat)]
-                for name, (step, _) in made.items()
-            }
+            flops = flops_of_step(made["ViT"].model, [images])
+            repeat = 1 if shape is PAPER and device == "cpu" else 20
+            sides = {name: lambda one=one, repeat=repeat: one.steps(repeat) for name, one in made.items()}
             seconds = measured(sides, rounds, device)
-            which = f"{title}, {str(precision)[6:]}"
             for name, times in seconds.items():
-                found.append(told(f"train {name}, {which}", [repeat * batch / s for s in times], "images/s"))
-            share = [100 * repeat * flops / s / 1e9 / best[precision] for s in seconds["ViT"]]
-            found.append(told(f"train ViT, {which}: of the matrix product", share, "%"))
+                found.append(told(f"{title}, {precision}: {name}", [repeat * batch / s for s in times], "images/s"))
+            share = [100 * repeat * flops / s / 1e9 / np.median(best) for s in seconds["ViT"]]
+            found.append(told(f"{title}, {precision}: ViT's share of the matrix product", share, "%"))
             ratio = [m / v for m, v in zip(seconds["MUNKEY"], seconds["ViT"], strict=True)]
-            found.append(told(f"MUNKEY / ViT, {which}", ratio, "x"))
+            found.append(told(f"{title}, {precision}: time of MUNKEY / ViT", ratio, "x"))
     return found
 
 
@@ -249,7 +260,9 @@ BENCHMARKS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"which of {', '.join(BENCHMARKS)}; none: all")
+    parser.add_argument(
+        "names", nargs="*", help=f"which of {', '.join(BENCHMARKS)}; none: all, and the file is written"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="measurements of each")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
@@ -259,13 +272,15 @@ def main() -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
     started = time.time()
     results = [line for name in given.names or BENCHMARKS for line in BENCHMARKS[name](given.device, given.rounds)]
+    if given.names:
+        return
     machine = runtime.provenance({}, given.device) | {
         "cores": len(os.sched_getaffinity(0)), "threads": torch.get_num_threads(), "system": platform.platform(),
         "date": datetime.now(UTC).date().isoformat(), "minutes": round((time.time() - started) / 60, 1),
     }  # fmt: skip
     given.out.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"\W+", "-", machine["device"]).strip("-").lower()
-    path = given.out / f"{name}.json"
+    path = given.out / f"speed-{name}.json"
     path.write_text(json.dumps({"machine": machine, "results": results}, indent=2) + "\n")
     print(path)
 

@@ -9,10 +9,24 @@ from scipy.stats import ks_2samp
 from torchvision.transforms import InterpolationMode, RandomResizedCrop
 from torchvision.transforms.functional import resized_crop
 
+from munkey import models
 from munkey.data import Dataset
-from munkey.images import ImageSet, crop_resize, normalise, random_boxes, resize, to_unit
+from munkey.images import (
+    ImageSet,
+    Loader,
+    ahead,
+    crop_resize,
+    normalise,
+    random_boxes,
+    resident,
+    resize,
+    to_unit,
+    uploaded,
+)
 from munkey.images import image_set as set_of
-from tests.conftest import generator, global_state, image_set
+from munkey.precision import Precision
+from munkey.train import Augmentation, adamw, classified
+from tests.conftest import VIT, generator, global_state, image_set, needs_gpu
 
 PAPER_SCALE, PAPER_RATIO = [0.08, 1.0], [3 / 4, 4 / 3]
 
@@ -141,3 +155,94 @@ def test_a_batch_is_not_a_window_onto_the_stored_images():
     samples.batch(torch.arange(3), "cpu")[0].zero_()
     assert np.array_equal(samples.images, before)
     assert isinstance(samples, ImageSet)
+
+
+def test_a_loader_gives_each_batch_in_order_with_its_positions():
+    samples = image_set(11)
+    indices = torch.randperm(11, generator=generator()).split(4)
+    loader = Loader(samples, indices, "cpu")
+    assert len(loader) == 3 and [len(batch) for batch in loader] == [4, 4, 3]
+    for batch, index in zip(loader, indices, strict=True):
+        assert torch.equal(batch.index, index)
+        assert torch.equal(batch.images, to_unit(torch.from_numpy(samples.images[index.numpy()])))
+        assert batch.labels.tolist() == samples.labels[index.numpy()].tolist()
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 50])
+def test_what_is_made_ahead_comes_in_order_and_no_further_ahead_than_asked(count):
+    begun = []
+
+    def make(item):
+        begun.append(item)
+        return 2 * item
+
+    for position, made in enumerate(ahead(make, range(20), count)):
+        assert made == 2 * position and len(begun) <= position + 1 + count
+    assert begun == list(range(20))
+
+
+def test_an_error_made_ahead_is_raised_when_its_turn_comes():
+    source = ahead(lambda item: 1 // item, [2, 1, 0, 1], 2)
+    assert [next(source), next(source)] == [0, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(source)
+
+
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_uploaded_images_are_the_same_samples_and_no_others(block):
+    whole = image_set(9)
+    rows = np.array([7, 0, 3, 8])
+    samples = ImageSet(whole.images, rows, whole.ids[rows], whole.labels[rows])
+    held = uploaded(samples, "cpu", block)
+    assert isinstance(held.images, torch.Tensor) and held.images.shape == (4, 8, 8, 3)
+    index = torch.tensor([2, 0, 3, 3])
+    for one, other in zip(held.batch(index, "cpu"), samples.batch(index, "cpu"), strict=True):
+        assert torch.equal(one, other)
+    np.testing.assert_array_equal(held.ids, samples.ids)
+
+
+def test_on_a_cpu_images_are_where_the_computing_is():
+    samples = image_set(4)
+    assert resident(samples, "cpu", 0.5) is samples
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(share, monkeypatch, capsys):
+    samples = image_set(10)  # 1,920 bytes
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (4000, 8000))
+    monkeypatch.setattr("munkey.images.uploaded", lambda *_: "uploaded")
+    assert (resident(samples, "cuda", share) == "uploaded") == (share == 0.9)
+    assert ("they are streamed" in capsys.readouterr().out) == (share == 0.1)
+
+
+@needs_gpu
+def test_on_a_gpu_streamed_resident_and_slow_batches_are_the_same():
+    samples = image_set(50)
+    indices = torch.randperm(50, generator=generator()).split(7)
+    held = resident(samples, "cuda", 0.9)
+    assert held.images.is_cuda
+    for streamed, kept, index in zip(
+        Loader(samples, indices, "cuda"), Loader(held, indices, "cuda"), indices, strict=True
+    ):
+        slow = to_unit(torch.from_numpy(samples.images[index.numpy()]))
+        assert torch.equal(streamed.images.cpu(), slow) and torch.equal(kept.images.cpu(), slow)
+        assert streamed.labels.tolist() == kept.labels.tolist() == samples.labels[index.numpy()].tolist()
+
+
+@needs_gpu
+def test_on_a_gpu_no_step_of_a_training_waits_for_it(params):
+    """From the first batch on; what is read at the end of the epoch is what `fit` tells."""
+    model = models.build("vit", VIT, generator()).cuda()
+    precision, optimizer = Precision("bfloat16", "cuda"), adamw(model.parameters(), [0.9, 0.99], 0.0)
+    augment, crops = Augmentation(8, PAPER_SCALE, PAPER_RATIO, 0.5, 0.5), generator()
+    batches = list(Loader(uploaded(image_set(50), "cuda"), torch.arange(50).split(10), "cuda"))
+    try:
+        for position, batch in enumerate(batches):
+            if position == 1:  # the first step sets up libraries
+                torch.cuda.set_sync_debug_mode("error")
+            with precision.forward():
+                loss, _ = classified(model(augment(batch.images, crops)), batch.labels)
+            precision.descend(loss, optimizer)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.isfinite(loss)

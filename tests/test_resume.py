@@ -22,7 +22,7 @@ trained(sys.argv[1], resume=(Path(sys.argv[2]), 0.0))
 """
 
 
-def trained(kind, resume=None, epochs=12):
+def trained(kind, resume=None, epochs=12, **changes):
     """The tiny training, of the ViT or of MUNKEY, with a checkpoint after every epoch."""
     from types import SimpleNamespace
 
@@ -38,7 +38,7 @@ def trained(kind, resume=None, epochs=12):
             neighbors=[2, 4], temperature=0.07,
         )  # fmt: skip
         memory, shape = (settings, keys, (near, np.full(near.shape, 0.5, np.float32))), ARCHITECTURE | {"token_dim": 8}
-    settings = SimpleNamespace(**SETTINGS | {"epochs": epochs})
+    settings = SimpleNamespace(**SETTINGS | {"epochs": epochs} | changes)
     return train(kind, shape, samples, memory, DATA, settings, ("resumed", kind), "cpu", print, resume=resume)
 
 
@@ -52,25 +52,25 @@ class Cut(Exception):
     pass
 
 
-@pytest.mark.parametrize("kind", ["vit", "munkey"])
-def test_it_goes_on_after_every_epoch_and_ends_the_same(kind, tmp_path, monkeypatch):
-    whole, history = trained(kind)
+@pytest.mark.parametrize(("kind", "precision"), [("vit", "float32"), ("munkey", "float32"), ("vit", "float16")])
+def test_it_goes_on_after_every_epoch_and_ends_the_same(kind, precision, tmp_path, monkeypatch):
+    whole, history = trained(kind, precision=precision)
     for epoch in (1, 5, 11):
         path = tmp_path / f"{epoch}.pt"
         from munkey.resume import Checkpoint
 
         save = Checkpoint.save
 
-        def cut(self, optimizer, so_far, save=save, epoch=epoch):
-            save(self, optimizer, so_far)
+        def cut(self, optimizer, scaler, so_far, save=save, epoch=epoch):
+            save(self, optimizer, scaler, so_far)
             if len(so_far) == epoch:
                 raise Cut
 
         with monkeypatch.context() as patched:
             patched.setattr(Checkpoint, "save", cut)
             with pytest.raises(Cut):
-                trained(kind, resume=(path, 0.0))
-        again, later = trained(kind, resume=(path, 0.0))
+                trained(kind, resume=(path, 0.0), precision=precision)
+        again, later = trained(kind, resume=(path, 0.0), precision=precision)
         assert same_bytes(tmp_path, whole, again)
         timeless = [{name: value for name, value in one.items() if name != "seconds"} for one in history]
         assert [{name: value for name, value in one.items() if name != "seconds"} for one in later] == timeless

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info
 
 from munkey import runtime
 from munkey.files import read_json
+from tests.conftest import needs_gpu
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -79,8 +80,7 @@ def test_a_promised_gpu_that_is_not_there_is_an_error():
         runtime.device(1)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@needs_gpu
 def test_a_job_with_a_gpu_computes_on_it():
     assert runtime.device(1) == "cuda"
 

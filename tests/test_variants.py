@@ -13,7 +13,7 @@ from munkey.randomness import torch_generator
 from munkey.system import System, load, save
 from munkey.train import Exemplars
 from munkey.unlearn import METHODS
-from tests.conftest import VIT
+from tests.conftest import MUNKEY, VIT, generator, lively
 
 NAMES = list(models.MUNKEYS)
 LEARNED = [name for name in NAMES if name != "direct-key"]
@@ -161,3 +161,24 @@ def test_the_shape_is_read_from_the_parameters():
     assert "token_dim" not in models.architecture("munkey", settings, 3)  # unknown before keys are read
     section.architecture = "deep-prompt"
     assert models.architecture("munkey", settings, 3, key_dim=1280)["token_dim"] == 128
+
+
+@pytest.mark.parametrize("architecture", ["input-level", "deep-prompt", "cross-attention"])
+def test_only_the_class_token_leaving_the_last_block_changes_nothing(architecture):
+    """Against the slow way, in which every token goes through every block to its end."""
+    model = lively(models.build("munkey", MUNKEY | {"architecture": architecture}, generator()))
+    images, tokens = torch.rand(3, 3, 8, 8, generator=generator(1)), torch.randn(3, 5, generator=generator(2))
+    patches, exemplar = model.pathways(images, tokens, None, None)
+    sequence = model.sequence(patches)
+    if architecture == "input-level":
+        sequence = torch.cat([sequence, exemplar], dim=1)
+    for place, block in enumerate(model.blocks):
+        if architecture == "deep-prompt":
+            sequence = torch.cat([sequence, exemplar], dim=1)
+        sequence = sequence + block.attn(block.norm1(sequence))
+        if architecture == "cross-attention" and str(place) in model.cross:
+            sequence = sequence + model.cross[str(place)](sequence, exemplar)
+        sequence = sequence + block.mlp(block.norm2(sequence))
+        if architecture == "deep-prompt":
+            sequence = sequence[:, :-1]
+    torch.testing.assert_close(model(images, tokens), model.answer(sequence), rtol=1e-5, atol=1e-5)

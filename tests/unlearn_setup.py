@@ -49,6 +49,8 @@ SETTINGS: dict[str, Any] = {
     "weight_decay": 0.05,
     "crop_scale": [0.8, 1.0],
     "crop_ratio": [1.0, 1.0],
+    "precision": "float32",
+    "compile": False,
 }
 
 
@@ -120,7 +122,7 @@ def sisa_recipe(epochs: int = 3) -> Recipe:
 
 def tuning(epochs: int = EPOCHS, batch_size: int = BATCH, augment: Augmentation = CROPS, lr: float = 1e-3) -> Tuning:
     shared = FinetuneParams(epochs=max(epochs, 1), batch_size=batch_size, betas=[0.9, 0.99], weight_decay=0.05)
-    return Tuning(shared.model_copy(update={"epochs": epochs}), lr, augment)
+    return Tuning(shared.model_copy(update={"epochs": epochs}), lr, augment, "float32")
 
 
 def request(name: str, *, seed: int = 0, tuned: Tuning | None = None, **fields: Any) -> Request:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from munkey.images import ImageSet, normalise, resize
+from munkey.images import ImageSet, Loader, normalise, resize
 from munkey.memory import ExemplarMemory, rank_weights, similarity_weights
 from munkey.models import Munkey
 from munkey.neighbors import NOBODY
@@ -78,11 +78,11 @@ def knn_logits(memory: ExemplarMemory, rows: Tensor) -> Tensor:
 
 def batches(samples: ImageSet, data: "DataParams", device: str) -> Iterable[tuple[slice, Tensor]]:
     """All samples in order, as the model sees them at test time: resized without cropping, normalised."""
-    for start in range(0, len(samples), BATCH):
-        index = torch.arange(start, min(start + BATCH, len(samples)))
-        images, _ = samples.batch(index, device)
-        images = normalise(resize(images, data.image_size), data.pixel_mean, data.pixel_std)
-        yield slice(start, start + len(index)), images
+    start = 0
+    for batch in Loader(samples, torch.arange(len(samples)).split(BATCH), device):
+        images = normalise(resize(batch.images, data.image_size), data.pixel_mean, data.pixel_std)
+        yield slice(start, start + len(batch)), images
+        start += len(batch)
 
 
 def predict(

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from munkey.images import ImageSet, Labelled
+from munkey.images import Batch, ImageSet, Labelled, Loader
+from munkey.precision import Precision
 from munkey.system import System
 from munkey.train import adamw, classified, fit, shuffled
 
@@ -86,13 +87,20 @@ def finetune(
     optimizer = adamw(model.parameters(), tuning.settings.betas, tuning.settings.weight_decay)
     if after_step:
         optimizer.register_step_post_hook(lambda *_: after_step(model))
+
+    def step(batch: Batch) -> tuple[Tensor, Tensor]:
+        return objective(model, tuning.augment(batch.images, request.generator), batch.labels)
+
     request.history = fit(
         tuning.settings.epochs,
-        lambda _: shuffled(len(samples), tuning.settings.batch_size, request.generator),
-        lambda index: objective(model, *augmented(samples, index, request)),
+        lambda _: Loader(
+            samples, shuffled(len(samples), tuning.settings.batch_size, request.generator), request.device
+        ),
+        step,
         optimizer,
         lambda _: lr_factor * tuning.base_lr,
         request.report,
+        precision=Precision(tuning.precision, request.device),
     )
     return finished(system, model)
 

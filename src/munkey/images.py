@@ -5,14 +5,20 @@ in torchvision and Pillow), so a batch with a different box per image is two bat
 """
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from munkey.data import Dataset
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class Labelled(Protocol):
@@ -25,11 +31,19 @@ class Labelled(Protocol):
         ...
 
 
+def on(tensor: Tensor, device: str) -> Tensor:
+    """A tensor of the host on the device; a GPU is not waited for, since the copy is made from pinned memory."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
+
+
 @dataclass(frozen=True)
 class ImageSet:
-    """Labelled images of a set of samples. images: (N, H, W, 3) uint8, maybe memory-mapped; row i has rows[i] in it."""
+    """Labelled images of a set of samples. Sample i's lies in rows[i] of `images`, (N, H, W, 3) uint8.
 
-    images: np.ndarray
+    images: an array of the host, maybe memory-mapped, or a tensor of the device (`resident`).
+    """
+
+    images: np.ndarray | Tensor
     rows: np.ndarray
     ids: np.ndarray
     labels: np.ndarray
@@ -40,8 +54,10 @@ class ImageSet:
     def batch(self, index: Tensor, device: str) -> tuple[Tensor, Tensor]:
         """Images (B, 3, H, W) in [0, 1] and labels (B,) of the positions `index`."""
         chosen = index.numpy()
-        images = torch.from_numpy(np.ascontiguousarray(self.images[self.rows[chosen]]))
-        return to_unit(images.to(device)), torch.from_numpy(self.labels[chosen]).to(device)
+        rows, labels = self.rows[chosen], on(torch.from_numpy(self.labels[chosen]), device)
+        if isinstance(self.images, Tensor):
+            return to_unit(self.images[on(torch.from_numpy(rows), device)]), labels
+        return to_unit(on(torch.from_numpy(np.ascontiguousarray(self.images[rows])), device)), labels
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class TensorSet:
 
     def batch(self, index: Tensor, device: str) -> tuple[Tensor, Tensor]:
         """Images (B, 3, H, W) in [0, 1] and labels (B,) of the positions `index`."""
-        return self.images[index].to(device), self.labels[index].to(device)
+        return on(self.images[index], device), on(self.labels[index], device)
 
 
 @dataclass(frozen=True)
@@ -77,9 +93,87 @@ class Joined:
                 places.append(own)
                 pieces.append(part.batch(index[own] - start, device))
             start += len(part)
-        order = torch.cat(places).argsort().to(device)
+        order = on(torch.cat(places).argsort(), device)
         images, labels = (torch.cat(piece)[order] for piece in zip(*pieces, strict=True))
         return images, labels
+
+
+@dataclass(frozen=True)
+class Batch:
+    """index: (B,) positions, on the host; images (B, 3, H, W) in [0, 1] and labels (B,), on the device."""
+
+    index: Tensor
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+class Loader:
+    """The batches of one epoch, in the order of `indices`; on a GPU the next ones are copied while one is computed."""
+
+    AHEAD = 2
+
+    def __init__(self, samples: Labelled, indices: Sequence[Tensor], device: str) -> None:
+        self.samples, self.indices, self.device = samples, indices, device
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self.device != "cuda":
+            yield from map(self._batch, self.indices)
+            return
+        copies, now = torch.cuda.Stream(), torch.cuda.current_stream()
+
+        def copied(index: Tensor) -> tuple[Batch, torch.cuda.Event]:
+            with torch.cuda.stream(copies):
+                return self._batch(index), copies.record_event()
+
+        for batch, arrived in ahead(copied, self.indices, self.AHEAD):
+            now.wait_event(arrived)
+            for tensor in (batch.images, batch.labels):
+                tensor.record_stream(now)
+            yield batch
+
+    def _batch(self, index: Tensor) -> Batch:
+        return Batch(index, *self.samples.batch(index, self.device))
+
+
+def ahead(make: Callable[[Given], Made], items: Sequence[Given], count: int) -> Iterator[Made]:
+    """`make` of each item in order, made in another thread up to `count` items before it is asked for."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting: deque[Future[Made]] = deque()
+        for item in items:
+            waiting.append(thread.submit(make, item))
+            if len(waiting) > count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def resident(samples: ImageSet, device: str, share: float) -> ImageSet:
+    """The same samples with their images on a GPU, if they take at most `share` of its free memory; else unchanged.
+
+    On a CPU they are where the computing is already.
+    """
+    if device != "cuda":
+        return samples
+    needed, free = len(samples) * samples.images[0].nbytes, torch.cuda.mem_get_info()[0]
+    if needed > share * free:
+        print(f"{needed / 1e9:.1f} GB of images do not fit in {share:.0%} of {free / 1e9:.1f} GB: they are streamed")
+        return samples
+    return uploaded(samples, device)
+
+
+def uploaded(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
+    """The same samples with their images, and no others, in a tensor on the device; copied a block at a time."""
+    images = torch.empty(len(samples), *samples.images.shape[1:], dtype=torch.uint8, device=device)
+    for start in range(0, len(samples), block):
+        rows = samples.rows[start : start + block]
+        images[start : start + len(rows)] = torch.from_numpy(np.ascontiguousarray(samples.images[rows]))
+    return replace(samples, images=images, rows=np.arange(len(samples)))
 
 
 def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
@@ -99,10 +193,11 @@ def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     images: (B, 3, H, W) float; boxes: (B, 4) integers (top, left, height, width) inside the image.
     Returns (B, 3, size, size). Equals torchvision's `resized_crop(antialias=True)` box by box.
     """
-    top, left, height, width = boxes.to(images.device, torch.float32).unbind(1)
+    top, left, height, width = on(boxes.float(), images.device.type).unbind(1)
     rows = _weights(top, height, images.shape[2], size)
     columns = _weights(left, width, images.shape[3], size)
-    return rows[:, None] @ images @ columns[:, None].mT
+    with torch.autocast(images.device.type, enabled=False):  # bfloat16 has fewer digits than a pixel
+        return rows[:, None] @ images @ columns[:, None].mT
 
 
 def resize(images: Tensor, size: int) -> Tensor:

@@ -38,11 +38,12 @@ TABLES = {"data sets": data_sets, "encoders": encoders, "methods": methods}
 def filled(text: str) -> str:
     """A page with the table between each pair of markers `<!-- NAME -->` … `<!-- end -->` made anew."""
     for name, table in TABLES.items():
-        text = _put(text, name, table())
+        text = put(text, name, table())
     return text
 
 
-def _put(text: str, name: str, table: str) -> str:
+def put(text: str, name: str, table: str) -> str:
+    """The text with `table` between its markers `<!-- NAME -->` and `<!-- end -->`."""
     pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
     return re.sub(pattern, lambda found: f"{found[1]}{table}\n{found[2]}", text, flags=re.DOTALL)
 

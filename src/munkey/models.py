@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention over (B, n, width)."""
+    """Multi-head self-attention over (B, n, width); of the first `kept` tokens only, where it is given."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -17,11 +17,11 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, kept: int | None = None) -> Tensor:
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v)
-        return self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
+        mixed = F.scaled_dot_product_attention(q[:, :, :kept], k, v)
+        return self.proj(mixed.transpose(1, 2).reshape(batch, -1, width))
 
 
 class MLP(nn.Module):
@@ -35,7 +35,10 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm transformer block."""
+    """Pre-norm transformer block.
+
+    All tokens are attended to, but only the first `kept` go on: after the last block nobody reads any but [CLS].
+    """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
         super().__init__()
@@ -44,8 +47,8 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
         self.mlp = MLP(width, hidden)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.norm1(x))
+    def forward(self, x: Tensor, kept: int | None = None) -> Tensor:
+        x = x[:, :kept] + self.attn(self.norm1(x), kept)
         return x + self.mlp(self.norm2(x))
 
 
@@ -95,9 +98,13 @@ class ViT(nn.Module):
         sequence = self.sequence(patches)
         if extra is not None:
             sequence = torch.cat([sequence, extra], dim=1)
-        for block in self.blocks:
-            sequence = block(sequence)
+        for block, kept in zip(self.blocks, self.kept(), strict=True):
+            sequence = block(sequence, kept)
         return self.answer(sequence)
+
+    def kept(self) -> list[int | None]:
+        """How many tokens go on after each block: all, and after the last one [CLS]."""
+        return [None] * (len(self.blocks) - 1) + [1]
 
     def sequence(self, patches: Tensor) -> Tensor:
         """[CLS] and patch embeddings with their positions: (B, n, width) -> (B, 1 + n, width)."""
@@ -166,8 +173,8 @@ class DeepPrompt(Munkey):
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
         sequence = self.sequence(patches)
-        for block in self.blocks:
-            sequence = block(torch.cat([sequence, extra], dim=1))[:, :-1]
+        for block, kept in zip(self.blocks, self.kept(), strict=True):
+            sequence = block(torch.cat([sequence, extra], dim=1), kept or sequence.shape[1])
         return self.answer(sequence)
 
 
@@ -205,8 +212,8 @@ class CrossAttended(Munkey):
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
         sequence = self.sequence(patches)
-        for place, block in enumerate(self.blocks):
-            sequence = sequence + block.attn(block.norm1(sequence))  # type: ignore[operator]
+        for place, (block, kept) in enumerate(zip(self.blocks, self.kept(), strict=True)):
+            sequence = sequence[:, :kept] + block.attn(block.norm1(sequence), kept)  # type: ignore[operator]
             if str(place) in self.cross:
                 sequence = sequence + self.cross[str(place)](sequence, extra)
             sequence = sequence + block.mlp(block.norm2(sequence))  # type: ignore[operator]

@@ -101,6 +101,8 @@ class TrainParams(Section):
     weight_decay: NonNegative
     crop_scale: Range
     crop_ratio: Range
+    precision: Literal["auto", "float32", "bfloat16", "float16"]
+    compile: bool
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -205,6 +207,7 @@ class Params(DatasetParams):
     device: Literal["auto", "cpu", "cuda"]
     threads: Count
     checkpoint_s: NonNegative
+    resident_share: Probability
     datasets: Annotated[list[str], Field(min_length=1)]
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     methods: Annotated[list[str], Field(min_length=1)]

@@ -13,7 +13,9 @@ from munkey.files import atomic
 
 
 class Checkpoint:
-    """Where a training stands: weights, optimiser, generators and history, written after an epoch when it is due.
+    """Where a training stands: weights, optimiser, scale of the loss, generators and history.
+
+    Written after an epoch when it is due.
 
     path: a file that names this very training, its parameters and inputs; every_s: seconds between two. `generators`
     are all that the training draws from. Nothing in it depends on time but when it is written.
@@ -23,7 +25,7 @@ class Checkpoint:
         self.path, self.every_s, self.generators = path, every_s, generators
         self.last = time.monotonic()
 
-    def restore(self, optimizer: torch.optim.Optimizer) -> list[dict[str, float]]:
+    def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> list[dict[str, float]]:
         """Put everything back as it was, in place; returns the history so far, empty where there is no checkpoint."""
         if not self.path.exists():
             return []
@@ -32,18 +34,22 @@ class Checkpoint:
             for own, kept in zip(_parameters(optimizer), stored["parameters"], strict=True):
                 own.copy_(kept)
         optimizer.load_state_dict(stored["optimizer"])
+        scaler.load_state_dict(stored["scaler"])
         for generator, state in zip(self.generators, stored["generators"], strict=True):
             generator.set_state(state)
         history: list[dict[str, float]] = stored["history"]
         return history
 
-    def save(self, optimizer: torch.optim.Optimizer, history: list[dict[str, float]]) -> None:
+    def save(
+        self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, history: list[dict[str, float]]
+    ) -> None:
         """Write where the training stands, if the last time is `every_s` ago."""
         if time.monotonic() - self.last < self.every_s:
             return
         stored: dict[str, Any] = {
             "parameters": [parameter.detach() for parameter in _parameters(optimizer)],
             "optimizer": optimizer.state_dict(),
+            "scaler": scaler.state_dict(),
             "generators": [generator.get_state() for generator in self.generators],
             "history": history,
         }

@@ -7,7 +7,6 @@ weights of a training that never saw what was deleted.
 """
 
 import copy
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ import torch
 from torch import Tensor
 
 from munkey import models
-from munkey.images import ImageSet
+from munkey.images import Batch, ImageSet, Loader
 from munkey.models import Sisa
+from munkey.precision import Precision
 from munkey.randomness import derive_seed, torch_generator
 from munkey.system import System
 from munkey.train import Augmentation, History, Recipe, Report, adamw, classified, cosine, fit, shuffled
@@ -90,16 +90,19 @@ def _train_slice(
     epochs, positions = epochs_per_slice(settings.epochs, slices), torch.from_numpy(members)
     rate = cosine(settings.lr, epochs * slices, settings.warmup_epochs)
 
-    def step(index: Tensor) -> tuple[Tensor, Tensor]:
-        images, labels = samples.batch(index, device)
-        return classified(model(augment(images, crops)), labels)
+    def step(batch: Batch) -> tuple[Tensor, Tensor]:
+        return classified(model(augment(batch.images, crops)), batch.labels)
 
-    def batches(_: int) -> Iterable[Tensor]:
-        return [positions[index] for index in shuffled(len(positions), settings.batch_size, order)]
+    def batches(_: int) -> Loader:
+        return Loader(
+            samples, [positions[index] for index in shuffled(len(positions), settings.batch_size, order)], device
+        )
 
     model.train()
     optimizer = adamw(model.parameters(), settings.betas, settings.weight_decay)
-    history = fit(epochs, batches, step, optimizer, lambda done: rate(part * epochs + done), report)
+    precision = Precision(settings.precision, device)
+    rate_here = lambda done: rate(part * epochs + done)  # noqa: E731
+    history = fit(epochs, batches, step, optimizer, rate_here, report, precision=precision)
     model.eval().zero_grad(set_to_none=True)
     return history
 

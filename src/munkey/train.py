@@ -2,10 +2,10 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from munkey import models
-from munkey.images import ImageSet, crop_resize, normalise, random_boxes, resize
+from munkey.images import Batch, ImageSet, Loader, crop_resize, normalise, on, random_boxes, resize
 from munkey.memory import ExemplarMemory, similarity_weights
 from munkey.neighbors import NOBODY
+from munkey.precision import Precision
 from munkey.randomness import torch_generator
 from munkey.resume import Checkpoint
 from munkey.system import System
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 
 History = list[dict[str, float]]
 Report = Callable[[str], None]
+
+
+class Batches(Protocol):
+    """What `fit` runs through in an epoch: a Loader, or a list."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -57,10 +66,11 @@ class Tuning:
     settings: "FinetuneParams"
     base_lr: float
     augment: Augmentation
+    precision: str
 
     @classmethod
     def of(cls, data: "DataParams", train: "TrainParams", finetune: "FinetuneParams") -> "Tuning":
-        return cls(finetune, train.lr, Augmentation.of(data, train))
+        return cls(finetune, train.lr, Augmentation.of(data, train), train.precision)
 
 
 @dataclass(frozen=True)
@@ -72,40 +82,43 @@ class Recipe:
     stage: tuple[object, ...]
 
 
-def shuffled(count: int, batch_size: int, generator: torch.Generator) -> Iterable[Tensor]:
+def shuffled(count: int, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
     """Batches of positions, in a new order each time, the last one kept however small."""
     return torch.randperm(count, generator=generator).split(batch_size)
 
 
 def fit(
     epochs: int,
-    batches: Callable[[int], Iterable[Any]],
+    batches: Callable[[int], Batches],
     step: Callable[[Any], tuple[Tensor, Tensor]],
     optimizer: torch.optim.Optimizer,
     rate: Callable[[float], float],
     report: Report,
     after_epoch: Callable[[int], dict[str, float]] | None = None,
     checkpoint: Checkpoint | None = None,
+    precision: Precision | None = None,
 ) -> History:
-    """Minimise. `batches(epoch)` yields what `step` turns into (loss, number correct); `rate(epochs done)` is the lr.
+    """Minimise. `batches(epoch)` holds what `step` turns into (loss, number correct); `rate(epochs done)` is the lr.
+
+    Reads nothing back from the device before an epoch's end.
 
     Returns per epoch: epoch, loss (mean over batches), accuracy (percent, on the training batches as augmented), lr (at
     the epoch's start), seconds; and what `after_epoch(epoch)` returns. Goes on from `checkpoint` where there is one.
     Raises FloatingPointError where a loss is not finite.
     """
-    history: History = checkpoint.restore(optimizer) if checkpoint else []
+    precision = precision or Precision()
+    history: History = checkpoint.restore(optimizer, precision.scaler) if checkpoint else []
     if history:
         report(f"goes on after epoch {len(history)}, from {checkpoint and checkpoint.path}")
     for epoch in range(len(history) + 1, epochs + 1):
-        started, todo = time.perf_counter(), list(batches(epoch))
+        started, todo = time.perf_counter(), batches(epoch)
         losses, correct, seen = [], [], 0
         for position, batch in enumerate(todo):
             for group in optimizer.param_groups:
                 group["lr"] = rate(epoch - 1 + position / len(todo))
-            loss, hits = step(batch)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
+            with precision.forward():
+                loss, hits = step(batch)
+            precision.descend(loss, optimizer)
             losses.append(loss.detach())
             correct.append(hits)
             seen += len(batch)
@@ -119,7 +132,7 @@ def fit(
         report(f"epoch {epoch}/{epochs}  loss {mean:.4f}  accuracy {accuracy:.2f} %  {pace}")
         history[-1] |= after_epoch(epoch) if after_epoch else {}
         if checkpoint and epoch < epochs:
-            checkpoint.save(optimizer, history)
+            checkpoint.save(optimizer, precision.scaler, history)
     return history
 
 
@@ -174,10 +187,11 @@ class Exemplars:
         self.settings = settings
         self.generator = torch_generator(*stage, "pathways")
 
-    def forward(self, model: nn.Module, images: Tensor, index: Tensor) -> Tensor:
+    def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
         """Logits of a batch with its pathways dropped at random and its exemplar tokens looked up (eq. 1)."""
-        image_dropped, token_dropped, retrieved, count = (d.to(images.device) for d in self.draw(len(index)))
-        tokens = self.training_tokens(index.to(images.device), retrieved, count)
+        device = images.device.type
+        image_dropped, token_dropped, retrieved, count = (on(drawn, device) for drawn in self.draw(len(index)))
+        tokens = self.training_tokens(on(index, device), retrieved, count)
         return model(images, tokens, image_dropped, token_dropped)
 
     def draw(self, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -222,11 +236,11 @@ def train(
     exemplars = None if memory is None else Exemplars(samples.ids, *memory, stage, device)
     order, crops = torch_generator(*stage, "order"), torch_generator(*stage, "crops")
     augment = Augmentation.of(data, settings)
+    answer: Callable[..., Tensor] = torch.compile(model) if settings.compile else model
 
-    def step(index: Tensor) -> tuple[Tensor, Tensor]:
-        images, labels = samples.batch(index, device)
-        images = augment(images, crops)
-        return classified(exemplars.forward(model, images, index) if exemplars else model(images), labels)
+    def step(batch: Batch) -> tuple[Tensor, Tensor]:
+        images = augment(batch.images, crops)
+        return classified(exemplars.forward(answer, images, batch.index) if exemplars else answer(images), batch.labels)
 
     system = System(kind, architecture, model, exemplars.memory if exemplars else None)
     if watch:
@@ -234,13 +248,14 @@ def train(
     learned = [*model.parameters(), *([exemplars.tokens] if exemplars else [])]
     history = fit(
         settings.epochs,
-        lambda _: shuffled(len(samples), settings.batch_size, order),
+        lambda _: Loader(samples, shuffled(len(samples), settings.batch_size, order), device),
         step,
         adamw(learned, settings.betas, settings.weight_decay),
         cosine(settings.lr, settings.epochs, settings.warmup_epochs),
         report,
         (lambda epoch: watch(epoch, system)) if watch else None,
         Checkpoint(*resume, [order, crops, *([exemplars.generator] if exemplars else [])]) if resume else None,
+        Precision(settings.precision, device),
     )
     model.eval()
     return system, history

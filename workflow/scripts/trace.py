@@ -6,7 +6,7 @@ warm.start()
 
 from munkey import data, evaluate, keys, metrics, neighbors, runtime
 from munkey.files import read_json, write_npz
-from munkey.images import image_set
+from munkey.images import image_set, resident
 from munkey.models import architecture
 from munkey.train import train
 
@@ -14,7 +14,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     given, dataset_name, seed = snakemake.input, snakemake.params.dataset, snakemake.wildcards.seed
     settings, device = runtime.sections(snakemake.params.settings), runtime.device(snakemake.resources.gpu)
     dataset = data.load(f"results/data/{dataset_name}")
-    samples = image_set(dataset, dataset.ids_of("train"))
+    samples = resident(image_set(dataset, dataset.ids_of("train")), device, snakemake.config["resident_share"])
     if given.get("selected"):
         vars(settings.munkey).update(read_json(given.selected)["chosen"])
     near = neighbors.read_others(given.neighbors, samples.ids, settings.munkey.neighbors[1])

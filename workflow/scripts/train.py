@@ -10,7 +10,7 @@ from statistics import median
 
 from munkey import data, forget, keys, neighbors, runtime, system
 from munkey.files import read_json
-from munkey.images import image_set
+from munkey.images import image_set, resident
 from munkey.models import architecture
 from munkey.train import train
 
@@ -34,7 +34,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     trained, history = train(
         kind,
         architecture(kind, settings, len(dataset.classes), key_dim),
-        image_set(dataset, retain),
+        resident(image_set(dataset, retain), device, snakemake.config["resident_share"]),
         memory,
         settings.data,
         settings.train,

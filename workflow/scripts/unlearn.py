@@ -5,7 +5,7 @@ from munkey import warm
 warm.start()
 
 from munkey import data, forget, keys, runtime, system
-from munkey.images import image_set
+from munkey.images import image_set, resident
 from munkey.models import architecture
 from munkey.randomness import torch_generator
 from munkey.train import Recipe, Tuning
@@ -31,9 +31,10 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         tuning=Tuning.of(settings.data, settings.train, settings.finetune) if "finetune" in vars(settings) else None,
         needs=method.needs,
         data={
-            "retain": image_set(dataset, retain),
-            "forget": image_set(dataset, forgotten),
-            "val": image_set(dataset, dataset.ids_of("val")),
+            part: resident(image_set(dataset, ids), device, snakemake.config["resident_share"])
+            if f"{part} images" in method.needs
+            else image_set(dataset, ids)
+            for part, ids in {"retain": retain, "forget": forgotten, "val": dataset.ids_of("val")}.items()
         },
         recipe=Recipe(settings.data, settings.train, (wildcards.seed, snakemake.params.dataset, "sisa"))
         if method.base == "sisa"

@@ -7,6 +7,7 @@ from munkey.unlearn import Count, Positive, Request, Share, Tuned, method
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from munkey.images import Batch
     from munkey.system import System
 
 
@@ -37,8 +38,9 @@ def scrub(system: "System", request: Request, settings: ScrubSettings) -> "Syste
 
     import torch
 
-    from munkey.finetune import accuracy, augmented, distillation, finished
-    from munkey.images import Joined
+    from munkey.finetune import accuracy, distillation, finished
+    from munkey.images import Joined, Loader
+    from munkey.precision import Precision
     from munkey.train import adamw, classified, fit, shuffled
 
     student, teacher = system.copy_of_model().train(), system.copy_of_model().eval()
@@ -46,19 +48,20 @@ def scrub(system: "System", request: Request, settings: ScrubSettings) -> "Syste
     both, first_forget = Joined((retain, forget)), len(retain)
     best: dict[str, Any] = {"gap": float("inf")}
 
-    def batches(epoch: int) -> "list[Tensor]":
+    def batches(epoch: int) -> Loader:
         defied = shuffled(len(forget), settings.forget_batch_size, request.generator)
         obeyed = shuffled(len(retain), tuning.settings.batch_size, request.generator)
-        return [*(first_forget + index for index in defied if epoch <= settings.max_epochs), *obeyed]
+        passes = [*(first_forget + index for index in defied if epoch <= settings.max_epochs), *obeyed]
+        return Loader(both, passes, request.device)
 
-    def step(index: "Tensor") -> "tuple[Tensor, Tensor]":
-        images, labels = augmented(both, index, request)
+    def step(batch: "Batch") -> "tuple[Tensor, Tensor]":
+        images = tuning.augment(batch.images, request.generator)
         with torch.no_grad():
             taught = teacher(images)
         logits = student(images)
         divergence = distillation(logits, taught, settings.temperature)
-        loss, correct = classified(logits, labels)
-        if index[0] >= first_forget:
+        loss, correct = classified(logits, batch.labels)
+        if batch.index[0] >= first_forget:
             return -divergence, correct
         return settings.gamma * loss + settings.alpha * divergence, correct
 
@@ -76,7 +79,10 @@ def scrub(system: "System", request: Request, settings: ScrubSettings) -> "Syste
         return settings.lr_factor * tuning.base_lr * settings.decay**falls
 
     optimizer = adamw(student.parameters(), tuning.settings.betas, tuning.settings.weight_decay)
-    request.history = fit(tuning.settings.epochs, batches, step, optimizer, rate, request.report, keep_best)
+    precision = Precision(tuning.precision, request.device)
+    request.history = fit(
+        tuning.settings.epochs, batches, step, optimizer, rate, request.report, keep_best, precision=precision
+    )
     student.load_state_dict(best["weights"])
     request.facts = {"chosen_epoch": best["epoch"], "validation_gap": best["gap"]}
     return finished(system, student)

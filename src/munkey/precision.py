@@ -1,0 +1,30 @@
+"""The number format of a training's matrix products. Weights, optimiser and losses are float32 whatever it is."""
+
+import torch
+from torch import Tensor
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Precision:
+    """float32, bfloat16 or float16; auto is bfloat16 on a GPU, and float32 on a CPU, where few make bfloat16 pay.
+
+    In float16 the loss is scaled so that small gradients survive (Micikevicius et al. 2018); the scale belongs to the
+    state of a training.
+    """
+
+    def __init__(self, name: str = "float32", device: str = "cpu") -> None:
+        self.name = {"cpu": "float32"}.get(device, "bfloat16") if name == "auto" else name
+        self.device = device
+        self.scaler = torch.amp.GradScaler(device, enabled=self.name == "float16")
+
+    def forward(self) -> torch.autocast:
+        """The context in which a model answers."""
+        return torch.autocast(self.device, DTYPES[self.name], enabled=self.name != "float32")
+
+    def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
+        """One optimiser step down the gradient of `loss`, without waiting for the device."""
+        optimizer.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(optimizer)
+        self.scaler.update()
