@@ -16,7 +16,7 @@ from munkey.system import System
 if TYPE_CHECKING:
     from munkey.params import DataParams, InferenceParams
 
-BATCH = 256  # images per forward pass; a constant, so that results do not depend on it
+BATCH = 256  # passes of the model at once; a constant, so that results do not depend on it
 KNN_FLOOR = 1e-6  # smallest KNN probability, so that losses stay finite
 
 
@@ -76,10 +76,13 @@ def knn_logits(memory: ExemplarMemory, rows: Tensor) -> Tensor:
     return probabilities.log()
 
 
-def batches(samples: ImageSet, data: "DataParams", device: str) -> Iterable[tuple[slice, Tensor]]:
-    """All samples in order, as the model sees them at test time: resized without cropping, normalised."""
+def batches(samples: ImageSet, data: "DataParams", device: str, passes: int = 1) -> Iterable[tuple[slice, Tensor]]:
+    """All samples in order, as the model sees them at test time: resized without cropping, normalised.
+
+    passes: how many times the model reads each of them at once.
+    """
     start = 0
-    for batch in Loader(samples, torch.arange(len(samples)).split(BATCH), device):
+    for batch in Loader(samples, torch.arange(len(samples)).split(max(1, BATCH // passes)), device):
         images = normalise(resize(batch.images, data.image_size), data.pixel_mean, data.pixel_std)
         yield slice(start, start + len(batch)), images
         start += len(batch)
@@ -98,7 +101,7 @@ def predict(
     A system with a memory needs `settings` and `neighbours`: ids and cosines (S, >= K). Raises KeyError where one of
     these is not a row of the system's own memory, so nothing deleted can answer.
     """
-    model, memory = system.model, system.memory
+    model, memory, passes = system.model, system.memory, 1
     forward: Callable[[slice, Tensor], Tensor]
     if memory is None:
         assert model is not None
@@ -109,12 +112,13 @@ def predict(
         if model is None:
             return knn_logits(memory, rows).cpu().numpy()
         assert isinstance(model, Munkey)
+        passes = settings.k if settings.fusion == "ensemble" else 1
         cosines = torch.from_numpy(neighbours[1][:, : settings.k]).to(device)
         forward = lambda block, images: munkey_logits(  # noqa: E731
             model, images, memory, rows[block], cosines[block], settings
         )
     with torch.inference_mode():
-        parts = [forward(block, images).float().cpu() for block, images in batches(samples, data, device)]
+        parts = [forward(block, images).float().cpu() for block, images in batches(samples, data, device, passes)]
     return torch.cat(parts).numpy()
 
 
