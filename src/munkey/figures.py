@@ -33,7 +33,6 @@ from munkey.style import (
     seeds,
 )
 
-XI = 0.3  # threshold of the pathway sensitivity (sec. 3.2, app. E)
 OWN_POINT: Any = {"marker": "*", "markersize": 11, "color": VERMILLION, "elinewidth": 1.2, "zorder": 4}
 OTHER_POINT: Any = {"marker": "o", "markersize": 4, "color": BLUE, "ecolor": "#9db8cc", "elinewidth": 0.8, "zorder": 3}
 LEGEND_CLASSES = 20  # more classes than this get a colour bar
@@ -221,7 +220,7 @@ def _radar_frame(axes: Axes, angles: np.ndarray, low: np.ndarray, high: np.ndarr
     ]
     axes.set_theta_zero_location("N")  # type: ignore[attr-defined]  # polar axes have it
     axes.set_xticks(angles, ends)
-    axes.tick_params(axis="x", pad=12)
+    axes.tick_params(axis="x", pad=18)
     axes.set_yticks([0.25, 0.5, 0.75, 1.0], [])
     axes.set_ylim(0, 1)
     axes.grid(color="#cccccc", linewidth=0.5)
@@ -300,7 +299,7 @@ def _obstacles(axes: Axes, part: pd.DataFrame) -> list[Bbox]:
 
 
 @matplotlib.rc_context(STYLE)
-def sensitivity(frame: pd.DataFrame) -> Figure:
+def sensitivity(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
     """Pathway sensitivity P_s and the accuracies of the pathways over training, a row per data set (sec. Methods).
 
     Columns: dataset, seed, epoch, P_s, A_image, A_token, A_both (percent). Lines are means over seeds, bands one
@@ -314,14 +313,15 @@ def sensitivity(frame: pd.DataFrame) -> Figure:
     paths = {"A_image": "image alone", "A_token": "token alone", "A_both": "both"}
     for (left, right), dataset in zip(grid, datasets, strict=True):
         part = frame[frame["dataset"] == dataset]
-        _over_epochs(left, part, "P_s", "P_s", BLUE, 0)
-        left.axhline(XI, color=BLACK, linestyle=":", linewidth=1, label=f"ξ = {XI}, not selected above")
+        _over_epochs(left, part, "P_s", "$P_s$", BLUE, 0)
+        left.axhline(threshold, color=BLACK, linestyle=":", linewidth=1, label=f"ξ = {threshold}, not selected above")
         left.set(xlabel="epoch", ylabel="pathway sensitivity $P_s$ (no unit)")
-        left.set_ylim(0, max(1.15 * left.get_ylim()[1], 1.3 * XI))
+        left.set_ylim(0, max(1.15 * left.get_ylim()[1], 1.3 * threshold))
         for place, (name, title) in enumerate(paths.items()):
             _over_epochs(right, part, name, title, (ORANGE, SKY, BLACK)[place], place)
         right.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
-        left.set_title(f"{dataset}, n = {part['seed'].nunique()} seeds", loc="left")
+        number = part["seed"].nunique()
+        left.set_title(f"{dataset}, n = {number} seed{'s' * (number > 1)}", loc="left")
         for axes in (left, right):
             axes.legend(loc="best")
     return freeze(figure)

@@ -329,8 +329,8 @@ def _nested(knob: str, value: Any) -> dict[str, Any]:
 
 
 def _name(value: Any) -> str:
-    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}."""
-    parts = value.values() if isinstance(value, Mapping) else [value]
+    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}; nulls in a mapping are left out."""
+    parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
     return "_".join(re.sub(r"[^\w.-]+", "-", str(part)) for part in parts)
 
 

@@ -47,6 +47,7 @@ rule chart:
         kind=lambda wildcards: CHARTS[wildcards.chart]["kind"],
         dataset=lambda wildcards: CHARTS[wildcards.chart]["dataset"],
         seeds=PARAMS.seeds[:1],
+        threshold=PARAMS.selection.threshold,
         code=code("chart.py"),
     message:
         "draw {wildcards.chart}"

@@ -31,7 +31,8 @@ def sensitivity(given):
     traced = read_npz(given.trace)
     columns = {name: traced[name] for name in ("epoch", "P_s", "A_image", "A_token", "A_both")}
     seed = snakemake.params.seeds[0]
-    return figures.sensitivity(pd.DataFrame(columns).assign(dataset=snakemake.params.dataset, seed=seed))
+    frame = pd.DataFrame(columns).assign(dataset=snakemake.params.dataset, seed=seed)
+    return figures.sensitivity(frame, snakemake.params.threshold)
 
 
 def tokens(given):

@@ -1,0 +1,47 @@
+"""What the benchmarks measure and how they split a run's time."""
+
+import pytest
+
+from benchmarks import grid, page, run
+
+
+def test_a_runs_time_is_split_without_remainder(tmp_path):
+    for path, seconds in {
+        "forget/a/r.tsv": 0.5,
+        "forget/b/r.tsv": 0.1,
+        "train/a.tsv": 20.1,
+        "unlearn/a/b.tsv": 0.3,
+    }.items():
+        target = tmp_path / "benchmarks" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(f"s\th:m:s\n{seconds}\t0:00:01\n")
+    jobs = grid.seconds_of_jobs(tmp_path)
+    assert jobs == {"forget": [0.5, 0.1], "train": [20.1], "unlearn": [0.3]}
+    rows = {row["part"]: row for row in grid.split(jobs, wall=20.0, cores=2)}
+    around = 0.3  # the median of the forget jobs
+    assert rows["train"]["core_s"] == pytest.approx(20.1 - around)
+    assert rows["unlearn"]["core_s"] == pytest.approx(0)
+    assert rows["forget"]["core_s"] == pytest.approx(0.2)
+    assert rows["starting and ending jobs"]["core_s"] == pytest.approx(3 * around + 0.1)
+    assert rows["planning, choosing jobs, waiting for the last"]["core_s"] == pytest.approx(40 - 21.0)
+    assert sum(row["share"] for row in rows.values()) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("name", ["deletion", "evaluation"])
+def test_a_benchmark_tells_n_median_and_spread(name, capsys):
+    rows = run.BENCHMARKS[name]("cpu", 2)
+    assert len(rows) == len(capsys.readouterr().out.splitlines()) > 2
+    for row in rows:
+        assert row["n"] == 2 and 0 < row["q25"] <= row["median"] <= row["q75"]
+        assert f"| {row['name']} |" in page.speed({"machine": MACHINE, "results": rows})
+
+
+MACHINE = {"device": "a CPU", "cores": 2, "date": "2026-11-21", "versions": {"torch": "2"}}
+
+
+@pytest.mark.parametrize("munkey", [False, True])
+def test_a_training_step_of_the_benchmark_trains(munkey):
+    made = run.stepper(run.SMALL, munkey, 8, "cpu", "float32")
+    before = made.model.head.weight.detach().clone()
+    made.steps(2)
+    assert not before.equal(made.model.head.weight)
