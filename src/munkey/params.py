@@ -223,6 +223,8 @@ class Params(DatasetParams):
     def _names(self) -> Self:
         for key in ("datasets", "seeds", "methods"):
             _require_unique(key, getattr(self, key))
+        for knob, values in self.ablations.items():
+            _require_unique(f"ablations.{knob}", [_name(value) for value in values])
         for key, names in {"datasets": self.datasets, "overrides": self.overrides}.items():
             for name in names:
                 _require_known(key, "data set", name, DATASETS)
@@ -329,7 +331,7 @@ def _nested(knob: str, value: Any) -> dict[str, Any]:
 
 
 def _name(value: Any) -> str:
-    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}; nulls in a mapping are left out."""
+    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}, without a mapping's nulls."""
     parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
     return "_".join(re.sub(r"[^\w.-]+", "-", str(part)) for part in parts)
 
