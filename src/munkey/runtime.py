@@ -1,6 +1,7 @@
 """Around a job: its log, its threads, its device, its record. Nothing here can change a result."""
 
 import contextlib
+import ctypes
 import hashlib
 import importlib.metadata
 import json
@@ -33,6 +34,7 @@ def job(log: str, threads: int) -> Iterator[None]:
         os.environ[variable] = str(threads)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
+    keep_freed_memory()
     from threadpoolctl import threadpool_limits
 
     with (
@@ -47,6 +49,17 @@ def job(log: str, threads: int) -> Iterator[None]:
             traceback.print_exc()
             print(f"\n{type(error).__name__}: {error}")
             raise SystemExit(1) from None
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed for the next tensor, where it is glibc.
+
+    It would return large blocks at once, and the kernel clear their pages anew at every step of a training.
+    """
+    trim_threshold, mmap_max = -1, -4  # <malloc.h>
+    with contextlib.suppress(OSError, AttributeError):
+        for option, value in ((trim_threshold, 2**31 - 1), (mmap_max, 0)):
+            ctypes.CDLL(None).mallopt(option, value)
 
 
 def gpu_visible() -> bool:
