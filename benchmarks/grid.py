@@ -28,7 +28,8 @@ def seconds_of_jobs(results: Path) -> dict[str, list[float]]:
     for path in sorted((results / "benchmarks").rglob("*.tsv")):
         with path.open() as file:
             (line,) = csv.DictReader(file, delimiter="\t")
-        found.setdefault(path.relative_to(results / "benchmarks").parts[0], []).append(float(line["s"]))
+        step = path.relative_to(results / "benchmarks").parts[0].removesuffix(".tsv")
+        found.setdefault(step, []).append(float(line["s"]))
     return found
 
 
