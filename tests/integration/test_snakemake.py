@@ -32,6 +32,12 @@ def test_the_run_ends_with_the_table_and_where_everything_is(finished: Project) 
     assert "results/metrics.csv" in log and "make ui" in log
 
 
+def test_one_file_can_be_asked_for_where_nothing_was_made_yet(fresh: Project, tmp_path: Path) -> None:
+    project = fresh.copy(tmp_path / "project")
+    done = project.snakemake("--", "results/data/digits/images.npy")
+    assert "made what was asked for" in done.stdout + done.stderr
+
+
 def test_every_system_has_every_metric(finished: Project) -> None:
     tidy = pd.read_csv(finished.path / "results/metrics.csv")
     assert sorted(tidy["method"].unique()) == sorted(SYSTEMS)
