@@ -34,10 +34,10 @@ CROP = {"scale": [0.08, 1.0], "ratio": [0.75, 4 / 3], "mean": 0.5, "std": 0.5}
 
 
 def measured(sides: dict[str, Callable[[], object]], rounds: int, device: str) -> dict[str, list[float]]:
-    """Seconds of each side, side by side in every round; one round before does not count."""
+    """Seconds of each side, side by side in every round, the order turned each time; a round before does not count."""
     found: dict[str, list[float]] = {name: [] for name in sides}
     for round_number in range(rounds + 1):
-        for name, side in sides.items():
+        for name, side in list(sides.items())[:: (-1) ** round_number]:
             with runtime.Stopwatch(device) as watch:
                 side()
             if round_number:
