@@ -10,6 +10,7 @@ from munkey import sisa
 from munkey.images import image_set
 from munkey.models import Sisa
 from munkey.randomness import torch_generator
+from munkey.resume import Checkpoint, remove
 from tests.unlearn_setup import (
     ARCHITECTURE,
     SISA_ARCHITECTURE,
@@ -121,3 +122,39 @@ def test_another_stage_gives_other_weights():
     other = replace(sisa_recipe(), stage=("tiny", "other"))
     found = sisa.train(SISA_ARCHITECTURE, world().parts["retain"], other, "cpu", quiet)[0]
     assert not same(tensors(found), tensors(oracle(world().parts["retain"])))
+
+
+@pytest.mark.parametrize("cut_after", [1, 3, 7])
+def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_bytes(cut_after, tmp_path, monkeypatch):
+    """Cut in the first slice, at its end, and in a later shard; finished slices are not trained again."""
+    samples, progress = world().parts["retain"], tmp_path / "progress.pt"
+    whole, history = sisa.train(SISA_ARCHITECTURE, samples, sisa_recipe(), "cpu", quiet)
+    saves, save = [], Checkpoint.save
+
+    class Killed(Exception):
+        pass
+
+    def cut(self, *given):
+        save(self, *given)
+        saves.append(self.path.name)
+        if len(saves) == cut_after:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "save", cut)
+        with pytest.raises(Killed):
+            sisa.train(SISA_ARCHITECTURE, samples, sisa_recipe(), "cpu", quiet, (progress, 0.0))
+    told = []
+    again, later = sisa.train(SISA_ARCHITECTURE, samples, sisa_recipe(), "cpu", told.append, (progress, 0.0))
+    assert same(tensors(again), tensors(whole))
+    assert [epoch["loss"] for epoch in later] == [epoch["loss"] for epoch in history]
+    assert (
+        sum("epoch " in line and "/" in line for line in told if line.startswith("epoch")) == len(history) - cut_after
+    )
+    remove(progress)
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_the_ends_of_slices_are_kept_when_checkpoints_are_far_apart(tmp_path):
+    sisa.train(SISA_ARCHITECTURE, world().parts["retain"], sisa_recipe(), "cpu", quiet, (tmp_path / "p.pt", 1000.0))
+    assert len(list(tmp_path.iterdir())) == 10

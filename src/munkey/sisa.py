@@ -7,6 +7,7 @@ weights of a training that never saw what was deleted.
 """
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from munkey.images import Batch, ImageSet, Loader
 from munkey.models import Sisa
 from munkey.precision import Precision
 from munkey.randomness import derive_seed, torch_generator
+from munkey.resume import Checkpoint, part_of
 from munkey.system import System
 from munkey.train import Augmentation, History, Recipe, Report, adamw, classified, cosine, fit, shuffled
 
@@ -34,13 +36,18 @@ def epochs_per_slice(epochs: int, slices: int) -> int:
 
 
 def train(
-    architecture: dict[str, Any], samples: ImageSet, recipe: Recipe, device: str, report: Report
+    architecture: dict[str, Any],
+    samples: ImageSet,
+    recipe: Recipe,
+    device: str,
+    report: Report,
+    resume: tuple[Path, float] | None = None,
 ) -> tuple[System, History]:
-    """Train every shard from fresh weights on `samples` (sorted by id)."""
+    """Train every shard from fresh weights on `samples` (sorted by id). resume: as in `munkey.train.train`."""
     model = models.build("sisa", architecture, generator=None).to(device)
     assert isinstance(model, Sisa)
     fresh = dict.fromkeys(range(model.shards), 0)
-    history = retrain(model, architecture, fresh, samples, recipe, device, report)
+    history = retrain(model, architecture, fresh, samples, recipe, device, report, resume)
     return System("sisa", architecture, model.eval(), None), history
 
 
@@ -52,6 +59,7 @@ def retrain(
     recipe: Recipe,
     device: str,
     report: Report,
+    resume: tuple[Path, float] | None = None,
 ) -> History:
     """Train, in place, each shard in `first` from its slice first[shard] on, out of the weights before it."""
     shard_of, slice_of = cells(samples.ids, model.shards, model.slices, recipe.stage)
@@ -67,7 +75,8 @@ def retrain(
             state.load_state_dict(before.state_dict())
             members = np.flatnonzero((shard_of == shard) & (slice_of <= part))
             report(f"shard {shard + 1}/{model.shards}, slice {part + 1}: {len(members)} samples")
-            history += _train_slice(state, part, model.slices, members, samples, recipe, shard, device, report)
+            kept = (part_of(resume[0], shard, part), resume[1]) if resume else None
+            history += _train_slice(state, part, model.slices, members, samples, recipe, shard, device, report, kept)
     return [epoch | {"epoch": number} for number, epoch in enumerate(history, start=1)]
 
 
@@ -81,6 +90,7 @@ def _train_slice(
     shard: int,
     device: str,
     report: Report,
+    resume: tuple[Path, float] | None,
 ) -> History:
     """One slice's epochs on the samples at positions `members`; the learning rate falls over all slices as over one."""
     if not len(members):
@@ -102,7 +112,8 @@ def _train_slice(
     optimizer = adamw(model.parameters(), settings.betas, settings.weight_decay)
     precision = Precision(settings.precision, device)
     rate_here = lambda done: rate(part * epochs + done)  # noqa: E731
-    history = fit(epochs, batches, step, optimizer, rate_here, report, precision=precision)
+    checkpoint = Checkpoint(*resume, [order, crops], ends=epochs) if resume else None
+    history = fit(epochs, batches, step, optimizer, rate_here, report, None, checkpoint, precision)
     model.eval().zero_grad(set_to_none=True)
     return history
 

@@ -131,7 +131,7 @@ def fit(
         pace = f"{seconds:.2f} s  {seconds * (epochs - epoch):.0f} s left"
         report(f"epoch {epoch}/{epochs}  loss {mean:.4f}  accuracy {accuracy:.2f} %  {pace}")
         history[-1] |= after_epoch(epoch) if after_epoch else {}
-        if checkpoint and epoch < epochs:
+        if checkpoint and (epoch < epochs or checkpoint.ends):
             checkpoint.save(optimizer, precision.scaler, history)
     return history
 

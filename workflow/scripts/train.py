@@ -4,11 +4,9 @@ from munkey import warm
 
 warm.start()
 
-import hashlib
-from pathlib import Path
 from statistics import median
 
-from munkey import data, forget, keys, neighbors, runtime, system
+from munkey import data, forget, keys, neighbors, resume, runtime, system
 from munkey.files import read_json
 from munkey.images import image_set, resident
 from munkey.models import architecture
@@ -28,9 +26,7 @@ with runtime.job(snakemake.log[0], snakemake.threads):
         near = neighbors.read_others(given.neighbors, retain, settings.munkey.neighbors[1])
         memory = settings.munkey, keys.read(given.keyfile, retain)[1], near
         key_dim = memory[1].shape[1]
-    stamps = [Path(path).stat().st_mtime_ns for path in given]
-    identity = f"{snakemake.params} {sorted(snakemake.wildcards.items())} {stamps} {device}"
-    progress = Path("cache/train") / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.pt"
+    progress = resume.progress_of([snakemake.params, sorted(wildcards.items()), device], given)
     trained, history = train(
         kind,
         architecture(kind, settings, len(dataset.classes), key_dim),
@@ -46,4 +42,4 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     system.save(snakemake.output.system, trained)
     facts["train_epoch_s"] = median(epoch["seconds"] for epoch in history)
     runtime.record(snakemake.output.record, snakemake.params.settings, device, started, history, **facts)
-    progress.unlink(missing_ok=True)
+    resume.remove(progress)

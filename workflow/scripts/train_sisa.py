@@ -4,7 +4,7 @@ from munkey import warm
 
 warm.start()
 
-from munkey import data, forget, runtime, sisa, system
+from munkey import data, forget, resume, runtime, sisa, system
 from munkey.images import image_set, resident
 from munkey.models import architecture
 from munkey.train import Recipe
@@ -15,9 +15,12 @@ with runtime.job(snakemake.log[0], snakemake.threads):
     dataset = data.load(f"results/data/{snakemake.params.dataset}")
     retain, _ = forget.split(dataset, snakemake.input.get("forget"))
     recipe = Recipe(settings.data, settings.train, (wildcards.seed, snakemake.params.dataset, "sisa"))
-    share = snakemake.config["resident_share"]
+    samples = resident(image_set(dataset, retain), device, snakemake.config["resident_share"])
     shape = architecture("sisa", settings, len(dataset.classes))
-    trained, history = sisa.train(shape, resident(image_set(dataset, retain), device, share), recipe, device, print)
+    progress = resume.progress_of([snakemake.params, sorted(wildcards.items()), device], snakemake.input)
+    kept = progress, snakemake.config["checkpoint_s"]
+    trained, history = sisa.train(shape, samples, recipe, device, print, kept)
     system.save(snakemake.output.system, trained)
     facts = {"train_epoch_s": sum(epoch["seconds"] for epoch in history) / settings.train.epochs}
     runtime.record(snakemake.output.record, snakemake.params.settings, device, started, history, **facts)
+    resume.remove(progress)
