@@ -10,9 +10,10 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,16 +31,23 @@ from munkey.train import Augmentation, Exemplars, adamw, classified
 
 PAPER = {"image_size": 224, "classes": 10, "patch_size": 16, "width": 192, "depth": 12, "heads": 3, "mlp_ratio": 4.0}
 SMALL = {"image_size": 16, "classes": 10, "patch_size": 4, "width": 64, "depth": 4, "heads": 4, "mlp_ratio": 4.0}
+SIDE = {"cpu": 2048, "cuda": 8192}  # of a square matrix product, large enough to be what the machine can do at best
+PRODUCT = {device: 2 * side**3 for device, side in SIDE.items()}
 CROP = {"scale": [0.08, 1.0], "ratio": [0.75, 4 / 3], "mean": 0.5, "std": 0.5}
+
+
+def turned(names: Iterable[str], round_number: int) -> list[str]:
+    """The names, in the opposite order in every second round."""
+    return list(names)[:: (-1) ** round_number]
 
 
 def measured(sides: dict[str, Callable[[], object]], rounds: int, device: str) -> dict[str, list[float]]:
     """Seconds of each side, side by side in every round, the order turned each time; a round before does not count."""
     found: dict[str, list[float]] = {name: [] for name in sides}
     for round_number in range(rounds + 1):
-        for name, side in list(sides.items())[:: (-1) ** round_number]:
+        for name in turned(sides, round_number):
             with runtime.Stopwatch(device) as watch:
-                side()
+                sides[name]()
             if round_number:
                 found[name].append(watch.seconds)
     return found
@@ -57,14 +65,6 @@ class Stepper:
 
     steps: Callable[[int], None]
     model: torch.nn.Module
-
-
-def peak(device: str, dtype: torch.dtype, rounds: int) -> list[float]:
-    """GFLOP/s of a large matrix product: what the machine can do at best."""
-    side = 8192 if device == "cuda" else 2048
-    a, b = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
-    seconds = measured({"": lambda: a @ b}, rounds, device)[""]
-    return [2 * side**3 / s / 1e9 for s in seconds]
 
 
 def flops_of_step(model: torch.nn.Module, arguments: Sequence[torch.Tensor]) -> float:
@@ -118,31 +118,49 @@ def exemplars(count: int, device: str) -> Exemplars:
 
 
 def training(device: str, rounds: int) -> list[dict[str, Any]]:
-    """Whole training steps of ViT and MUNKEY in turns, beside the matrix product: on a GPU, that is the MFU."""
+    """Whole training steps of ViT and MUNKEY in turns with a matrix product: on a GPU, that is the MFU."""
     found = []
     for precision in ("float32", "bfloat16"):
-        best = peak(device, DTYPES[precision], rounds)
-        found.append(told(f"matrix product, {precision}", best, "GFLOP/s"))
+        products: list[float] = []
         for title, shape, batch in (
             ("ViT-T/16 at 224 px", PAPER, 512 if device == "cuda" else 16),
             ("small ViT", SMALL, 64),
         ):
-            made = {"ViT": stepper(shape, False, batch, device, precision)}
-            made["MUNKEY"] = stepper(shape, True, batch, device, precision)
-            made["ViT, compiled"] = stepper(shape, False, batch, device, precision, compile=True)
-            if device == "cuda":
-                made["ViT, images streamed"] = stepper(shape, False, batch, device, precision, streamed=True)
-            images = torch.randn(batch, 3, shape["image_size"], shape["image_size"], device=device)
-            flops = flops_of_step(made["ViT"].model, [images])
-            repeat = 1 if shape is PAPER and device == "cpu" else 20
-            sides = {name: lambda one=one, repeat=repeat: one.steps(repeat) for name, one in made.items()}
-            seconds = measured(sides, rounds, device)
+            steps = 2 if shape is PAPER and device == "cpu" else 20
+            seconds = in_turns(shape, batch, device, precision, steps, rounds)
+            peaks = [PRODUCT[device] / s for s in seconds.pop("matrix product")]
+            products += peaks
             for name, times in seconds.items():
-                found.append(told(f"{title}, {precision}: {name}", [repeat * batch / s for s in times], "images/s"))
-            share = [100 * repeat * flops / s / 1e9 / np.median(best) for s in seconds["ViT"]]
+                found.append(told(f"{title}, {precision}: {name}", [steps * batch / s for s in times], "images/s"))
+            images = torch.randn(batch, 3, shape["image_size"], shape["image_size"], device=device)
+            flops = steps * flops_of_step(stepper(shape, False, batch, device, precision).model, [images])
+            share = [100 * flops / s / peak for s, peak in zip(seconds["ViT"], peaks, strict=True)]
             found.append(told(f"{title}, {precision}: ViT's share of the matrix product", share, "%"))
             ratio = [m / v for m, v in zip(seconds["MUNKEY"], seconds["ViT"], strict=True)]
             found.append(told(f"{title}, {precision}: time of MUNKEY / ViT", ratio, "x"))
+        found.append(told(f"matrix product, {precision}", [peak / 1e9 for peak in products], "GFLOP/s"))
+    return found
+
+
+def in_turns(
+    shape: dict[str, Any], batch: int, device: str, precision: str, steps: int, rounds: int
+) -> dict[str, list[float]]:
+    """Seconds per round of a matrix product and of so many training steps of each model.
+
+    ViT and MUNKEY are made anew in every round, in turns: where in memory a model lies changes its speed.
+    """
+    a, b = (torch.randn(SIDE[device], SIDE[device], device=device, dtype=DTYPES[precision]) for _ in range(2))
+    how = (batch, device, precision)
+    once = {"ViT, compiled": stepper(shape, False, *how, compile=True)}
+    if device == "cuda":
+        once["ViT, images streamed"] = stepper(shape, False, *how, streamed=True)
+    found: dict[str, list[float]] = {name: [] for name in ("matrix product", "ViT", "MUNKEY", *once)}
+    for round_number in range(rounds):
+        pair = {name: stepper(shape, name == "MUNKEY", *how) for name in turned(["ViT", "MUNKEY"], round_number)}
+        sides: dict[str, Callable[[], object]] = {"matrix product": lambda: a @ b}
+        sides |= {name: partial(made.steps, steps) for name, made in (pair | once).items()}
+        for name, times in measured(sides, 1, device).items():
+            found[name] += times
     return found
 
 

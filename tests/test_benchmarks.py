@@ -45,3 +45,19 @@ def test_a_training_step_of_the_benchmark_trains(munkey):
     before = made.model.head.weight.detach().clone()
     made.steps(2)
     assert not before.equal(made.model.head.weight)
+
+
+def test_models_and_the_matrix_product_are_measured_in_the_same_rounds(monkeypatch, capsys):
+    monkeypatch.setattr(run.torch, "compile", lambda model: model)  # takes a minute
+    monkeypatch.setattr(run, "PAPER", run.SMALL)
+    rows = {row["name"]: row for row in run.training("cpu", 2)}
+    for precision in ("float32", "bfloat16"):
+        assert rows[f"matrix product, {precision}"]["n"] == 4  # two sizes of model, two rounds
+        for of in ("ViT", "MUNKEY", "ViT, compiled", "time of MUNKEY / ViT"):
+            assert rows[f"small ViT, {precision}: {of}"]["n"] == 2
+        share = rows[f"small ViT, {precision}: ViT's share of the matrix product"]
+        assert 0 < share["median"] < 100
+
+
+def test_order_is_turned_in_every_second_round():
+    assert [run.turned("abc", number) for number in range(3)] == [["a", "b", "c"], ["c", "b", "a"], ["a", "b", "c"]]

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from timm.models import VisionTransformer
+from torch.nn import functional as F
 
 from munkey import models
 from tests.conftest import MUNKEY, VIT, generator, global_state, lively
@@ -38,6 +39,15 @@ def test_our_vit_equals_timms_with_the_same_weights(architecture):
     batch = images(2, architecture["image_size"])
     with torch.no_grad():
         torch.testing.assert_close(ours(batch), theirs(batch), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kept", [1, 5])
+def test_attention_written_out_equals_torchs(kept):
+    q, k, v = torch.randn(3, 2, 3, 5, 8, generator=generator(), dtype=torch.float64).requires_grad_()
+    ours, theirs = (f(q[:, :, :kept], k, v) for f in (models.attend, F.scaled_dot_product_attention))
+    torch.testing.assert_close(ours, theirs)
+    ours, theirs = (torch.autograd.grad(out.square().sum(), (q, k, v)) for out in (ours, theirs))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_parameter_counts_are_those_of_vit_tiny():
