@@ -11,8 +11,7 @@ from torch.nn import functional as F
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """softmax(q k^T / sqrt(d)) v over (B, heads, n, d).
 
-    Written out on a CPU, where torch's fused kernel takes up to three times as long in float32 and up to seven times in
-    bfloat16 (docs/performance.md).
+    Written out on a CPU, where torch's fused kernel is slower at our lengths (docs/performance.md).
     """
     if q.is_cuda:
         return F.scaled_dot_product_attention(q, k, v)

@@ -7,7 +7,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 class Precision:
-    """float32, bfloat16 or float16; auto is bfloat16 on a GPU, and float32 on a CPU, where few make bfloat16 pay.
+    """float32, bfloat16 or float16; auto is bfloat16 on a GPU, and float32 on a CPU, where not all have bfloat16.
 
     In float16 the loss is scaled so that small gradients survive (Micikevicius et al. 2018); the scale belongs to the
     state of a training.
