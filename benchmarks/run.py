@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from munkey import evaluate, models, runtime
 from munkey.images import ImageSet, Loader, to_unit, uploaded
@@ -117,15 +118,17 @@ def exemplars(count: int, device: str) -> Exemplars:
     )
 
 
+def sizes(device: str) -> list[tuple[str, dict[str, Any], int]]:
+    """Name, shape and batch size of the models that are measured."""
+    return [("ViT-T/16 at 224 px", PAPER, 512 if device == "cuda" else 16), ("small ViT", SMALL, 64)]
+
+
 def training(device: str, rounds: int) -> list[dict[str, Any]]:
     """Whole training steps of ViT and MUNKEY in turns with a matrix product: on a GPU, that is the MFU."""
     found = []
     for precision in ("float32", "bfloat16"):
         products: list[float] = []
-        for title, shape, batch in (
-            ("ViT-T/16 at 224 px", PAPER, 512 if device == "cuda" else 16),
-            ("small ViT", SMALL, 64),
-        ):
+        for title, shape, batch in sizes(device):
             steps = 2 if shape is PAPER and device == "cpu" else 20
             seconds = in_turns(shape, batch, device, precision, steps, rounds)
             peaks = [PRODUCT[device] / s for s in seconds.pop("matrix product")]
@@ -162,6 +165,31 @@ def in_turns(
         for name, times in measured(sides, 1, device).items():
             found[name] += times
     return found
+
+
+def attention(device: str, rounds: int) -> list[dict[str, Any]]:
+    """Attention of a block as a CPU computes it against torch's fused kernel, which a GPU takes; there and back."""
+    found: list[dict[str, Any]] = []
+    for precision in ("float32", "bfloat16") if device == "cpu" else ():
+        for title, shape, batch in sizes(device):
+            length = 1 + (shape["image_size"] // shape["patch_size"]) ** 2
+            parts = (batch, length, 3, shape["heads"], shape["width"] // shape["heads"])
+            qkv = torch.randn(parts, dtype=DTYPES[precision], requires_grad=True)
+            repeat = 4 if shape is PAPER else 100
+            sides = {
+                "ours": partial(attended, models.attend, qkv, repeat),
+                "fused": partial(attended, F.scaled_dot_product_attention, qkv, repeat),
+            }
+            seconds = measured(sides, rounds, device)
+            ratio = [ours / fused for ours, fused in zip(seconds["ours"], seconds["fused"], strict=True)]
+            found.append(told(f"attention of {title}, {precision}: time of ours / torch's fused", ratio, "x"))
+    return found
+
+
+def attended(attend: Callable[..., torch.Tensor], qkv: torch.Tensor, repeat: int) -> None:
+    for _ in range(repeat):  # in the order in memory in which a model has it
+        attend(*qkv.permute(2, 0, 3, 1, 4)).transpose(1, 2).flatten(2).square().mean().backward()
+        qkv.grad = None
 
 
 def input_pipeline(device: str, rounds: int) -> list[dict[str, Any]]:
@@ -271,6 +299,7 @@ def retrieval(device: str, rounds: int) -> list[dict[str, Any]]:
 
 BENCHMARKS = {
     "training": training,
+    "attention": attention,
     "input": input_pipeline,
     "deletion": deletion,
     "evaluation": evaluation,

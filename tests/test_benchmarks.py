@@ -27,7 +27,7 @@ def test_a_runs_time_is_split_without_remainder(tmp_path):
     assert sum(row["share"] for row in rows.values()) == pytest.approx(100)
 
 
-@pytest.mark.parametrize("name", ["deletion", "evaluation"])
+@pytest.mark.parametrize("name", ["attention", "deletion", "evaluation"])
 def test_a_benchmark_tells_n_median_and_spread(name, capsys):
     rows = run.BENCHMARKS[name]("cpu", 2)
     assert len(rows) == len(capsys.readouterr().out.splitlines()) > 2
