@@ -10,11 +10,14 @@ run: .venv/ready  ## the whole experiment of params.yaml
 test: .venv/ready  ## the tests
 	pytest
 
-lint: .venv/ready  ## format and style, types, workflow
-	ruff format --check . && ruff check . && snakefmt --check workflow && mypy && snakemake --lint
+lint: .venv/ready  ## format and style, types, imports between rooms, workflow
+	ruff format --check . && ruff check . && snakefmt --check Snakefile workflow
+	mypy
+	lint-imports --no-cache --no-logo
+	snakemake --lint
 
 format: .venv/ready
-	ruff format . && ruff check --fix . && snakefmt workflow
+	ruff format . && ruff check --fix . && snakefmt Snakefile workflow
 
 ablations selection figures: .venv/ready  ## the ablations; the choice of p_image and p_token; the figures
 	snakemake --cores all --resources gpu=1 -- $@
@@ -41,13 +44,13 @@ repro: .venv/ready  ## the same run through DVC
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	touch .venv/ready
 
-bench: .venv/ready  ## speed of training, input, deletion, evaluation, retrieval; where a whole run's time goes
-	python benchmarks/run.py
-	python benchmarks/grid.py
+bench: .venv/ready  ## speed of training, input, deletion, evaluation and retrieval; where the time of a whole run goes
+	python -m benchmarks.run
+	python -m benchmarks.grid
 
-docs: .venv/ready  ## the docs' tables from the registries and the benchmarks' results
-	python -m munkey.listing docs/data.md docs/encoders.md docs/methods.md
-	python benchmarks/page.py docs/performance.md
+docs: .venv/ready  ## the tables in docs/, from the registries and from the benchmarks' results
+	python -m munkey.pipeline.docs_tables docs/data.md docs/encoders.md docs/methods.md
+	python -m benchmarks.page docs/performance.md
 
-lock: .venv/ready  ## pin anew after a change of dependencies
+lock: .venv/ready  ## pin new dependencies; pins that still fit stay as they are
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --extra dev pyproject.toml -o requirements.lock

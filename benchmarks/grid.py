@@ -1,73 +1,96 @@
-"""Where the time of a whole run goes: `python benchmarks/grid.py` makes a fresh one and reads its benchmark files.
+"""Where the time of a whole run goes: makes one from nothing and reads its benchmark files.
 
-A clone of HEAD runs `params.yaml` from nothing with all cores; the tables go to benchmarks/results/grid-MACHINE.json.
+A clone of HEAD runs `params.yaml` with all cores; the table goes to benchmarks/results/grid-MACHINE.json.
 """
 
 import argparse
 import csv
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple, TypedDict
 
-from munkey import runtime
+from benchmarks.measuring import RESULTS, file_for, this_machine
 
 PROJECT = Path(__file__).parents[1]
-PROPER = {"train", "unlearn", "evaluate"}
+WORK = {"train", "unlearn", "evaluate"}  # the steps that a run is for
+
+
+class Part(TypedDict):
+    """A part of a run. core_s: core-seconds; share: of all core-seconds, percent."""
+
+    part: str
+    jobs: int
+    core_s: float
+    share: float
+
+
+class Run(NamedTuple):
+    """A whole run. wall: its wall time in seconds."""
+
+    parts: list[Part]
+    wall: float
 
 
 def seconds_of_jobs(results: Path) -> dict[str, list[float]]:
     """Wall seconds of every job by its step, the folder under results/benchmarks."""
-    found: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {}
     for path in sorted((results / "benchmarks").rglob("*.tsv")):
         with path.open() as file:
             (line,) = csv.DictReader(file, delimiter="\t")
         step = path.relative_to(results / "benchmarks").parts[0].removesuffix(".tsv")
-        found.setdefault(step, []).append(float(line["s"]))
-    return found
+        seconds.setdefault(step, []).append(float(line["s"]))
+    return seconds
 
 
-def split(jobs: dict[str, list[float]], wall: float, cores: int) -> list[dict[str, object]]:
-    """Core-seconds of a run of one-core jobs, and the share of each part in cores x wall.
+def parts(jobs: dict[str, list[float]], wall: float, cores: int) -> list[Part]:
+    """The core-seconds of a run of one-core jobs, split up; the shares are of cores x wall.
 
-    A job that samples a forget set does next to nothing, so the median of these is what any job costs around its work.
+    A job that draws a forget set does next to nothing, so the median of these is what any job takes around its work.
     """
     around, total = median(jobs["forget"]), cores * wall
     every = [s for seconds in jobs.values() for s in seconds]
-    rows = [(rule, len(seconds), sum(max(0.0, s - around) for s in seconds)) for rule, seconds in jobs.items()]
-    rows.append(("starting and ending jobs", len(every), sum(min(s, around) for s in every)))
-    rows.append(("planning, choosing jobs, waiting for the last", len(every), total - sum(every)))
-    return [{"part": part, "jobs": n, "core_s": s, "share": 100 * s / total} for part, n, s in rows]
+
+    def part(name: str, count: int, core_s: float) -> Part:
+        return {"part": name, "jobs": count, "core_s": core_s, "share": 100 * core_s / total}
+
+    return [
+        *(part(step, len(seconds), sum(max(0.0, s - around) for s in seconds)) for step, seconds in jobs.items()),
+        part("starting and ending jobs", len(every), sum(min(s, around) for s in every)),
+        part("planning, choosing jobs, waiting for the last", len(every), total - sum(every)),
+    ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    given, cores = parser.parse_args(), len(os.sched_getaffinity(0))
+def whole_run(cores: int) -> Run:
+    """Clone the project and run it from nothing."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "munkey"
         subprocess.run(["git", "clone", "--quiet", PROJECT, clone], check=True)
         environment = os.environ | {"PYTHONPATH": str(clone / "src")}
-        started = time.monotonic()
         command = [sys.executable, "-m", "snakemake", "--cores", "all", "--resources", "gpu=1"]
+        started = time.monotonic()
         subprocess.run(command, cwd=clone, env=environment, check=True)
         wall = time.monotonic() - started
-        rows = split(seconds_of_jobs(clone / "results"), wall, cores)
-    for row in rows:
-        print(f"{row['part']:48} {row['jobs']:5} jobs {row['core_s']:8.1f} core-s {row['share']:5.1f} %")
-    proper = sum(row["share"] for row in rows if row["part"] in PROPER)
-    print(f"{wall:.0f} s on {cores} cores; outside training, unlearning and evaluation proper: {100 - proper:.1f} %")
-    machine = runtime.provenance({}, "cpu") | {"cores": cores, "date": datetime.now(UTC).date().isoformat()}
-    name = "grid-" + re.sub(r"\W+", "-", machine["device"]).strip("-").lower()
-    given.out.mkdir(parents=True, exist_ok=True)
-    written = {"machine": machine, "wall_s": wall, "outside": 100 - proper, "parts": rows}
-    (given.out / f"{name}.json").write_text(json.dumps(written, indent=2) + "\n")
+        return Run(parts(seconds_of_jobs(clone / "results"), wall, cores), wall)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    folder, cores = parser.parse_args().out, len(os.sched_getaffinity(0))
+    run = whole_run(cores)
+    for part in run.parts:
+        print(f"{part['part']:48} {part['jobs']:5} jobs {part['core_s']:8.1f} core-s {part['share']:5.1f} %")
+    outside = 100 - sum(part["share"] for part in run.parts if part["part"] in WORK)
+    print(f"{run.wall:.0f} s on {cores} cores; outside training, unlearning and evaluation: {outside:.1f} %")
+    machine = this_machine("cpu")
+    written = {"machine": machine, "wall_s": run.wall, "outside": outside, "parts": run.parts}
+    file_for(machine, "grid", folder).write_text(json.dumps(written, indent=2) + "\n")
 
 
 if __name__ == "__main__":

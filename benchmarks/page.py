@@ -2,47 +2,62 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
-from munkey.listing import put
+from benchmarks.grid import Part
+from benchmarks.measuring import RESULTS, Machine, Result
+from munkey.pipeline.docs_tables import put
 
-RESULTS = Path(__file__).parent / "results"
+
+class Speed(TypedDict):
+    """What `make bench` writes of a machine."""
+
+    machine: Machine
+    results: list[Result]
 
 
-def described(machine: dict[str, Any]) -> str:
+class Grid(TypedDict):
+    """What `make bench` writes of a whole run. outside: percent outside training, unlearning and evaluation."""
+
+    machine: Machine
+    wall_s: float
+    outside: float
+    parts: list[Part]
+
+
+def description(machine: Machine) -> str:
     return f"**{machine['device']}**, {machine['cores']} cores, {machine['date']}, torch {machine['versions']['torch']}"
 
 
-def speed(found: dict[str, Any]) -> str:
+def speed(measured: Speed) -> str:
     lines = [
         f"| {row['name']} | {row['median']:,.4g} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['unit']} | {row['n']} |"
-        for row in found["results"]
+        for row in measured["results"]
     ]
-    return "\n".join(
-        [described(found["machine"]), "", "| what | median | quartiles | unit | n |", "|---|---|---|---|---|", *lines]
-    )
+    head = ["| what | median | quartiles | unit | n |", "|---|---|---|---|---|"]
+    return "\n".join([description(measured["machine"]), "", *head, *lines])
 
 
-def grid(found: dict[str, Any]) -> str:
-    lines = [f"| {row['part']} | {row['jobs']} | {row['core_s']:.0f} | {row['share']:.1f} |" for row in found["parts"]]
-    wall = f"{found['wall_s'] / 60:.1f} minutes; {found['outside']:.1f} % outside training, unlearning and evaluation"
-    return "\n".join(
-        [
-            f"{described(found['machine'])}: {wall}",
-            "",
-            "| part | jobs | core-seconds | % |",
-            "|---|---|---|---|",
-            *lines,
-        ]
-    )
+def grid(run: Grid) -> str:
+    lines = [
+        f"| {part['part']} | {part['jobs']} | {part['core_s']:.0f} | {part['share']:.1f} |" for part in run["parts"]
+    ]
+    wall = f"{run['wall_s'] / 60:.1f} minutes; {run['outside']:.1f} % outside training, unlearning and evaluation"
+    head = ["| part | jobs | core-seconds | % |", "|---|---|---|---|"]
+    return "\n".join([f"{description(run['machine'])}: {wall}", "", *head, *lines])
 
 
 def filled(text: str) -> str:
     """The page with its tables made anew."""
-    for name, table, pattern in (("speed", speed, "speed-*.json"), ("grid", grid, "grid-*.json")):
-        made = [table(json.loads(path.read_text())) for path in sorted(RESULTS.glob(pattern))]
-        text = put(text, name, "\n\n".join(made))
+    tables: dict[str, Callable[[object], str]] = {
+        "speed": lambda content: speed(cast(Speed, content)),
+        "grid": lambda content: grid(cast(Grid, content)),
+    }
+    for kind, table in tables.items():
+        contents = [json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{kind}-*.json"))]
+        text = put(text, kind, "\n\n".join(map(table, contents)))
     return text
 
 

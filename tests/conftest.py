@@ -5,7 +5,6 @@ import pickle
 import random
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
@@ -14,15 +13,17 @@ import pytest
 import torch
 import yaml
 
-from munkey import models
-from munkey.images import ImageSet
-from munkey.memory import ExemplarMemory
-from munkey.params import Params, load
-from munkey.system import System
+from munkey.data.image_set import ImageSet
+from munkey.memory.exemplars import ExemplarMemory
+from munkey.models.family import FAMILIES, System
+from munkey.models.networks.munkey import Munkey, MunkeyArchitecture
+from munkey.models.networks.vit import ViTArchitecture
+from munkey.pipeline.params import Params, load
+from munkey.settings import InferenceSettings
 
 ROOT = Path(__file__).parents[1]
-VIT = {"image_size": 8, "classes": 3, "patch_size": 4, "width": 8, "depth": 2, "heads": 2, "mlp_ratio": 2.0}
-MUNKEY = VIT | {"architecture": "input-level", "token_dim": 5}
+VIT = ViTArchitecture(classes=3, image_size=8, patch_size=4, width=8, depth=2, heads=2, mlp_ratio=2.0)
+MUNKEY = MunkeyArchitecture(**vars(VIT), architecture="input-level", token_dim=5)
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
@@ -73,9 +74,13 @@ def memory_of(ids: np.ndarray, token_dim: int = 5, seed: int = 0) -> ExemplarMem
 
 def lively(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     """Weights so large that every input matters visibly; fresh ones of std 0.02 would hide a mistake."""
+    shared = generator(seed)  # one for all: parameters of one shape must not be alike
     with torch.no_grad():
         for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, std=0.5, generator=generator(seed))
+            torch.nn.init.normal_(parameter, std=0.5, generator=shared)
+        for module in model.modules():
+            if isinstance(module, torch.nn.LayerNorm):
+                module.weight += 1  # about 0 it would hide what it normalizes
     return model.eval()
 
 
@@ -88,9 +93,9 @@ def config() -> dict[str, Any]:
 @pytest.fixture
 def params(config: dict[str, Any]) -> Params:
     """The parameters cut down to the tiny models of these tests."""
-    tiny = changed(config, "data.image_size", VIT["image_size"])
-    tiny["model"] = {name: VIT[name] for name in ("patch_size", "width", "depth", "heads", "mlp_ratio")}
-    tiny["munkey"] |= {"token_dim": MUNKEY["token_dim"], "neighbors": [2, 4]}
+    tiny = changed(config, "data.image_size", VIT.image_size)
+    tiny["model"] = {name: getattr(VIT, name) for name in ("patch_size", "width", "depth", "heads", "mlp_ratio")}
+    tiny["munkey"] |= {"token_dim": MUNKEY.token_dim, "neighbors": [2, 4]}
     tiny["train"] |= {"epochs": 2, "batch_size": 5}
     tiny["keys"]["depth"] = 6
     tiny["ablations"] = {}
@@ -98,17 +103,17 @@ def params(config: dict[str, Any]) -> Params:
 
 
 @pytest.fixture
-def munkey() -> models.Munkey:
-    return lively(models.build("munkey", MUNKEY, generator()))
+def munkey() -> Munkey:
+    return lively(FAMILIES["munkey"].build(MUNKEY, generator()))
 
 
 @pytest.fixture
-def munkey_system(munkey: models.Munkey) -> System:
+def munkey_system(munkey: Munkey) -> System:
     """MUNKEY with six exemplars, ids 10, 12, ..., 20."""
     return System("munkey", MUNKEY, munkey, memory_of(10 + 2 * np.arange(6)))
 
 
 @pytest.fixture
-def inference() -> Callable[..., SimpleNamespace]:
-    """Retrieval settings; tau is high, so that every neighbour counts."""
-    return lambda **given: SimpleNamespace(**{"k": 4, "fusion": "ensemble", "temperature": 0.5} | given)
+def inference() -> Callable[..., InferenceSettings]:
+    """Retrieval settings; tau is high, so that every neighbor counts."""
+    return lambda **changes: InferenceSettings(**{"k": 4, "fusion": "ensemble", "temperature": 0.5} | changes)

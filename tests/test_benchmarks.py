@@ -1,11 +1,16 @@
-"""What the benchmarks measure and how they split a run's time."""
+"""What the benchmarks measure and how they split up the time of a run."""
+
+from dataclasses import replace
 
 import pytest
 
-from benchmarks import grid, page, run
+from benchmarks import grid, measuring, page, training
+from benchmarks.run import BENCHMARKS
+
+MACHINE = {"device": "a CPU", "cores": 2, "date": "2026-11-21", "versions": {"torch": "2"}}
 
 
-def test_a_runs_time_is_split_without_remainder(tmp_path):
+def test_the_time_of_a_run_is_split_without_remainder(tmp_path):
     for path, seconds in {
         "forget/a/r.tsv": 0.5,
         "forget/b/r.tsv": 0.1,
@@ -17,7 +22,7 @@ def test_a_runs_time_is_split_without_remainder(tmp_path):
         target.write_text(f"s\th:m:s\n{seconds}\t0:00:01\n")
     jobs = grid.seconds_of_jobs(tmp_path)
     assert jobs == {"forget": [0.5, 0.1], "train": [20.1], "unlearn": [0.3]}
-    rows = {row["part"]: row for row in grid.split(jobs, wall=20.0, cores=2)}
+    rows = {row["part"]: row for row in grid.parts(jobs, wall=20.0, cores=2)}
     around = 0.3  # the median of the forget jobs
     assert rows["train"]["core_s"] == pytest.approx(20.1 - around)
     assert rows["unlearn"]["core_s"] == pytest.approx(0)
@@ -28,36 +33,41 @@ def test_a_runs_time_is_split_without_remainder(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["attention", "deletion", "evaluation"])
-def test_a_benchmark_tells_n_median_and_spread(name, capsys):
-    rows = run.BENCHMARKS[name]("cpu", 2)
+def test_a_benchmark_reports_n_median_and_quartiles(name, capsys):
+    rows = BENCHMARKS[name]("cpu", 2)
     assert len(rows) == len(capsys.readouterr().out.splitlines()) > 2
     for row in rows:
         assert row["n"] == 2 and 0 < row["q25"] <= row["median"] <= row["q75"]
         assert f"| {row['name']} |" in page.speed({"machine": MACHINE, "results": rows})
 
 
-MACHINE = {"device": "a CPU", "cores": 2, "date": "2026-11-21", "versions": {"torch": "2"}}
-
-
-@pytest.mark.parametrize("munkey", [False, True])
-def test_a_training_step_of_the_benchmark_trains(munkey):
-    made = run.stepper(run.SMALL, munkey, 8, "cpu", "float32")
-    before = made.model.head.weight.detach().clone()
-    made.steps(2)
-    assert not before.equal(made.model.head.weight)
+@pytest.mark.parametrize("family", ["vit", "munkey"])
+def test_a_training_step_of_the_benchmark_trains(family):
+    stepper = training.stepper(training.Setup(replace(training.SMALL, batch=8), family, "cpu", "float32"))
+    before = stepper.model.head.weight.detach().clone()
+    stepper.steps(2)
+    assert not before.equal(stepper.model.head.weight)
 
 
 def test_models_and_the_matrix_product_are_measured_in_the_same_rounds(monkeypatch, capsys):
-    monkeypatch.setattr(run.torch, "compile", lambda model: model)  # takes a minute
-    monkeypatch.setattr(run, "PAPER", run.SMALL)
-    rows = {row["name"]: row for row in run.training("cpu", 2)}
+    monkeypatch.setattr(training.torch, "compile", lambda model: model)  # takes a minute
+    monkeypatch.setattr(training, "paper_size", lambda device: training.SMALL)
+    rows = {row["name"]: row for row in training.training("cpu", 2)}
     for precision in ("float32", "bfloat16"):
         assert rows[f"matrix product, {precision}"]["n"] == 4  # two sizes of model, two rounds
-        for of in ("ViT", "MUNKEY", "ViT, compiled", "time of MUNKEY / ViT"):
-            assert rows[f"small ViT, {precision}: {of}"]["n"] == 2
+        for name in ("ViT", "MUNKEY", "ViT, compiled", "time of MUNKEY / ViT"):
+            assert rows[f"small ViT, {precision}: {name}"]["n"] == 2
         share = rows[f"small ViT, {precision}: ViT's share of the matrix product"]
         assert 0 < share["median"] < 100
 
 
-def test_order_is_turned_in_every_second_round():
-    assert [run.turned("abc", number) for number in range(3)] == [["a", "b", "c"], ["c", "b", "a"], ["a", "b", "c"]]
+def test_the_order_is_turned_around_in_every_second_round():
+    assert [measuring.turned("abc", number) for number in range(3)] == [
+        ["a", "b", "c"],
+        ["c", "b", "a"],
+        ["a", "b", "c"],
+    ]
+
+
+def test_the_file_of_a_machine_is_named_for_it(tmp_path):
+    assert measuring.file_for(MACHINE, "speed", tmp_path) == tmp_path / "speed-a-cpu.json"

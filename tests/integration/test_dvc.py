@@ -58,20 +58,20 @@ def test_after_a_pull_snakemake_agrees_that_nothing_is_to_be_done(pulled: Projec
 def test_a_knob_changed_in_the_pulled_clone_re_runs_exactly_its_dependants(pulled: Project) -> None:
     pulled.params({"munkey": {"p_retrieve": 0.4}})
     assert pulled.planned() == {
-        "train_munkey": 2, "unlearn": 1, "evaluate": 3, "metrics": 1, "tables": 1, "summary": 1, "track": 1,
+        "train": 2, "unlearn": 1, "evaluate": 3, "metrics": 1, "tables": 1, "summary": 1, "track": 1,
     }  # fmt: skip
     done = pulled.run("dvc", "repro")
     assert jobs(done.stdout + done.stderr) == {
-        "train_munkey", "unlearn", "evaluate", "metrics", "tables", "summary", "track", "all",
+        "train", "unlearn", "evaluate", "metrics", "tables", "summary", "track", "all",
     }  # fmt: skip
     assert pulled.planned() == {}
 
 
-def test_an_edited_module_re_runs_its_users_in_the_pulled_clone(pulled: Project) -> None:
-    path = pulled.path / "src/munkey/unlearn/cf.py"
-    path.write_text(path.read_text() + "\nADDED = 1\n")
+def test_an_edited_method_re_runs_its_users_in_the_pulled_clone(pulled: Project) -> None:
+    path = pulled.path / "src/munkey/unlearn/methods/cf.py"
+    path.write_text(path.read_text().replace("request.retain)", 'request.retain, only="")'))
     assert pulled.planned()["unlearn"] == 1
-    assert "train_vit" not in pulled.planned()
+    assert "train" not in pulled.planned()
 
 
 def test_metrics_plots_and_params_show_and_compare(pulled: Project) -> None:
@@ -102,3 +102,8 @@ def test_an_experiment_with_a_changed_knob(pulled: Project) -> None:
     assert yaml.safe_load((pulled.path / "params.yaml").read_text())["inference"]["k"] == 1
     assert pulled.planned() == {}
     assert "k-one" in pulled.run("dvc", "exp", "show", "--csv").stdout
+
+
+def test_what_the_stage_reads_is_among_its_dependencies(fresh: Project) -> None:
+    deps = yaml.safe_load((fresh.path / "dvc.yaml").read_text())["stages"]["grid"]["deps"]
+    assert {"src/munkey", "Snakefile", "workflow", "profiles", "requirements.lock"} <= set(deps)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from munkey.tracking import Run, mirror
+from munkey.pipeline.tracking import Run, mirror
 from tests.integration.conftest import BIN, Project
 
 
@@ -84,7 +84,7 @@ def test_changed_runs_are_replaced_vanished_ones_removed_and_others_kept(tmp_pat
 
 def test_several_mirrors_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Path) -> None:
     code = (
-        "from munkey.tracking import Run, mirror;"
+        "from munkey.pipeline.tracking import Run, mirror;"
         "print(mirror('sqlite:///m.db', [Run('e', f'r{i}', {}, {'TA': float(i)}, {}) for i in range(10)]))"
     )
     started = [

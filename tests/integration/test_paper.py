@@ -21,16 +21,14 @@ def made(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project
 
 
 def work(planned: dict[str, int]) -> dict[str, int]:
-    return {
-        rule: n for rule, n in planned.items() if rule in ("train_vit", "train_munkey", "unlearn", "evaluate", "keys")
-    }
+    return {rule: n for rule, n in planned.items() if rule in ("train", "unlearn", "evaluate", "keys")}
 
 
 def test_only_what_is_new_is_added_to_the_finished_grid(finished: Project) -> None:
     # Direct Key: an original, an oracle; two pairs and the corner less the base's own pair: an original each.
     planned = work(finished.planned("--", "ablations", "selection"))
-    assert planned == {"train_munkey": 4, "unlearn": 3, "evaluate": 3 + 3 + 3 + 4}
-    assert work(finished.planned("--", "ablations")) == {"train_munkey": 2, "unlearn": 1, "evaluate": 3 + 3 + 3}
+    assert planned == {"train": 4, "unlearn": 3, "evaluate": 3 + 3 + 3 + 4}
+    assert work(finished.planned("--", "ablations")) == {"train": 2, "unlearn": 1, "evaluate": 3 + 3 + 3}
 
 
 def test_nothing_is_left_to_do(made: Project) -> None:
@@ -42,7 +40,7 @@ def test_one_more_value_adds_its_own_work_alone(made: Project, tmp_path: Path) -
     project.params({"ablations": {"inference.k": [1, 4, 8]}})
     assert work(project.planned("--", "ablations")) == {"evaluate": 3}
     project.params({"ablations": {"inference.k": [1, 4], "munkey.token_dim": [128, 32]}})
-    assert work(project.planned("--", "ablations")) == {"train_munkey": 2, "unlearn": 1, "evaluate": 3}
+    assert work(project.planned("--", "ablations")) == {"train": 2, "unlearn": 1, "evaluate": 3}
     assert work(project.planned()) == {}
 
 

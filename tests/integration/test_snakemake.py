@@ -95,24 +95,24 @@ def test_the_same_bytes_whatever_the_cores(finished: Project, fresh: Project, tm
         assert path.read_bytes() == (again.path / path.relative_to(finished.path)).read_bytes()
 
 
-# Per changed knob: the jobs that must run again. 4 trainings, 3 methods, 7 evaluations, 2 neighbour searches in all.
+# Per changed knob: the jobs that must run again. 4 trainings, 3 methods, 7 evaluations, 2 neighbor searches in all.
 KNOBS = [
-    ({"munkey": {"p_retrieve": 0.4}}, {"train_munkey": 2, "unlearn": 1, "evaluate": 3}),
+    ({"munkey": {"p_retrieve": 0.4}}, {"train": 2, "unlearn": 1, "evaluate": 3}),
     ({"inference": {"k": 3}}, {"evaluate": 4}),
     ({"inference": {"temperature": 0.1}}, {"evaluate": 3}),
     ({"inference": {"fusion": "rank"}}, {"evaluate": 3}),
-    ({"munkey": {"temperature": 0.1}}, {"train_munkey": 2, "unlearn": 1, "evaluate": 3}),
+    ({"munkey": {"temperature": 0.1}}, {"train": 2, "unlearn": 1, "evaluate": 3}),
     ({"unlearn": {"cf": {"lr_factor": 0.1}}}, {"unlearn": 1, "evaluate": 1}),
     ({"finetune": {"epochs": 2}}, {"unlearn": 1, "evaluate": 1}),
-    ({"train": {"lr": 2e-3}}, {"train_vit": 2, "train_munkey": 2, "unlearn": 2, "evaluate": 6}),
-    ({"keys": {"depth": 34}}, {"neighbors": 2, "train_munkey": 2, "unlearn": 1, "evaluate": 4}),
+    ({"train": {"lr": 2e-3}}, {"train": 4, "unlearn": 2, "evaluate": 6}),
+    ({"keys": {"depth": 34}}, {"neighbors": 2, "train": 2, "unlearn": 1, "evaluate": 4}),
     (
         {"keys": {"image_size": 48}},
-        {"keys": 1, "neighbors": 2, "train_munkey": 2, "unlearn": 2, "evaluate": 4},
+        {"keys": 1, "neighbors": 2, "train": 2, "unlearn": 2, "evaluate": 4},
     ),
     (
         {"seeds": [0, 1]},
-        {"forget": 1, "neighbors": 1, "train_vit": 2, "train_munkey": 2, "unlearn": 3, "evaluate": 7},
+        {"forget": 1, "neighbors": 1, "train": 4, "unlearn": 3, "evaluate": 7},
     ),
 ]
 
@@ -129,31 +129,59 @@ def test_a_knob_that_changes_no_result_computes_none(change: dict, project: Proj
     assert set(project.planned()) <= {"metrics", "tables", "summary", "track"}
 
 
+# An edit of a definition: the module, what is replaced, by what, and the jobs that must run again.
 EDITS = [
-    ("unlearn/cf.py", {"unlearn": 1, "evaluate": 1}),
-    ("evaluate.py", {"evaluate": 7}),
-    ("metrics.py", {}),
-    ("forget.py", None),
+    ("unlearn/methods/cf.py", "request.retain)", 'request.retain, only="")', {"unlearn": 1, "evaluate": 1}),
+    ("evaluation/predict.py", '"ids": dataset.ids,', '"ids": 1 * dataset.ids,', {"evaluate": 7}),
+    # what answers, and not what trains
+    ("models/families/munkey.py", "passes = tokens.shape[1]", "passes = 1 * tokens.shape[1]", {"evaluate": 3}),
+    (
+        "models/families/munkey.py",
+        "image_dropped = mask < s.p_image",
+        "image_dropped = mask <= s.p_image",
+        {"train": 2, "unlearn": 1, "evaluate": 3},
+    ),
+    ("training/loop.py", "lr=0.0,", "lr=1e-9,", {"train": 4, "unlearn": 2, "evaluate": 6}),
+    ("evaluation/metrics.py", "EPSILON = 1e-8", "EPSILON = 1e-9", {}),
 ]
 
 
-@pytest.mark.parametrize(("module", "jobs"), EDITS, ids=str)
-def test_an_edited_module_re_runs_what_uses_it(module: str, jobs: dict | None, project: Project) -> None:
+@pytest.mark.parametrize(("module", "before", "after", "jobs"), EDITS, ids=lambda value: str(value)[:40])
+def test_an_edited_definition_re_runs_exactly_what_uses_it(
+    module: str, before: str, after: str, jobs: dict, project: Project
+) -> None:
     path = project.path / "src/munkey" / module
-    path.write_text(path.read_text() + "\n# a comment changes nothing\n")
-    assert project.planned() == {}
-    path.write_text(path.read_text() + "\nADDED = 1\n")
+    assert path.read_text().count(before) == 1
+    path.write_text(path.read_text().replace(before, after))
+    assert project.planned() == jobs | DOWNSTREAM
+
+
+def test_the_draw_of_forget_sets_re_runs_them_and_neither_data_nor_keys(project: Project) -> None:
+    path = project.path / "src/munkey/data/forget_sets.py"
+    path.write_text(path.read_text().replace("return np.sort(chosen)", "return np.sort(chosen)[:]"))
     planned = project.planned()
-    if jobs is not None:
-        assert planned == jobs | DOWNSTREAM
-    else:
-        assert planned["forget"] == 1 and "keys" not in planned and "data" not in planned
+    assert planned["forget"] == 1 and "keys" not in planned and "data" not in planned
 
 
 def test_a_table_s_code_re_runs_only_the_tables(project: Project) -> None:
-    path = project.path / "src/munkey/tables.py"
-    path.write_text(path.read_text() + "\nADDED = 1\n")
+    path = project.path / "src/munkey/report/summary.py"
+    assert "ddof=1" in path.read_text()
+    path.write_text(path.read_text().replace("ddof=1", "ddof=0"))
     assert project.planned() == {"tables": 1, "summary": 1, "track": 1}
+
+
+def test_what_a_result_does_not_use_re_runs_nothing(project: Project) -> None:
+    package = project.path / "src/munkey"
+    network = package / "models/networks/munkey.py"
+    network.write_text(network.read_text() + '\n\nclass Unused(Munkey):\n    """A class that nothing uses."""\n')
+    loop = package / "training/loop.py"
+    documented = loop.read_text().replace('"""Cross-entropy and number', '"""The cross-entropy and number')
+    loop.write_text(documented + "# a comment\n")
+    (package / "training/gradient_descent.py").write_text(loop.read_text())  # a module is renamed ...
+    loop.unlink()
+    for path in package.rglob("*.py"):  # ... and what imports it follows
+        path.write_text(path.read_text().replace("munkey.training.loop", "munkey.training.gradient_descent"))
+    assert project.planned() == {}
 
 
 def test_touched_and_checked_out_files_re_run_nothing(project: Project) -> None:
@@ -228,7 +256,7 @@ def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Projec
 def test_planned_for_a_gpu_from_a_host_without_one_but_not_run_on_a_cpu(fresh: Project, tmp_path: Path) -> None:
     project = fresh.copy(tmp_path / "project")
     project.params({"device": "cuda"})
-    assert project.planned()["train_vit"] == 2
+    assert project.planned()["train"] == 4
     done = project.snakemake("--", "results/models/digits/seed0/full/original-t/system.safetensors", check=False)
     assert done.returncode != 0
     assert "this job was planned for a GPU" in done.stderr and "set device: cpu" in done.stderr
@@ -251,3 +279,8 @@ def test_presets_are_planned(fresh: Project) -> None:
         if path := yaml.safe_load(preset.read_text()).get("source", {}).get("path"):
             (fresh.path / path).mkdir(parents=True, exist_ok=True)  # git ignores it
         assert fresh.planned("--configfile", str(preset))["metrics"] >= 1
+
+
+def test_the_default_profile_is_loaded(finished: Project) -> None:
+    done = finished.run("snakemake", "-n", "--cores", "2")
+    assert "Using workflow specific profile profiles/default" in done.stdout + done.stderr

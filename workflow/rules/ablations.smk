@@ -3,15 +3,15 @@
 
 use rule metrics as ablation_metrics with:
     input:
-        lambda wildcards: files_of(ablation_runs(wildcards.dataset)),
+        lambda w: plan.files_of(PLAN.ablations_of(w.dataset)),
     output:
-        metrics="results/ablations/{dataset}.csv",
+        metrics=layout.ABLATION_METRICS,
     log:
-        "logs/ablations/{dataset}.log",
+        layout.log("ablations/{dataset}"),
     benchmark:
-        "results/benchmarks/ablations/{dataset}.tsv"
+        layout.benchmark("ablations/{dataset}")
     params:
-        runs=lambda wildcards: ablation_runs(wildcards.dataset),
+        runs=lambda w: [asdict(run) for run in PLAN.ablations_of(w.dataset)],
         code=code("metrics.py"),
     message:
         "measure the ablations of {wildcards.dataset}"
@@ -19,18 +19,19 @@ use rule metrics as ablation_metrics with:
 
 rule ablation_tables:
     input:
-        metrics=expand("results/ablations/{dataset}.csv", dataset=PARAMS.datasets),
+        metrics=expand(layout.ABLATION_METRICS, dataset=PARAMS.datasets),
     output:
-        summary="results/tables/ablations.csv",
-        tables=expand("results/tables/{table}.{ending}", table=ABLATION_TABLES, ending=["md", "tex"]),
+        summary=table("ablations", "csv"),
+        tables=expand(layout.TABLE, table=shown.ABLATION_TABLES, ending=["md", "tex"]),
     log:
-        "logs/ablation_tables.log",
+        layout.log("ablation_tables"),
     benchmark:
-        "results/benchmarks/ablation_tables.tsv"
+        layout.benchmark("ablation_tables")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
+        rows=SHOWN.ablation_rows,
         code=code("ablation_tables.py"),
     message:
         "make the tables of the ablations"
@@ -40,15 +41,15 @@ rule ablation_tables:
 
 use rule metrics as selection_metrics with:
     input:
-        lambda wildcards: files_of(selection_runs(wildcards.dataset)),
+        lambda w: plan.files_of(PLAN.selection_of(w.dataset)),
     output:
-        metrics="results/selection/{dataset}/metrics.csv",
+        metrics=layout.SELECTION_METRICS,
     log:
-        "logs/selection/{dataset}/metrics.log",
+        layout.log("selection/{dataset}/metrics"),
     benchmark:
-        "results/benchmarks/selection/{dataset}/metrics.tsv"
+        layout.benchmark("selection/{dataset}/metrics")
     params:
-        runs=lambda wildcards: selection_runs(wildcards.dataset),
+        runs=lambda w: [asdict(run) for run in PLAN.selection_of(w.dataset)],
         code=code("metrics.py"),
     message:
         "measure every (p_image, p_token) of {wildcards.dataset}"
@@ -56,22 +57,23 @@ use rule metrics as selection_metrics with:
 
 rule select:
     input:
-        metrics="results/selection/{dataset}/metrics.csv",
+        metrics=layout.SELECTION_METRICS,
     output:
-        chosen="results/selection/{dataset}/chosen.json",
-        table="results/selection/{dataset}/table.csv",
-        markdown="results/selection/{dataset}/table.md",
-        latex="results/selection/{dataset}/table.tex",
+        chosen=layout.SELECTION_CHOSEN,
+        table=layout.fill(layout.SELECTION_TABLE, ending="csv"),
+        markdown=layout.fill(layout.SELECTION_TABLE, ending="md"),
+        latex=layout.fill(layout.SELECTION_TABLE, ending="tex"),
     log:
-        "logs/selection/{dataset}/select.log",
+        layout.log("selection/{dataset}/select"),
     benchmark:
-        "results/benchmarks/selection/{dataset}/select.tsv"
+        layout.benchmark("selection/{dataset}/select")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
         settings={"selection": PARAMS.selection.model_dump()},
-        pairs=PAIRS,
+        pairs=SHOWN.pairs,
+        systems={"before": ablated().original, "after": PLAN.ablated_method.name},
         code=code("select.py"),
     message:
         "choose p_image and p_token for {wildcards.dataset}"

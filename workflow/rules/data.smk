@@ -1,20 +1,22 @@
 # Data sets: decoded once, mapped into memory by every later job.
+
+
 rule data:
     output:
-        images="results/data/{dataset}/images.npy",
-        samples="results/data/{dataset}/samples.csv",
-        classes="results/data/{dataset}/classes.json",
+        images=layout.IMAGES,
+        samples=layout.SAMPLES,
+        classes=layout.CLASSES,
     log:
-        "logs/data/{dataset}.log",
+        layout.log("data/{dataset}"),
     benchmark:
-        "results/benchmarks/data/{dataset}.tsv"
+        layout.benchmark("data/{dataset}")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        source=lambda wildcards: section(wildcards.dataset, "source")["source"],
-        state=lambda wildcards: disk_state(wildcards.dataset),
-        code=lambda wildcards: code("data.py", DATASETS[wildcards.dataset].load.__module__),
+        source=lambda w: PLAN.sections(w.dataset, "source")["source"],
+        state=lambda w: PLAN.disk_state(w.dataset),
+        code=lambda w: code("data.py", DATASETS[w.dataset].load),
     message:
         "prepare the data set {wildcards.dataset}"
     script:

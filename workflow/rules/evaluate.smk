@@ -3,24 +3,22 @@
 
 rule evaluate:
     input:
-        unpack(prepared),
-        unpack(memory_of),
-        system=system_of,
+        unpack(lambda w: PLAN.prepared(w.case)),
+        unpack(lambda w: PLAN.evaluate_input(w.case, w.seed, w.subset, w.system)),
     output:
-        logits="results/logits/{case}/seed{seed}/{subset}/{system}.npz",
+        logits=layout.LOGITS,
     log:
-        "logs/evaluate/{case}/seed{seed}/{subset}/{system}.log",
+        layout.log("evaluate/{case}/seed{seed}/{subset}/{system}"),
     benchmark:
-        "results/benchmarks/evaluate/{case}/seed{seed}/{subset}/{system}.tsv"
+        layout.benchmark("evaluate/{case}/seed{seed}/{subset}/{system}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=GPUS,
     params:
-        dataset=lambda wildcards: dataset_of(wildcards.case),
-        settings=evaluate_settings,
-        code=code("evaluate.py"),
+        settings=lambda w: PLAN.evaluate_settings(w.case, w.system),
+        code=lambda w: code("evaluate.py", PLAN.family_of(w.system)),
     message:
         "evaluate {wildcards.system}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"
     script:
@@ -29,18 +27,18 @@ rule evaluate:
 
 rule metrics:
     input:
-        lambda wildcards: files_of(main_runs(wildcards.dataset)),
+        lambda w: plan.files_of(PLAN.main_of(w.dataset)),
     output:
-        metrics="results/metrics/{dataset}.csv",
+        metrics=layout.METRICS,
     log:
-        "logs/metrics/{dataset}.log",
+        layout.log("metrics/{dataset}"),
     benchmark:
-        "results/benchmarks/metrics/{dataset}.tsv"
+        layout.benchmark("metrics/{dataset}")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        runs=lambda wildcards: main_runs(wildcards.dataset),
+        runs=lambda w: [asdict(run) for run in PLAN.main_of(w.dataset)],
         code=code("metrics.py"),
     message:
         "measure every system of {wildcards.dataset}"

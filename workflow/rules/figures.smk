@@ -3,50 +3,53 @@
 
 rule trace:
     input:
-        unpack(prepared),
-        unpack(selected_for),
-        keyfile=keys_of,
-        neighbors=lambda wildcards: f"results/neighbors/{wildcards.case}/{encoder_of(wildcards.case)}/full.npz",
+        unpack(lambda w: PLAN.prepared(w.case)),
+        unpack(lambda w: PLAN.train_input(w.case, w.seed, "full", ablated().letter)),
     output:
-        trace="results/trace/{case}/seed{seed}.npz",
+        trace=layout.TRACE,
     log:
-        "logs/trace/{case}/seed{seed}.log",
+        layout.log("trace/{case}/seed{seed}"),
     benchmark:
-        "results/benchmarks/trace/{case}/seed{seed}.tsv"
+        layout.benchmark("trace/{case}/seed{seed}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=GPUS,
     params:
-        dataset=lambda wildcards: dataset_of(wildcards.case),
-        settings=lambda wildcards: section(wildcards.case, "data", "model", "train", "munkey"),
-        code=code("trace.py"),
+        family=ablated().name,
+        dataset=lambda w: plan.dataset_of(w.case),
+        settings=lambda w: PLAN.sections(w.case, *ablated().sections),
+        code=code("trace.py", ablated()),
     message:
-        "train MUNKEY on {wildcards.case} once more, watched, seed {wildcards.seed}"
+        "train {params.family} on {wildcards.case} once more and watch its pathways, seed {wildcards.seed}"
     script:
         "../scripts/trace.py"
 
 
 rule chart:
     input:
-        unpack(chart_input),
+        unpack(lambda w: SHOWN.chart_input(w.chart)),
     output:
-        svg="results/figures/{chart}.svg",
-        png=report("results/figures/{chart}.png", caption="../report/figure.rst", category="Figures"),
+        svg=layout.fill(layout.FIGURE, figure="{chart}", ending="svg"),
+        png=report(
+            layout.fill(layout.FIGURE, figure="{chart}", ending="png"),
+            caption="../report/figure.rst",
+            category="Figures",
+        ),
     log:
-        "logs/figures/{chart}.log",
+        layout.log("figures/{chart}"),
     benchmark:
-        "results/benchmarks/figures/{chart}.tsv"
+        layout.benchmark("figures/{chart}")
     wildcard_constraints:
-        chart=one_of(CHARTS),
+        chart=plan.one_of(SHOWN.charts),
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        kind=lambda wildcards: CHARTS[wildcards.chart]["kind"],
-        dataset=lambda wildcards: CHARTS[wildcards.chart]["dataset"],
-        seeds=PARAMS.seeds[:1],
+        kind=lambda w: SHOWN.charts[w.chart]["kind"],
+        dataset=lambda w: SHOWN.charts[w.chart]["dataset"],
+        seeds=[SHOWN.shown_seed],
         threshold=PARAMS.selection.threshold,
         code=code("chart.py"),
     message:
@@ -57,28 +60,36 @@ rule chart:
 
 rule retrieval:
     input:
-        unpack(prepared),
-        forget=f"results/forget/{{dataset}}/seed{SHOWN_SEED}/rate{{rate}}.csv",
-        full=lambda wildcards: f"results/neighbors/{wildcards.dataset}/{encoder_of(wildcards.dataset)}/full.npz",
-        left=lambda wildcards: "results/neighbors/{0.dataset}/{1}/seed{2}/rate{0.rate}.npz".format(
-            wildcards, encoder_of(wildcards.dataset), SHOWN_SEED
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        unpack(lambda w: PLAN.forget_set(w.dataset, SHOWN.shown_seed, f"rate{w.rate}")),
+        full=lambda w: PLAN.neighbors(w.dataset, SHOWN.shown_seed, "full"),
+        left=lambda w: PLAN.neighbors(w.dataset, SHOWN.shown_seed, f"rate{w.rate}"),
+        before=layout.fill(
+            layout.LOGITS, case="{dataset}", seed=SHOWN.shown_seed, subset="full", system=ablated().original
         ),
-        before=f"results/logits/{{dataset}}/seed{SHOWN_SEED}/full/original-m.npz",
-        after=f"results/logits/{{dataset}}/seed{SHOWN_SEED}/rate{{rate}}/munkey.npz",
+        after=layout.fill(
+            layout.LOGITS,
+            case="{dataset}",
+            seed=SHOWN.shown_seed,
+            subset="rate{rate}",
+            system=PLAN.ablated_method.name,
+        ),
     output:
-        svg="results/figures/retrieval-{dataset}-rate{rate}.svg",
+        svg=layout.fill(layout.FIGURE, figure="retrieval-{dataset}-rate{rate}", ending="svg"),
         png=report(
-            "results/figures/retrieval-{dataset}-rate{rate}.png", caption="../report/figure.rst", category="Figures"
+            layout.fill(layout.FIGURE, figure="retrieval-{dataset}-rate{rate}", ending="png"),
+            caption="../report/figure.rst",
+            category="Figures",
         ),
     log:
-        "logs/figures/retrieval-{dataset}-rate{rate}.log",
+        layout.log("figures/retrieval-{dataset}-rate{rate}"),
     benchmark:
-        "results/benchmarks/figures/retrieval-{dataset}-rate{rate}.tsv"
+        layout.benchmark("figures/retrieval-{dataset}-rate{rate}")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        inference=lambda wildcards: section(wildcards.dataset, "inference")["inference"],
+        inference=lambda w: PLAN.sections(w.dataset, "inference")["inference"],
         code=code("retrieval.py"),
     message:
         "draw what {wildcards.dataset} retrieves before and after deletion"

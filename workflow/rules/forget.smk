@@ -1,21 +1,20 @@
-# Forget sets (sec. 4), shared by every method and both oracles.
+# Forget sets (sec. 4), shared by every method and every oracle.
 
 
 rule forget:
     input:
-        unpack(prepared),
+        unpack(lambda w: PLAN.prepared(w.dataset)),
     output:
-        forget="results/forget/{dataset}/seed{seed}/rate{rate}.csv",
+        forget=layout.FORGET,
     log:
-        "logs/forget/{dataset}/seed{seed}/rate{rate}.log",
+        layout.log("forget/{dataset}/seed{seed}/rate{rate}"),
     benchmark:
-        "results/benchmarks/forget/{dataset}/seed{seed}/rate{rate}.tsv"
+        layout.benchmark("forget/{dataset}/seed{seed}/rate{rate}")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        folder="results/data/{dataset}",
-        sampling=lambda wildcards: PARAMS.of(wildcards.dataset).forget.sampling,
+        sampling=lambda w: PARAMS.of(w.dataset).forget.sampling,
         code=code("forget.py"),
     message:
         "draw the forget set of {wildcards.dataset}, seed {wildcards.seed}, rate {wildcards.rate}"

@@ -1,24 +1,23 @@
-# Keys from the frozen encoder (sec. 3.2), and each sample's nearest neighbours in a memory.
+# Keys from the frozen encoder (sec. 3.2), and each sample's nearest neighbors in a memory.
 
 
 rule keys:
     input:
-        unpack(prepared),
+        unpack(lambda w: PLAN.prepared(w.dataset)),
     output:
-        keyfile="results/keys/{dataset}/{encoder}/keys.npz",
+        keyfile=layout.KEYS,
     log:
-        "logs/keys/{dataset}/{encoder}.log",
+        layout.log("keys/{dataset}/{encoder}"),
     benchmark:
-        "results/benchmarks/keys/{dataset}/{encoder}.tsv"
+        layout.benchmark("keys/{dataset}/{encoder}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=GPUS,
     params:
-        folder="results/data/{dataset}",
-        settings=lambda wildcards: encoding(wildcards).model_dump(exclude={"depth"}),
-        code=lambda wildcards: code("keys.py", find(encoding(wildcards).encoder).build.__module__),
+        settings=lambda w: PLAN.encoder_settings(w.dataset, w.encoder).model_dump(),
+        code=lambda w: code("keys.py", PLAN.encoder_builder(w.dataset, w.encoder)),
     message:
         "extract the keys of {wildcards.dataset} with {wildcards.encoder}"
     script:
@@ -27,23 +26,22 @@ rule keys:
 
 rule neighbors:
     input:
-        unpack(prepared),
-        unpack(forget_of_scope),
-        keyfile="results/keys/{dataset}/{encoder}/keys.npz",
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        unpack(lambda w: PLAN.forget_of_scope(w.dataset, w.scope)),
+        keyfile=layout.KEYS,
     output:
-        neighbors="results/neighbors/{dataset}/{encoder}/{scope}.npz",
+        neighbors=layout.NEIGHBORS,
     log:
-        "logs/neighbors/{dataset}/{encoder}/{scope}.log",
+        layout.log("neighbors/{dataset}/{encoder}/{scope}"),
     benchmark:
-        "results/benchmarks/neighbors/{dataset}/{encoder}/{scope}.tsv"
+        layout.benchmark("neighbors/{dataset}/{encoder}/{scope}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
     params:
-        folder="results/data/{dataset}",
-        depth=lambda wildcards: PARAMS.of(wildcards.dataset).keys.depth,
+        depth=lambda w: PARAMS.of(w.dataset).keys.depth,
         code=code("neighbors.py"),
     message:
-        "find nearest neighbours in the memory of {wildcards.dataset} ({wildcards.scope})"
+        "find nearest neighbors in the memory of {wildcards.dataset} ({wildcards.scope})"
     script:
         "../scripts/neighbors.py"

@@ -3,26 +3,26 @@
 
 rule tables:
     input:
-        metrics=expand("results/metrics/{dataset}.csv", dataset=PARAMS.datasets),
+        metrics=expand(layout.METRICS, dataset=PARAMS.datasets),
     output:
-        tidy=report("results/metrics.csv", caption="../report/metrics.rst", category="Metrics"),
-        html=report("results/tables/main.html", caption="../report/main.rst", category="Tables"),
-        csv="results/tables/main.csv",
-        markdown="results/tables/main.md",
-        latex="results/tables/main.tex",
-        runtime="results/tables/runtime.md",
-        runtime_latex="results/tables/runtime.tex",
-        datasets="results/tables/datasets.md",
-        datasets_latex="results/tables/datasets.tex",
+        tidy=report(layout.ALL_METRICS, caption="../report/metrics.rst", category="Metrics"),
+        html=report(table("main", "html"), caption="../report/main.rst", category="Tables"),
+        csv=table("main", "csv"),
+        markdown=table("main", "md"),
+        latex=table("main", "tex"),
+        runtime=table("runtime", "md"),
+        runtime_latex=table("runtime", "tex"),
+        datasets=table("datasets", "md"),
+        datasets_latex=table("datasets", "tex"),
     log:
-        "logs/tables.log",
+        layout.log("tables"),
     benchmark:
-        "results/benchmarks/tables.tsv"
+        layout.benchmark("tables")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        rows=table_rows(),
+        rows=SHOWN.rows,
         code=code("tables.py"),
     message:
         "make the tables"
@@ -32,21 +32,21 @@ rule tables:
 
 rule compare:
     input:
-        main="results/tables/main.csv",
-        ablations="results/tables/ablations.csv",
+        main=table("main", "csv"),
+        ablations=table("ablations", "csv"),
     output:
-        csv="results/tables/paper.csv",
-        markdown="results/tables/paper.md",
-        latex="results/tables/paper.tex",
+        csv=table("paper", "csv"),
+        markdown=table("paper", "md"),
+        latex=table("paper", "tex"),
     log:
-        "logs/compare.log",
+        layout.log("compare"),
     benchmark:
-        "results/benchmarks/compare.tsv"
+        layout.benchmark("compare")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        settings=COMPARED,
+        settings=SHOWN.compared,
         seeds=len(PARAMS.seeds),
         code=code("compare.py"),
     message:
@@ -57,49 +57,49 @@ rule compare:
 
 rule summary:
     input:
-        tables="results/tables/main.csv",
-        records=sorted({run["training"] for run in RUNS}),
+        tables=table("main", "csv"),
+        records=sorted({run.training for run in PLAN.main}),
     output:
-        metrics="results/summary/metrics.json",
-        curves="results/summary/curves.csv",
-        forgetting="results/summary/forgetting.csv",
+        metrics=layout.fill(layout.SUMMARY, part="metrics.json"),
+        curves=layout.fill(layout.SUMMARY, part="curves.csv"),
+        forgetting=layout.fill(layout.SUMMARY, part="forgetting.csv"),
     log:
-        "logs/summary.log",
+        layout.log("summary"),
     benchmark:
-        "results/benchmarks/summary.tsv"
+        layout.benchmark("summary")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
         code=code("summary.py"),
     message:
-        "summarise for DVC"
+        "summarize for DVC"
     script:
         "../scripts/summary.py"
 
 
 rule track:
     input:
-        "results/metrics.csv",
-        "results/tables/main.csv",
-        "results/tables/main.md",
-        "results/tables/runtime.md",
-        files_of(RUNS),
-        list(searches_of(RUNS)),
+        layout.ALL_METRICS,
+        table("main", "csv"),
+        table("main", "md"),
+        table("runtime", "md"),
+        plan.files_of(PLAN.main),
+        list(PLAN.searches_of(PLAN.main)),
     output:
-        mirrored="results/tracking.json",
+        mirrored=layout.TRACKING,
     log:
-        "logs/track.log",
+        layout.log("track"),
     benchmark:
-        "results/benchmarks/track.tsv"
+        layout.benchmark("track")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
         uri=PARAMS.tracking.uri,
-        runs=RUNS,
-        searches=searches_of(RUNS),
-        rows=table_rows(),
+        runs=[asdict(run) for run in PLAN.main],
+        searches={path: asdict(run) for path, run in PLAN.searches_of(PLAN.main).items()},
+        rows=SHOWN.rows,
         code=code("track.py"),
     message:
         "mirror every run in MLflow"
@@ -109,27 +109,28 @@ rule track:
 
 rule page:
     input:
-        "results/tracking.json",
-        main="results/tables/main.csv",
-        ablations="results/tables/ablations.csv",
-        selections=expand("results/selection/{dataset}/table.csv", dataset=PARAMS.datasets),
-        figures=expand("results/figures/{figure}.png", figure=FIGURES),
-        records=sorted({run["record"] for run in RUNS}),
+        layout.TRACKING,
+        main=table("main", "csv"),
+        ablations=table("ablations", "csv"),
+        selections=expand(layout.SELECTION_TABLE, dataset=PARAMS.datasets, ending="csv"),
+        figures=expand(layout.FIGURE, figure=SHOWN.figures, ending="png"),
+        records=sorted({run.record for run in PLAN.main}),
         template=workflow.source_path("../report/page.html.j2"),
     output:
-        page="results/report/index.html",
+        page=layout.REPORT,
     log:
-        "logs/page.log",
+        layout.log("page"),
     benchmark:
-        "results/benchmarks/page.tsv"
+        layout.benchmark("page")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        rows=table_rows(),
-        settings=COMPARED,
+        rows=SHOWN.rows,
+        ablation_rows=SHOWN.ablation_rows,
+        settings=SHOWN.compared,
         seeds=len(PARAMS.seeds),
-        grid=grid_in_words(),
+        grid=SHOWN.grid_in_words,
         uri=PARAMS.tracking.uri,
         code=code("page.py"),
     message:

@@ -4,27 +4,27 @@
 
 rule unlearn:
     input:
-        unpack(prepared),
-        unpack(original_of),
-        forget=forget_of_rate,
+        unpack(lambda w: PLAN.prepared(w.case)),
+        unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
+        unpack(lambda w: PLAN.forget_set(w.case, w.seed, f"rate{w.rate}")),
     output:
-        system="results/models/{case}/seed{seed}/rate{rate}/{method}/system.safetensors",
-        record="results/models/{case}/seed{seed}/rate{rate}/{method}/record.json",
+        system=layout.fill(layout.SYSTEM, subset="rate{rate}", system="{method}"),
+        record=layout.fill(layout.RECORD, subset="rate{rate}", system="{method}"),
     log:
-        "logs/unlearn/{case}/seed{seed}/rate{rate}/{method}.log",
+        layout.log("unlearn/{case}/seed{seed}/rate{rate}/{method}"),
     benchmark:
-        "results/benchmarks/unlearn/{case}/seed{seed}/rate{rate}/{method}.tsv"
+        layout.benchmark("unlearn/{case}/seed{seed}/rate{rate}/{method}")
     wildcard_constraints:
-        method=one_of(name for name in METHODS if name not in SEARCHED),
+        method=plan.one_of(name for name in METHODS if name not in PLAN.searched),
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
-        gpu=lambda wildcards: GPUS if METHODS[wildcards.method].needs else 0,
+        gpu=lambda w: GPUS if METHODS[w.method].needs else 0,
     params:
-        dataset=lambda wildcards: dataset_of(wildcards.case),
-        settings=unlearn_settings,
-        code=lambda wildcards: code("unlearn.py", METHODS[wildcards.method].run.__module__),
+        dataset=lambda w: plan.dataset_of(w.case),
+        settings=lambda w: PLAN.unlearn_settings(w.case, w.method),
+        code=lambda w: code("unlearn.py", *PLAN.method_code(w.method)),
     message:
         "unlearn with {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
     script:
@@ -33,47 +33,47 @@ rule unlearn:
 
 use rule unlearn as unlearn_candidate with:
     output:
-        system="results/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/system.safetensors",
-        record="results/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/record.json",
+        system=layout.CANDIDATE_SYSTEM,
+        record=layout.CANDIDATE_RECORD,
     log:
-        "logs/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}.log",
+        layout.log("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}"),
     benchmark:
-        "results/benchmarks/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}.tsv"
+        layout.benchmark("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}")
     wildcard_constraints:
-        method=one_of(SEARCHED),
+        method=plan.one_of(PLAN.searched),
     params:
-        dataset=lambda wildcards: dataset_of(wildcards.case),
-        settings=candidate_settings,
-        code=lambda wildcards: code("unlearn.py", METHODS[wildcards.method].run.__module__),
+        dataset=lambda w: plan.dataset_of(w.case),
+        settings=lambda w: PLAN.unlearn_settings(w.case, w.method, int(w.candidate)),
+        code=lambda w: code("unlearn.py", *PLAN.method_code(w.method)),
     message:
         "try {wildcards.method}, candidate {wildcards.candidate}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
 
 
 rule search:
     input:
-        unpack(prepared),
-        unpack(original_of),
-        unpack(candidates_of),
-        forget=forget_of_rate,
+        unpack(lambda w: PLAN.prepared(w.case)),
+        unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
+        unpack(lambda w: PLAN.candidates(w.case, w.seed, w.rate, w.method)),
+        unpack(lambda w: PLAN.forget_set(w.case, w.seed, f"rate{w.rate}")),
     output:
-        system="results/models/{case}/seed{seed}/rate{rate}/{method}/system.safetensors",
-        record="results/models/{case}/seed{seed}/rate{rate}/{method}/record.json",
-        found="results/search/{case}/seed{seed}/rate{rate}/{method}/search.json",
+        system=layout.fill(layout.SYSTEM, subset="rate{rate}", system="{method}"),
+        record=layout.fill(layout.RECORD, subset="rate{rate}", system="{method}"),
+        found=layout.SEARCH,
     log:
-        "logs/search/{case}/seed{seed}/rate{rate}/{method}.log",
+        layout.log("search/{case}/seed{seed}/rate{rate}/{method}"),
     benchmark:
-        "results/benchmarks/search/{case}/seed{seed}/rate{rate}/{method}.tsv"
+        layout.benchmark("search/{case}/seed{seed}/rate{rate}/{method}")
     wildcard_constraints:
-        method=one_of(SEARCHED),
+        method=plan.one_of(PLAN.searched),
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
     resources:
         gpu=GPUS,
     params:
-        dataset=lambda wildcards: dataset_of(wildcards.case),
-        settings=search_settings,
-        code=code("search.py"),
+        data=lambda w: PLAN.sections(w.case, "data")["data"],
+        drop=PARAMS.search_drop,
+        code=lambda w: code("search.py", METHODS[w.method].original),
     message:
         "choose among candidates of {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
     script:

@@ -1,23 +1,25 @@
-"""The tables of the ablations, as Markdown and LaTeX, and their numbers as one CSV."""
+"""Make the tables of the ablations, and one CSV of their numbers."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
+from munkey.core.files import write_text
+from munkey.pipeline.job import job
+from munkey.report import ablations
+from munkey.report.markup import markup_of, render
+from munkey.report.summary import Row, read_metrics
 
-from munkey import ablations, runtime, tables
-from munkey.files import atomic
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    tidy = pd.concat([pd.read_csv(path) for path in snakemake.input.metrics], ignore_index=True)
-    summary = ablations.summarised(tidy)
-    written = {snakemake.output.summary: summary.to_csv(index=False)}
+with job(snakemake.log[0], snakemake.threads):
+    rows = [Row(**row) for row in snakemake.params.rows]
+    summary = ablations.summarize_cases(read_metrics(snakemake.input.metrics), rows)
+    write_text(snakemake.output.summary, summary.to_csv(index=False))
     for path in map(Path, snakemake.output.tables):
-        style = {".md": "markdown", ".tex": "latex"}[path.suffix]
-        written[path] = tables.render(list(ablations.TABLES[path.stem](summary, style)), style)
-    for path, text in written.items():
-        with atomic(path) as temporary:
-            temporary.write_text(text)
+        markup = markup_of(path)
+        write_text(path, render(list(ablations.TABLES[path.stem](summary, rows, markup)), markup))

@@ -1,26 +1,22 @@
-"""The paper's printed numbers beside ours, and whether they may be compared."""
+"""Put the numbers printed in the paper beside ours, and say whether they may be compared."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
+
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from munkey import paper, runtime, tables
-from munkey.files import atomic
+from munkey.core.files import write_text
+from munkey.pipeline.job import job
+from munkey.report import paper
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    given, params = snakemake.input, snakemake.params
-    both = paper.compared(pd.read_csv(given.main), pd.read_csv(given.ablations))
-    said = [paper.statement(name, settings, params.seeds) for name, settings in params.settings.items()]
-    table = paper.table(both)
-    blocks = [("", table)] if len(table) else []
-    remarks = "".join(f"- {line}\n" for line in said) + "\n"
-    written = {
-        snakemake.output.csv: both.to_csv(index=False),
-        snakemake.output.markdown: remarks + tables.render(blocks, "markdown"),
-        snakemake.output.latex: "".join(f"% {line}\n" for line in said) + tables.render(blocks, "latex"),
-    }
-    for path, text in written.items():
-        with atomic(path) as temporary:
-            temporary.write_text(text)
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    both = paper.compare(pd.read_csv(snakemake.input.main), pd.read_csv(snakemake.input.ablations))
+    statements = paper.statements(snakemake.params.settings, snakemake.params.seeds)
+    for output, text in paper.all_texts(both, statements).items():
+        write_text(snakemake.output.get(output), text)

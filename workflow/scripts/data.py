@@ -1,27 +1,27 @@
 """Decode a data set once, into arrays that every later job maps into memory."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
-import math
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from munkey import data, params, runtime
+from munkey.core.console import warn
+from munkey.data.prepared import prepare
+from munkey.data.registry import DATASETS
 from munkey.data.shaping import shaped
+from munkey.pipeline.job import job
+from munkey.pipeline.params import least_samples
+from munkey.settings import SourceSettings
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    folder = Path(snakemake.output.images).parent
-    settings = SimpleNamespace(**snakemake.params.source)
-    source = shaped(data.DATASETS[snakemake.wildcards.dataset].load(settings), settings)
-    if not isinstance(source.images, np.ndarray):
-        source = replace(source, images=runtime.progress(source.images, "block", "blocks"))
-    # Not among this rule's params: another depth or rate only looks up neighbours anew, it does not prepare anew.
-    wanted = params.load(snakemake.config).of(snakemake.wildcards.dataset)
-    least = math.ceil(wanted.keys.depth / (1 - max(wanted.forget.rates)))
-    data.prepare(source, folder, report=runtime.warn, least=least)
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    name, folder = snakemake.wildcards.dataset, Path(snakemake.output.images).parent
+    settings = SourceSettings(**snakemake.params.source)
+    source = shaped(DATASETS[name].load(settings), settings)
+    # Not from snakemake.params: another depth or rate needs only other neighbors, not another preparation.
+    prepare(source.with_progress(), folder, report=warn, least=least_samples(snakemake.config, name))
     print(f"{len(source.labels)} images, {len(source.classes)} classes -> {folder}")

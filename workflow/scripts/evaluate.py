@@ -1,24 +1,31 @@
-"""Logits of a system on every sample of every split; for MUNKEY also with either pathway cut."""
+"""Logits of a system on every sample of every split; where it has pathways, also with either of them cut."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
-from munkey import data, evaluate, neighbors, runtime, system
-from munkey.files import write_npz
-from munkey.images import image_set
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    settings, device = runtime.sections(snakemake.params.settings), runtime.device(snakemake.resources.gpu)
-    dataset = data.load(f"results/data/{snakemake.params.dataset}")
-    loaded = system.load(snakemake.input.system, device=device)
-    samples, retrieval = image_set(dataset, dataset.ids), ()
+from munkey.core.device import device_of
+from munkey.core.files import write_npz
+from munkey.data import prepared
+from munkey.evaluation.predict import predictions
+from munkey.memory import neighbors
+from munkey.models import system
+from munkey.models.family import FAMILIES
+from munkey.pipeline.job import job
+from munkey.settings import DataSettings
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    files, settings, device = snakemake.input, snakemake.params.settings, device_of(snakemake.resources.gpu)
+    dataset, loaded = prepared.load(Path(files.images).parent), system.load(files.system, device=device)
+    retrieval = None
     if loaded.memory is not None:
-        retrieval = neighbors.read(snakemake.input.neighbors, dataset.ids), settings.inference
-    logits = evaluate.predict(loaded, samples, settings.data, device, *retrieval)
-    arrays = {"ids": dataset.ids, "labels": dataset.labels, "splits": dataset.splits, "logits": logits}
-    if loaded.kind == "munkey":
-        members = loaded.memory.ids.cpu().numpy()
-        cut = evaluate.pathway_logits(loaded, image_set(dataset, members), settings.data, device)
-        arrays |= {"memory_ids": members} | {f"{name}_logits": values for name, values in cut.items()}
+        near = neighbors.read(files.neighbors, dataset.ids)
+        retrieval = FAMILIES[loaded.family].retrieval(near, settings["inference"])
+    arrays = predictions(loaded, dataset, DataSettings(**settings["data"]), device, retrieval)
     write_npz(snakemake.output.logits, arrays)

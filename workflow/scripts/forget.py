@@ -1,18 +1,25 @@
 """Draw the forget set of a data set, seed and rate."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
-from munkey import data, forget, runtime
-from munkey.randomness import numpy_generator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    wildcards, rate = snakemake.wildcards, float(snakemake.wildcards.rate)
-    dataset = data.load(snakemake.params.folder)
+from munkey.core.randomness import Stage
+from munkey.data.forget_sets import draw, write
+from munkey.data.prepared import load
+from munkey.pipeline.job import job
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    dataset, names, sampling = load(Path(snakemake.input.images).parent), snakemake.wildcards, snakemake.params.sampling
     members = dataset.ids_of("train")
-    generator = numpy_generator(wildcards.seed, wildcards.dataset, "forget", wildcards.rate)
     labels = dataset.labels[dataset.rows(members)]
-    chosen = forget.draw(members, labels, rate, snakemake.params.sampling, generator)
-    forget.write(snakemake.output.forget, chosen)
-    print(f"{len(chosen)} of {len(members)} training samples to forget, {snakemake.params.sampling}")
+    generator = Stage(names.seed, names.dataset, "forget", names.rate).numpy_generator()
+    chosen = draw(members, labels, float(names.rate), sampling, generator)
+    write(snakemake.output.forget, chosen)
+    print(f"{len(chosen)} of {len(members)} training samples to forget, {sampling}")

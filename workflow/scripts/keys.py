@@ -1,29 +1,36 @@
 """Extract the key of every sample with the frozen encoder."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
 import hashlib
 import shutil
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-import torch  # noqa: F401 (loaded first, so that the job can limit its threads)
+import torch  # noqa: F401 (imported before the job starts, so that the job can limit its threads)
 
-from munkey import data, keys, runtime
-from munkey.encoders import find
+from munkey.core.console import progress
+from munkey.core.device import device_of
+from munkey.data.prepared import load
+from munkey.encoders.keys import extract, write
+from munkey.encoders.registry import find
+from munkey.pipeline.job import job
+from munkey.settings import EncoderSettings
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    settings, device = SimpleNamespace(**snakemake.params.settings), runtime.device(snakemake.resources.gpu)
-    dataset = data.load(snakemake.params.folder)
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    settings, device = EncoderSettings(**snakemake.params.settings), device_of(snakemake.resources.gpu)
+    dataset, size = load(Path(snakemake.input.images).parent), settings.batch_size
     encode = find(settings.encoder).build(settings, device)
-    size = settings.batch_size
-    report = partial(runtime.progress, what="batch", unit="images", each=size)
+    show_progress = partial(progress, what="batch", unit="images", each=size)
     stamp = Path(snakemake.input.images).stat().st_mtime_ns
     identity = hashlib.sha256(f"{snakemake.params} {stamp} {device}".encode()).hexdigest()[:16]
     blocks = Path("cache") / "keys" / identity
-    found = keys.extract(encode, dataset.images, size, device, report, blocks)
-    keys.write(snakemake.output.keyfile, dataset.ids, found)
+    keys = extract(encode, dataset.images, size, device, show_progress, blocks)
+    write(snakemake.output.keyfile, dataset.ids, keys)
     shutil.rmtree(blocks)

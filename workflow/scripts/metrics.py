@@ -1,21 +1,20 @@
 """All metrics of a data set, from logits and records: one tidy CSV."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
-from munkey import forget, metrics, runtime
-from munkey.files import read_json, read_npz, write_csv
-from munkey.randomness import numpy_generator
+from typing import TYPE_CHECKING
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    rows = []
-    for run in runtime.progress(snakemake.params.runs, "system", "systems"):
-        key = {name: run[name] for name in ("dataset", "case", "rate", "seed", "method") if run[name] != ""}
-        generator = numpy_generator(run["seed"], run["dataset"], "attack", run["rate"])
-        measured = metrics.measure(read_npz(run["logits"]), forget.read(run["forget"]), generator)
-        record = read_json(run["record"])
-        measured |= {name: record[name] for name in ("unlearn_s", "search_s") if name in record}
-        measured |= {name: value for name, value in read_json(run["training"]).items() if name == "train_epoch_s"}
-        rows += [key | {"metric": metric, "value": value} for metric, value in measured.items()]
-    write_csv(snakemake.output.metrics, rows)
+from munkey.core.console import progress
+from munkey.core.files import write_csv
+from munkey.evaluation.metrics import measured
+from munkey.evaluation.records import Evaluation
+from munkey.pipeline.job import job
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    runs = [Evaluation(**run) for run in snakemake.params.runs]
+    write_csv(snakemake.output.metrics, [line for run in progress(runs, "system", "systems") for line in measured(run)])

@@ -1,19 +1,29 @@
-"""Look up the nearest neighbours of every sample in a memory: all training samples, or those left to retain."""
+"""Look up the nearest neighbors of every sample in a memory: of all training samples, or of the retain set."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
-from munkey import data, forget, keys, neighbors, runtime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    dataset = data.load(snakemake.params.folder)
-    members, _ = forget.split(dataset, snakemake.input.get("forget"))
-    depth = snakemake.params.depth
+from munkey.core.ids import rows_of
+from munkey.data import forget_sets, prepared
+from munkey.data.source import SourceError
+from munkey.encoders import keys
+from munkey.encoders.keys import Keys
+from munkey.memory import neighbors
+from munkey.pipeline.job import job
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    dataset, depth = prepared.load(Path(snakemake.input.images).parent), snakemake.params.depth
+    members = forget_sets.split(dataset, snakemake.input.get("forget")).retain
     if len(members) < depth:
-        raise data.SourceError("too little data", [f"{len(members)} samples to retain; keys.depth wants {depth}"])
-    ids, queries = keys.read(snakemake.input.keyfile)
-    held = queries[data.rows_of(ids, members)]
-    found = neighbors.nearest(queries, ids, held, members, depth)
-    neighbors.write(snakemake.output.neighbors, ids, *found)
-    print(f"{snakemake.params.depth} nearest of {len(members)} members for {len(ids)} samples")
+        raise SourceError("too little data", [f"{len(members)} samples to retain; keys.depth wants {depth}"])
+    queries = keys.read(snakemake.input.keyfile)
+    memory = Keys(members, queries.keys[rows_of(queries.ids, members)])
+    neighbors.write(snakemake.output.neighbors, queries.ids, neighbors.nearest(queries, memory, depth))
+    print(f"{depth} nearest of {len(members)} members for {len(queries.ids)} samples")

@@ -1,50 +1,37 @@
-"""The report: tables, figures and what they came from, on one page."""
+"""Make the report: tables, figures and what they came from, on one page."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import yaml
 
-from munkey import ablations, page, paper, runtime, selection, tables, tracking
-from munkey.files import atomic, read_json
+from munkey.core.files import read_json, write_text
+from munkey.pipeline import tracking
+from munkey.pipeline.job import job, now
+from munkey.report import page, paper
+from munkey.report.summary import Row
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    given, params = snakemake.input, snakemake.params
-    main, ablated = pd.read_csv(given.main), pd.read_csv(given.ablations)
-    rows = [tables.Row(**row) for row in params.rows]
-    both = paper.compared(main, ablated)
-    statements = [paper.statement(name, settings, params.seeds) for name, settings in params.settings.items()]
-    choices = [pd.read_csv(path) for path in given.selections]
-    titles = {
-        "ablations": "Ablations",
-        "aggregation": "Aggregation",
-        "strategies": "Strategies",
-        "encoders": "Encoders",
-    }
-    sections = [
-        page.section("main", "Unlearning", tables.main_frames(main, rows, "html")),
-        page.section("runtime", "Run time", [("", tables.runtime_table(main, "html"))]),
-        *(page.section(name, title, ablations.TABLES[name](ablated, "html")) for name, title in titles.items()),
-        page.section(
-            "selection",
-            "Selection of p_image and p_token",
-            [(table["dataset"][0], selection.table(table.to_dict("records"))) for table in choices],
-        ),
-        page.section("paper", "The paper's numbers", [("", paper.table(both))] if len(both) else [], statements),
-    ]
-    content = page.fill(
-        Path(given.template),
-        datasets=list(params.settings),
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    inputs, params = snakemake.input, snakemake.params
+    main, cases = pd.read_csv(inputs.main), pd.read_csv(inputs.ablations)
+    rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
+    grids = [pd.read_csv(path) for path in inputs.selections]
+    datasets, statements = list(params.settings), paper.statements(params.settings, params.seeds)
+    content = page.Page(
+        datasets=datasets,
         grid=params.grid,
-        sections=sections,
-        figures=[page.figure(Path(path)) for path in given.figures],
-        origin=page.origin([read_json(path) for path in given.records], runtime.now()),
-        runs=tracking.addresses(params.uri, list(params.settings)),
+        chapters=page.chapters(page.Results(main, cases, rows, case_rows, grids, statements)),
+        figures=[page.figure(Path(path)) for path in inputs.figures],
+        origin=page.origin([read_json(path) for path in inputs.records], now()),
+        runs=[page.Link(*run) for run in tracking.addresses(params.uri, datasets)],
         params=yaml.safe_dump(dict(snakemake.config), sort_keys=False),
     )
-    with atomic(snakemake.output.page) as temporary:
-        temporary.write_text(content)
+    write_text(snakemake.output.page, page.render(content, Path(inputs.template)))

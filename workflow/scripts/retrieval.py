@@ -1,22 +1,29 @@
-"""Draw which neighbours a test sample and a forget sample retrieve, before and after deletion."""
+"""Draw which neighbors a test sample and a forget sample retrieve, before and after deletion."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
 from pathlib import Path
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-from munkey import data, forget, neighbors, panels, retrieval, runtime, style
-from munkey.files import read_npz
+from munkey.core.files import read_npz
+from munkey.data import forget_sets, prepared
+from munkey.memory import neighbors
+from munkey.pipeline.job import job
+from munkey.report.figures import retrieval, theme
+from munkey.report.figures.examples import Deletion, Snapshot, examples
+from munkey.settings import InferenceSettings
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    given = snakemake.input
-    dataset = data.load(Path(given.images).parent)
-    forgotten = forget.read(given.forget)
-    steps = [
-        retrieval.Step(*neighbors.read(near, dataset.ids), read_npz(logits)["logits"])
-        for near, logits in ((given.full, given.before), (given.left, given.after))
-    ]
-    rows = retrieval.examples(dataset, forgotten, *steps, SimpleNamespace(**snakemake.params.inference))
-    style.save(panels.retrieval(rows), Path(snakemake.output.svg).with_suffix(""))
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    inputs = snakemake.input
+    dataset, settings = prepared.load(Path(inputs.images).parent), InferenceSettings(**snakemake.params.inference)
+    before, after = (
+        Snapshot(neighbors.read(near, dataset.ids), read_npz(logits, "logits")["logits"])
+        for near, logits in ((inputs.full, inputs.before), (inputs.left, inputs.after))
+    )
+    deletion = Deletion(dataset, forget_sets.read(inputs.forget), before, after)
+    theme.save(retrieval.draw(examples(deletion, settings)), Path(snakemake.output.svg).with_suffix(""))

@@ -1,31 +1,33 @@
 """Choose p_image and p_token for a data set, and say why each pair was chosen or not."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
+
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from munkey import runtime, selection, tables
-from munkey.files import atomic, write_csv, write_json
+from munkey.core.files import write_csv, write_json, write_text
+from munkey.evaluation import selection
+from munkey.pipeline.job import job
+from munkey.report.markup import render
+from munkey.report.tables import selection_table
+from munkey.settings import SelectionSettings
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    settings = runtime.sections(snakemake.params.settings)
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    dataset, grid, output = snakemake.wildcards.dataset, snakemake.params.pairs, snakemake.output
+    settings, systems = snakemake.params.settings["selection"], selection.Systems(**snakemake.params.systems)
     tidy = pd.read_csv(snakemake.input.metrics)
-    cells = tidy.pivot_table(index=["case", "method", "seed"], columns="metric", values="value")
-    pairs, shown = [], []
-    for case, pair in snakemake.params.pairs.items():
-        before, after = cells.loc[(case, "original-m")], cells.loc[(case, "munkey")]
-        gap = (after["VA"] - after["FA"]).abs().mean()
-        pairs.append(selection.Pair(**pair, P_s=before["P_s"].mean(), gap=gap, reference=not any(pair.values())))
-        shown.append({name: after[name].mean() for name in ("TA", "RA", "FA", "VA", "MIA")} | {"n": len(after)})
-    chosen, rows = selection.select(pairs, settings.selection.threshold, settings.selection.comparable)
+    verdicts = selection.select(selection.pairs_of(tidy, grid, systems), SelectionSettings(**settings))
+    chosen = selection.chosen(verdicts)
     print(f"chosen: {chosen}")
-    name = {"dataset": snakemake.wildcards.dataset}
-    table = [name | row | means for row, means in zip(rows, shown, strict=True)]
-    write_csv(snakemake.output.table, table)
-    write_json(snakemake.output.chosen, {"chosen": {"p_image": chosen.p_image, "p_token": chosen.p_token}})
-    title = f"{snakemake.wildcards.dataset}: means over n = {table[0]['n']} seeds"
-    for path, style in ((snakemake.output.markdown, "markdown"), (snakemake.output.latex, "latex")):
-        with atomic(path) as temporary:
-            temporary.write_text(tables.render([(title, selection.table(table))], style))
+    lines = selection.table(dataset, verdicts, selection.means_after(tidy, grid, systems))
+    write_csv(output.table, lines)
+    write_json(output.chosen, {"chosen": {"p_image": chosen.p_image, "p_token": chosen.p_token}})
+    shown = [selection_table(pd.DataFrame(lines), f"{dataset}: means over n = {lines[0]['n']} seeds")]
+    write_text(output.markdown, render(shown, "markdown"))
+    write_text(output.latex, render(shown, "latex"))

@@ -1,28 +1,22 @@
-"""What `dvc metrics` and `dvc plots` show: means by data set, rate and method; training curves; gap against time."""
+"""Summarize for DVC: means by data set, rate and method; training curves; gap against time."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
+
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from munkey import runtime
-from munkey.files import read_json, write_csv, write_json
+from munkey.core.files import write_csv, write_json
+from munkey.pipeline.job import job
+from munkey.report import summary
 
-SHOWN = {"TA": "TA_mean", "RA": "RA_mean", "FA": "FA_mean", "MIA": "MIA_mean", "gap": "gap_mean", "P_s": "P_s_mean"}
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    summary = pd.read_csv(snakemake.input.tables)
-    nested, points, curves = {}, [], []
-    for values in summary.to_dict("records"):
-        shown = {name: round(values[column], 4) for name, column in SHOWN.items() if pd.notna(values.get(column))}
-        nested.setdefault(values["dataset"], {}).setdefault(f"rate{values['rate']:g}", {})[values["method"]] = shown
-        if pd.notna(values.get("unlearn_s_mean")) and pd.notna(values.get("gap_mean")):
-            points.append({name: values[name] for name in ("dataset", "rate", "title", "unlearn_s_mean", "gap_mean")})
-    for path in snakemake.input.records:
-        dataset, seed, subset, system = path.split("/")[2:6]
-        run = f"{dataset} {subset} {system} {seed}"
-        curves += [{"run": run} | epoch for epoch in read_json(path)["history"]]
-    write_json(snakemake.output.metrics, nested)
-    write_csv(snakemake.output.curves, curves)
-    write_csv(snakemake.output.forgetting, points)
+with job(snakemake.log[0], snakemake.threads):
+    table = pd.read_csv(snakemake.input.tables)
+    write_json(snakemake.output.metrics, summary.dvc_metrics(table))
+    write_csv(snakemake.output.curves, summary.dvc_curves(snakemake.input.records))
+    write_csv(snakemake.output.forgetting, summary.dvc_points(table), summary.POINT_COLUMNS)

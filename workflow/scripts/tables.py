@@ -1,33 +1,20 @@
-"""The tidy CSV of every metric, and the tables made from it."""
+"""Make the CSV of every metric and the tables that show it."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
+from munkey.core.files import write_text
+from munkey.pipeline.job import job
+from munkey.report import tables
+from munkey.report.summary import Row, read_metrics
 
-from munkey import runtime, tables
-from munkey.files import atomic
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    rows = [tables.Row(**row) for row in snakemake.params.rows]
-    tidy = pd.concat([pd.read_csv(path) for path in snakemake.input.metrics], ignore_index=True)
-    tidy = tables.with_seed_gaps(tidy, rows)
-    summary = tables.summarise(tidy, rows)
-    largest = summary[summary["rate"] == summary.groupby("dataset")["rate"].transform("max")]
-    written = {
-        snakemake.output.tidy: tidy.to_csv(index=False),
-        snakemake.output.csv: summary.to_csv(index=False),
-        snakemake.output.markdown: tables.main_table(summary, rows, "markdown"),
-        snakemake.output.html: tables.main_table(summary, rows, "html"),
-        snakemake.output.latex: tables.main_table(summary, rows, "latex"),
-        snakemake.output.runtime: tables.render([("", tables.runtime_table(summary))], "markdown"),
-        snakemake.output.runtime_latex: tables.render([("", tables.runtime_table(summary, "latex"))], "latex"),
-        snakemake.output.datasets: tables.main_table(largest, rows, "markdown"),
-        snakemake.output.datasets_latex: tables.main_table(largest, rows, "latex"),
-    }
-    for path, text in written.items():
-        with atomic(path) as temporary:
-            Path(temporary).write_text(text)
+with job(snakemake.log[0], snakemake.threads):
+    rows = [Row(**row) for row in snakemake.params.rows]
+    for output, text in tables.all_texts(read_metrics(snakemake.input.metrics), rows).items():
+        write_text(snakemake.output.get(output), text)

@@ -1,48 +1,32 @@
-"""Train MUNKEY once more, watched: P_s after every epoch, tokens and [CLS] features at start, middle and end."""
+"""Train once more, watched: P_s after every epoch, tokens and [CLS] features at start, middle and end."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
-from munkey import data, evaluate, keys, metrics, neighbors, runtime
-from munkey.files import read_json, write_npz
-from munkey.images import image_set, resident
-from munkey.models import architecture
-from munkey.train import train
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    given, dataset_name, seed = snakemake.input, snakemake.params.dataset, snakemake.wildcards.seed
-    settings, device = runtime.sections(snakemake.params.settings), runtime.device(snakemake.resources.gpu)
-    dataset = data.load(f"results/data/{dataset_name}")
+from munkey.core.device import device_of
+from munkey.core.files import write_npz
+from munkey.data import prepared
+from munkey.data.image_set import image_set, resident
+from munkey.evaluation.trace import Trace
+from munkey.models import inputs
+from munkey.models.family import FAMILIES, Training
+from munkey.pipeline.job import job
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    files, params, device = snakemake.input, snakemake.params, device_of(snakemake.resources.gpu)
+    dataset, family = prepared.load(Path(files.images).parent), FAMILIES[params.family]
     samples = resident(image_set(dataset, dataset.ids_of("train")), device, snakemake.config["resident_share"])
-    if given.get("selected"):
-        vars(settings.munkey).update(read_json(given.selected)["chosen"])
-    near = neighbors.read_others(given.neighbors, samples.ids, settings.munkey.neighbors[1])
-    held = keys.read(given.keyfile, samples.ids)[1]
-    moments = {0: "start", settings.train.epochs // 2: "middle", settings.train.epochs: "end"}
-    traced, arrays = [], {"labels": samples.labels}
-
-    def watch(epoch, system):
-        cut = evaluate.pathway_logits(system, samples, settings.data, device)
-        accuracies = {name: metrics.accuracy(logits, samples.labels) for name, logits in cut.items()}
-        named = {f"A_{name}": value for name, value in accuracies.items()}
-        traced.append({"epoch": epoch} | named | {"P_s": metrics.pathway_sensitivity(**accuracies)})
-        if epoch in moments:
-            arrays[f"tokens_{epoch}"] = system.memory.tokens.detach().cpu().numpy().copy()
-            arrays[f"features_{epoch}"] = evaluate.cls_features(system, samples, settings.data, device)
-        return {}
-
-    train(
-        "munkey",
-        architecture("munkey", settings, len(dataset.classes), held.shape[1]),
-        samples,
-        (settings.munkey, held, near),
-        settings.data,
-        settings.train,
-        stage=(seed, dataset_name, "full", "munkey"),  # as the original's: the same training to the bit
-        device=device,
-        report=print,
-        watch=watch,
-    )
-    arrays |= {name: [line[name] for line in traced] for name in traced[0]}
-    write_npz(snakemake.output.trace, arrays)
+    settings = inputs.with_selected(params.settings, family, files.get("selected"))
+    # The stage is the original's: the same training to the bit.
+    recipe = family.recipe(settings, family.stage(snakemake.wildcards.seed, params.dataset, "full"))
+    members = inputs.member_keys(family, recipe, samples.ids, files)
+    trace = Trace(samples, recipe, device)
+    family.train(Training(samples, len(dataset.classes), recipe, device, members=members, watch=trace.watch))
+    write_npz(snakemake.output.trace, trace.arrays())

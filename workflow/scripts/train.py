@@ -1,45 +1,36 @@
 """Train an original on all samples, or an oracle on the retain set: the same code from the same fresh start."""
 
-from munkey import warm
+from munkey.pipeline import fork_server
 
-warm.start()
+fork_server.start()
 
-from statistics import median
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from munkey import data, forget, keys, neighbors, resume, runtime, system
-from munkey.files import read_json
-from munkey.images import image_set, resident
-from munkey.models import architecture
-from munkey.train import train
+from munkey.core.device import device_of
+from munkey.data import forget_sets, prepared
+from munkey.data.image_set import image_set, resident
+from munkey.models import inputs, system
+from munkey.models.family import FAMILIES, Training
+from munkey.pipeline.job import JobRecord, job, now, record
+from munkey.training.checkpoint import CheckpointFile
 
-with runtime.job(snakemake.log[0], snakemake.threads):
-    given, wildcards, kind = snakemake.input, snakemake.wildcards, snakemake.params.kind
-    settings = runtime.sections(snakemake.params.settings)
-    device, started = runtime.device(snakemake.resources.gpu), runtime.now()
-    dataset = data.load(f"results/data/{snakemake.params.dataset}")
-    retain, _ = forget.split(dataset, given.get("forget"))
-    memory, key_dim, facts = None, None, {}
-    if kind == "munkey":
-        if given.get("selected"):
-            facts["selected"] = read_json(given.selected)["chosen"]
-            vars(settings.munkey).update(facts["selected"])
-        near = neighbors.read_others(given.neighbors, retain, settings.munkey.neighbors[1])
-        memory = settings.munkey, keys.read(given.keyfile, retain)[1], near
-        key_dim = memory[1].shape[1]
-    progress = resume.progress_of([snakemake.params, sorted(wildcards.items()), device], given)
-    trained, history = train(
-        kind,
-        architecture(kind, settings, len(dataset.classes), key_dim),
-        resident(image_set(dataset, retain), device, snakemake.config["resident_share"]),
-        memory,
-        settings.data,
-        settings.train,
-        stage=(wildcards.seed, snakemake.params.dataset, wildcards.subset, kind),
-        device=device,
-        report=print,
-        resume=(progress, snakemake.config["checkpoint_s"]),
-    )
-    system.save(snakemake.output.system, trained)
-    facts["train_epoch_s"] = median(epoch["seconds"] for epoch in history)
-    runtime.record(snakemake.output.record, snakemake.params.settings, device, started, history, **facts)
-    resume.remove(progress)
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    files, wildcards, params = snakemake.input, snakemake.wildcards, snakemake.params
+    family, device, started = FAMILIES[params.family], device_of(snakemake.resources.gpu), now()
+    dataset = prepared.load(Path(files.images).parent)
+    settings = inputs.with_selected(params.settings, family, files.get("selected"))
+    recipe = family.recipe(settings, family.stage(wildcards.seed, params.dataset, wildcards.subset))
+    samples = image_set(dataset, forget_sets.split(dataset, files.get("forget")).retain)
+    samples = resident(samples, device, snakemake.config["resident_share"])
+    members = inputs.member_keys(family, recipe, samples.ids, files)
+    checkpoint = CheckpointFile.of([params, recipe.stage, device], files, snakemake.config["checkpoint_s"])
+    training = Training(samples, len(dataset.classes), recipe, device, members=members, checkpoint=checkpoint)
+    trained = family.train(training)
+    system.save(snakemake.output.system, trained.system)
+    facts = inputs.selected(files.get("selected")) | {"train_epoch_s": family.epoch_seconds(trained.history, recipe)}
+    record(snakemake.output.record, JobRecord(params.settings, device, started, trained.history, facts))
+    checkpoint.remove()

@@ -1,36 +1,47 @@
-"""Files of published data sets: taken from `data/` where they lie, else downloaded by torchvision's client."""
+"""Files of published data sets: used from `data/` if they are there, else downloaded by torchvision's client."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path("data")
 
 
 class MissingDataError(FileNotFoundError):
-    """A data set's file is not here and cannot be downloaded; the message says what to put where."""
+    """A data set's file is not here and cannot be downloaded. The message says which file to put where."""
 
 
-def obtain(url: str, filename: str, md5: str, size: str, folder: Path = FOLDER) -> Path:
-    """Path of the file, checked against its md5, downloaded first where it is not there.
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file to download. size: in words, for the message."""
 
-    Raises MissingDataError where that is impossible, ValueError where the file that lies there is another or damaged.
-    """
-    from torchvision.datasets.utils import check_md5, download_url
+    url: str
+    name: str
+    md5: str
+    size: str
 
-    path = folder / filename
-    if not path.exists():
-        try:
-            download_url(url, str(folder), filename, md5)
-        except (OSError, RuntimeError) as error:
-            path.unlink(missing_ok=True)
-            raise MissingDataError(missing(filename, url, md5, size, folder)) from error
-    if not check_md5(str(path), md5):
-        raise ValueError(f"{path} is damaged or another file: its md5 is not {md5}. Delete it and get it anew: {url}")
-    return path
+    def obtain(self, folder: Path = FOLDER) -> Path:
+        """Path of the file, downloaded if it is not in `folder`, and checked against its md5.
 
+        Raises MissingDataError if it cannot be downloaded, ValueError if the file in `folder` is another or damaged.
+        """
+        from torchvision.datasets.utils import check_md5, download_url
 
-def missing(filename: str, url: str, md5: str, size: str, folder: Path = FOLDER) -> str:
-    """What to say where a file is missing and there is no network."""
-    return (
-        f"{filename} is not in {folder}/ and could not be downloaded. On a machine with a network get {url}"
-        f" ({size}, md5 {md5}) and put it there as {folder / filename}; nothing else is needed"
-    )
+        path = folder / self.name
+        if not path.exists():
+            try:
+                download_url(self.url, str(folder), self.name, self.md5)
+            except (OSError, RuntimeError) as error:
+                path.unlink(missing_ok=True)
+                raise self.missing(folder) from error
+        if not check_md5(str(path), self.md5):
+            raise ValueError(
+                f"{path} is damaged or another file: its md5 is not {self.md5}. Delete it and get it anew: {self.url}"
+            )
+        return path
+
+    def missing(self, folder: Path = FOLDER) -> MissingDataError:
+        """The error for a file that is not in `folder` on a machine without a network."""
+        return MissingDataError(
+            f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with a network get {self.url}"
+            f" ({self.size}, md5 {self.md5}) and put it there as {folder / self.name}; nothing else is needed"
+        )

@@ -1,42 +1,29 @@
-"""Picture files of any format, size and colour mode as RGB arrays."""
+"""Picture files of any format, size and color mode as RGB arrays."""
 
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from munkey.data import SourceError
+from munkey.data.source import SourceError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-BLOCK = 64 * 2**20  # bytes of pictures decoded before they are handed on
+BLOCK = 64 * 2**20  # bytes of decoded pictures in a block
 
 
 def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None) -> Iterator[np.ndarray]:
-    """Blocks of (n, H, W, 3) uint8 from picture files, in order, each resized to size x size where `size` is given.
+    """Blocks of (n, H, W, 3) uint8 from picture files, in order; each resized to size x size if `size` is given.
 
-    Raises SourceError at the end that lists every file that cannot be read, or is of another size than the first where
-    no `size` is given.
+    Raises SourceError at the end that lists every file that cannot be read or, without a `size`, has another size than
+    the first one.
     """
-    from PIL.Image import DecompressionBombError
-
-    broken = (OSError, ValueError, SyntaxError, EOFError, DecompressionBombError, zipfile.BadZipFile)  # by Pillow, zip
     faults: list[str] = []
     block: list[np.ndarray] = []
-    first: tuple[int, ...] | None = None
-    for name in names:
-        try:
-            with open_file(name) as file:
-                picture = _read(file, size)
-        except broken as error:
-            faults.append(f"{name}: cannot be read ({type(error).__name__}: {error})")
-            continue
-        first = first or picture.shape
-        if picture.shape != first:
-            faults.append(f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size")
-        elif not faults:
+    for picture in _same_size(names, open_file, size, faults):
+        if not faults:
             block.append(picture)
             if len(block) * picture.nbytes >= BLOCK:
                 yield np.stack(block)
@@ -47,16 +34,38 @@ def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | 
         yield np.stack(block)
 
 
-def _read(file: IO[bytes], size: int | None) -> np.ndarray:
+def _same_size(
+    names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None, faults: list[str]
+) -> Iterator[np.ndarray]:
+    """The pictures of the same size as the first; adds to `faults` what is wrong with the others."""
+    first: tuple[int, ...] | None = None
+    for name in names:
+        picture = _read(name, open_file, size, faults)
+        if picture is None:
+            continue
+        first = first or picture.shape
+        if picture.shape == first:
+            yield picture
+        else:
+            faults.append(f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size")
+
+
+def _read(name: str, open_file: Callable[[str], IO[bytes]], size: int | None, faults: list[str]) -> np.ndarray | None:
+    """A picture as (H, W, 3) uint8, upright. If it cannot be read, None, and `faults` says why."""
     from PIL import Image, ImageOps
 
-    with Image.open(file) as opened:
-        picture = _rgb(ImageOps.exif_transpose(opened))
-    return np.asarray(picture) if size is None else resize(np.asarray(picture), size)
+    unreadable = (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError, zipfile.BadZipFile)
+    try:
+        with open_file(name) as file, Image.open(file) as opened:
+            picture = np.asarray(_rgb(ImageOps.exif_transpose(opened)))
+            return picture if size is None else resize(picture, size)
+    except unreadable as error:
+        faults.append(f"{name}: cannot be read ({type(error).__name__}: {error})")
+        return None
 
 
 def resize(image: np.ndarray, size: int) -> np.ndarray:
-    """(H, W, 3) uint8 -> (size, size, 3): the whole of it, antialiased bilinear."""
+    """(H, W, 3) uint8 -> (size, size, 3): the whole image, antialiased bilinear."""
     if image.shape[:2] == (size, size):
         return image
     from PIL import Image
@@ -65,19 +74,19 @@ def resize(image: np.ndarray, size: int) -> np.ndarray:
 
 
 def _rgb(picture: "Image") -> "Image":
-    """Any mode as RGB: what is transparent becomes white, 16-bit grey keeps its high byte, floats lie in [0, 1].
+    """Any mode as RGB: transparent pixels become white, 16-bit gray keeps its high byte, floats must lie in [0, 1].
 
-    Raises ValueError for NaN and for grey beyond 16 bits: its scale cannot be told from one picture.
+    Raises ValueError for NaN and for gray beyond 16 bits, whose scale a single picture does not tell.
     """
     from PIL import Image
 
     if picture.mode == "F":
         return Image.fromarray(_unit_to_uint8(np.asarray(picture))).convert("RGB")
     if picture.mode.startswith("I"):
-        grey = np.asarray(picture)
-        if grey.min() < 0 or grey.max() > 65535:
-            raise ValueError(f"grey values must be 16 bits, 0 to 65535, not {grey.min()} to {grey.max()}")
-        return Image.fromarray((grey >> 8).astype(np.uint8)).convert("RGB")
+        gray = np.asarray(picture)
+        if gray.min() < 0 or gray.max() > 65535:
+            raise ValueError(f"gray values must be 16 bits, 0 to 65535, not {gray.min()} to {gray.max()}")
+        return Image.fromarray((gray >> 8).astype(np.uint8)).convert("RGB")
     if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:
         layered = picture.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), layered).convert("RGB")
@@ -85,6 +94,7 @@ def _rgb(picture: "Image") -> "Image":
 
 
 def _unit_to_uint8(values: np.ndarray) -> np.ndarray:
+    """Floats in [0, 1] as uint8. Raises ValueError for NaN and for values out of range."""
     if not np.isfinite(values).all():
         raise ValueError("has pixels that are not finite")
     if values.min() < 0 or values.max() > 1:
@@ -95,16 +105,10 @@ def _unit_to_uint8(values: np.ndarray) -> np.ndarray:
 def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     """(n, H, W[, 1 or 3]) uint8, or floats in [0, 1], as (n, H, W, 3) uint8.
 
-    Raises SourceError for NaN (naming images, counted from `first`), values out of range, or another shape.
+    Raises SourceError for values out of range, another shape, or NaN: then it names the images, counted from `first`.
     """
     if np.issubdtype(images.dtype, np.floating):
-        bad = np.flatnonzero(~np.isfinite(images).all(axis=tuple(range(1, images.ndim)))) + first
-        if bad.size:
-            raise SourceError(name, [f"{name}: image {i} has pixels that are not finite" for i in bad])
-        try:
-            images = _unit_to_uint8(images)
-        except ValueError as error:
-            raise SourceError(name, [f"{name}: {error}"]) from error
+        images = _floats_to_uint8(images, name, first)
     if images.dtype != np.uint8:
         raise SourceError(name, [f"pixels must be uint8, or floats in [0, 1], not {images.dtype}"])
     if images.ndim == 3:
@@ -114,9 +118,20 @@ def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     return np.repeat(images, 3, axis=-1) if images.shape[-1] == 1 else images
 
 
+def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
+    """(n, ...) floats in [0, 1] as uint8. Raises SourceError for NaN and for values out of range."""
+    bad = np.flatnonzero(~np.isfinite(images).all(axis=tuple(range(1, images.ndim)))) + first
+    if bad.size:
+        raise SourceError(name, [f"{name}: image {i} has pixels that are not finite" for i in bad])
+    try:
+        return _unit_to_uint8(images)
+    except ValueError as error:
+        raise SourceError(name, [f"{name}: {error}"]) from error
+
+
 def pictures_only(names: list[str]) -> list[str]:
-    """Those names whose ending is of a picture format that Pillow reads."""
+    """Those file names that end as a picture format does that Pillow reads."""
     from PIL import Image
 
-    endings: dict[str, Any] = Image.registered_extensions()
+    endings = Image.registered_extensions()
     return [name for name in names if "." in name and f".{name.rsplit('.', 1)[1].lower()}" in endings]

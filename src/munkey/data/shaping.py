@@ -1,50 +1,50 @@
-"""What holds for every data set alike: taking the first of each class only, and the size that images are stored at."""
+"""What every data set can be asked for: only the first samples of each class, and another size of its stored images."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from munkey.data import SPLITS, Source
 from munkey.data.pictures import resize
-
-if TYPE_CHECKING:
-    from munkey.params import SourceParams
-
-
-def shaped(found: Source, source: "SourceParams") -> Source:
-    """The source as source.limit_per_class and source.storage_size want it; images still come block by block."""
-    if source.limit_per_class is not None:
-        found = limited(found, source.limit_per_class)
-    if source.storage_size is not None:
-        found = replace(found, images=_resized(found, source.storage_size))
-    return found
+from munkey.data.source import SPLITS, Source
+from munkey.settings import SourceSettings
 
 
-def limited(found: Source, limit: int) -> Source:
+def shaped(source: Source, settings: SourceSettings) -> Source:
+    """The source with source.limit_per_class and source.storage_size applied. Its images still come in blocks."""
+    if settings.limit_per_class is not None:
+        source = limited(source, settings.limit_per_class)
+    if settings.storage_size is not None:
+        source = replace(source, images=_resized(source, settings.storage_size))
+    return source
+
+
+def limited(source: Source, limit: int) -> Source:
     """The first `limit` samples of each class in each split, in their order."""
-    keep = np.zeros(len(found.labels), dtype=bool)
+    keep = np.zeros(len(source.labels), dtype=bool)
     for split in SPLITS:
-        for label in range(len(found.classes)):
-            keep[np.flatnonzero((found.splits == split) & (found.labels == label))[:limit]] = True
+        for label in range(len(source.classes)):
+            keep[np.flatnonzero((source.splits == split) & (source.labels == label))[:limit]] = True
+    names = source.names
     return replace(
-        found,
-        images=_kept(found, keep),
-        labels=found.labels[keep],
-        splits=found.splits[keep],
-        names=None if found.names is None else [name for name, kept in zip(found.names, keep, strict=True) if kept],
+        source,
+        images=_images_kept(source, keep),
+        labels=source.labels[keep],
+        splits=source.splits[keep],
+        names=None if names is None else [name for name, kept in zip(names, keep, strict=True) if kept],
     )
 
 
-def _kept(found: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
+def _images_kept(source: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
+    """The blocks without the images that are not to be kept. keep: (N,) bool."""
     start = 0
-    for block in found.blocks():
+    for block in source.blocks():
         yield block[keep[start : start + len(block)]]
         start += len(block)
 
 
-def _resized(found: Source, size: int) -> Iterator[np.ndarray]:
-    for block in found.blocks():
+def _resized(source: Source, size: int) -> Iterator[np.ndarray]:
+    """The blocks with every image resized to size x size."""
+    for block in source.blocks():
         if len(block):
             yield block if block.shape[1:3] == (size, size) else np.stack([resize(image, size) for image in block])

@@ -1,24 +1,27 @@
-"""Splits that a data set does not bring along: fixed, the same for all seeds."""
+"""Splits for data sets that lack some. They are fixed: the same for all seeds."""
 
 import numpy as np
 
-from munkey.randomness import numpy_generator
+from munkey.core.randomness import Stage
 
 VAL_SHARE = 0.4  # of an original validation or test set: 40 % val, 60 % test (app. B.1)
 
 
 def held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
-    """Split held-out samples at random: `val` of them, by default 40 %, become val, the rest test (app. B.1)."""
+    """Split `count` held-out samples into val and test at random: (count,) names.
+
+    name: the data set, which seeds the draw; val: how many become val, by default 40 % (app. B.1).
+    """
     splits = np.full(count, "test", dtype="<U5")
-    chosen = numpy_generator(name, "held out").permutation(count)[: round(VAL_SHARE * count) if val is None else val]
-    splits[chosen] = "val"
+    order = Stage(name, "held out").numpy_generator().permutation(count)
+    splits[order[: round(VAL_SHARE * count) if val is None else val]] = "val"
     return splits
 
 
 def by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.ndarray:
-    """Split samples into train, val, test in these shares, within each class: (N,) names."""
+    """Split samples within each class into these shares of train, val and test: (N,) names."""
     splits = np.empty(len(labels), dtype="<U5")
-    generator = numpy_generator(name, "split")
+    generator = Stage(name, "split").numpy_generator()
     for label in np.unique(labels):
         members = generator.permutation(np.flatnonzero(labels == label))
         sizes = apportion(np.asarray(shares), len(members))
@@ -27,10 +30,10 @@ def by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.ndarray:
 
 
 def expect(name: str, splits: np.ndarray, **counts: int) -> None:
-    """Raise ValueError where a published data set does not have its published counts."""
-    found = {split: int((splits == split).sum()) for split in counts}
-    if found != counts:
-        raise ValueError(f"{name} should have {counts} images, but the files here hold {found}: get them anew")
+    """Raise ValueError if a published data set does not have its published number of samples in each split."""
+    present = {split: int((splits == split).sum()) for split in counts}
+    if present != counts:
+        raise ValueError(f"{name} should have {counts} images, but the files here hold {present}: get them anew")
 
 
 def apportion(sizes: np.ndarray, count: int) -> np.ndarray:

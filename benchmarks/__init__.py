@@ -1,0 +1,1 @@
+"""Speed, measured: `make bench`, and `make docs` for the tables of docs/performance.md."""

@@ -1,0 +1,142 @@
+"""Input, deletion, evaluation and retrieval. The data is random: speed does not depend on what the pixels show."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.measuring import Result, ratios, seconds_of, summary
+from benchmarks.training import SMALL, Setup, random_images
+from munkey.core.randomness import Stage
+from munkey.data.augment import Augmentation
+from munkey.data.image_set import ImageSet, to_unit
+from munkey.encoders.keys import Keys
+from munkey.encoders.registry import find
+from munkey.memory.exemplars import ExemplarMemory
+from munkey.memory.neighbors import Neighbors, nearest
+from munkey.models.family import FAMILIES, Retrieval, System
+from munkey.settings import EncoderSettings, InferenceSettings
+
+
+def input_pipeline(device: str, rounds: int) -> list[Result]:
+    """Our batched crop against torchvision's transforms image by image in a DataLoader, from the same uint8 array."""
+    samples, size = random_images(512, 224), 224
+    workers = min(len(os.sched_getaffinity(0)), 8)
+    sides = {"ours": batched_crops(samples, size, device), "theirs": loaded_crops(samples, size, workers, device)}
+    seconds = seconds_of(sides, rounds, device)
+    theirs = f"input, torchvision, DataLoader with {workers} workers"
+    return [
+        summary("input, ours, batched", [len(samples) / s for s in seconds["ours"]], "images/s"),
+        summary(theirs, [len(samples) / s for s in seconds["theirs"]], "images/s"),
+        summary("input, ours against torchvision", ratios(seconds["theirs"], seconds["ours"]), "x"),
+    ]
+
+
+def batched_crops(samples: ImageSet, size: int, device: str) -> Callable[[], None]:
+    """An epoch of our crops, in batches of 128."""
+    augment = Augmentation(size, scale=[0.08, 1.0], ratio=[0.75, 4 / 3], mean=0.5, std=0.5)
+    crops = Stage("crops").torch_generator()
+
+    def epoch() -> None:
+        for index in torch.randperm(len(samples)).split(128):
+            augment(samples.batch(index, device).images, crops)
+
+    return epoch
+
+
+def loaded_crops(samples: ImageSet, size: int, workers: int, device: str) -> Callable[[], None]:
+    """An epoch of torchvision's crops, in batches of 128."""
+    from torch.utils.data import DataLoader, TensorDataset
+    from torchvision.transforms import v2
+
+    transform = v2.Compose(
+        [v2.RandomResizedCrop(size, antialias=True), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.5])]
+    )
+
+    class Transformed(TensorDataset):
+        def __getitem__(self, index: int) -> Tensor:  # type: ignore[override]  # one tensor, not several
+            return transform(self.tensors[0][index].permute(2, 0, 1))
+
+    pixels = torch.as_tensor(samples.images)
+    loader = DataLoader(Transformed(pixels), batch_size=128, shuffle=True, num_workers=workers, persistent_workers=True)
+
+    def epoch() -> None:
+        for batch in loader:
+            batch.to(device)
+
+    return epoch
+
+
+def deletion(device: str, rounds: int) -> list[Result]:
+    """MUNKEY forgets a tenth of a memory, at several sizes of memory."""
+    results = []
+    for rows in (1_000, 100_000, 1_000_000):
+        keys, tokens = torch.zeros(rows, 16, device=device), torch.zeros(rows, 128, device=device)
+        memory = ExemplarMemory(torch.arange(rows, device=device), keys, tokens)
+        forgotten = np.arange(0, rows, 10)
+        seconds = seconds_of({"forget": partial(memory.forget, forgotten)}, rounds, device)["forget"]
+        results.append(summary(f"delete {len(forgotten):,} of {rows:,} rows", [1e3 * s for s in seconds], "ms"))
+    return results
+
+
+def evaluation(device: str, rounds: int) -> list[Result]:
+    """MUNKEY's logits by number of neighbors, alternately with the ViT's."""
+    samples = random_images(256, SMALL.image_size)
+    sides: dict[str, Callable[[], object]] = {
+        "ViT": partial(logits, small_system("vit", device), samples, device, None)
+    }
+    ids = np.random.default_rng(0).integers(0, len(samples), (len(samples), 16))
+    neighbors = Neighbors(ids, np.full(ids.shape, 0.5, np.float32))
+    for k in (1, 4, 16):
+        retrieval = Retrieval(neighbors, InferenceSettings(k=k, fusion="ensemble", temperature=0.07))
+        sides[f"MUNKEY, K = {k}"] = partial(logits, small_system("munkey", device), samples, device, retrieval)
+    seconds = seconds_of(sides, rounds, device)
+    return [
+        summary(f"evaluate {name}", [len(samples) / s for s in times], "images/s") for name, times in seconds.items()
+    ]
+
+
+def small_system(family: str, device: str) -> System:
+    """A small system of the family; MUNKEY with a memory of 256 rows."""
+    setup = Setup(SMALL, "munkey" if family == "munkey" else "vit", device, "float32")
+    architecture, model = FAMILIES[family].architecture(setup.recipe(), 10), setup.network().eval()
+    if family == "vit":
+        return System(family, architecture, model)
+    tensors = (torch.arange(256), torch.zeros(256, 8), torch.randn(256, 128))
+    return System(family, architecture, model, ExemplarMemory(*(tensor.to(device) for tensor in tensors)))
+
+
+def logits(system: System, samples: ImageSet, device: str, retrieval: Retrieval | None) -> np.ndarray:
+    return FAMILIES[system.family].logits(system, samples, SMALL.data, device, retrieval)
+
+
+def lookup(device: str, rounds: int) -> list[Result]:
+    """Exact neighbors on the CPU, and keys from the embedded encoder; each only where its library is installed."""
+    results = []
+    for benchmark in (neighbor_search, key_extraction):
+        try:
+            results.append(benchmark(device, rounds))
+        except ImportError as error:
+            print(f"left out, because a library is missing: {error}")
+    return results
+
+
+def neighbor_search(device: str, rounds: int) -> Result:
+    """On the CPU, whatever the device; a third of the rounds, because each takes long."""
+    keys = np.random.default_rng(0).normal(size=(50_000, 768)).astype(np.float32)
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    members, queries = Keys(np.arange(50_000), keys), Keys(np.arange(1000), keys[:1000])
+    seconds = seconds_of({"search": partial(nearest, queries, members, 17)}, max(1, rounds // 3), "cpu")["search"]
+    return summary("neighbors in 50,000 x 768", [len(queries.ids) / s for s in seconds], "queries/s")
+
+
+def key_extraction(device: str, rounds: int) -> Result:
+    settings = EncoderSettings(encoder="efficientnet-lite0", image_size=96, batch_size=64, revision=None)
+    encode = find(settings.encoder).build(settings, device)
+    images = to_unit(torch.as_tensor(random_images(64, 96).images)).to(device)
+    with torch.inference_mode():
+        seconds = seconds_of({"encode": partial(encode, images)}, rounds, device)["encode"]
+    return summary("keys, efficientnet-lite0 at 96 px", [len(images) / s for s in seconds], "images/s")

@@ -1,0 +1,28 @@
+"""What a job says while it runs. Nothing here can change a result."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import TypeVar
+
+T = TypeVar("T")
+Report = Callable[[str], None]
+
+
+def warn(message: str) -> None:
+    """Write to the job's log, and to the terminal too: nobody reads the log of a job that succeeds."""
+    print(message)
+    print(message, file=sys.__stderr__, flush=True)
+
+
+def progress(items: Iterable[T], what: str, unit: str, every_s: float = 2.0, each: int = 1) -> Iterator[T]:
+    """Pass items on; about every `every_s` seconds, and at the end, print a line with the rate and the time left."""
+    total = len(items) if isinstance(items, Sized) else 0
+    start = last = time.monotonic()
+    for done, item in enumerate(items, start=1):
+        yield item
+        now = time.monotonic()
+        if now - last >= every_s or done == total:
+            last, rate = now, done / max(now - start, 1e-9)
+            left = f", {(total - done) / rate:.0f} s left" if total else ""
+            print(f"{what} {done}/{total or '?'}: {rate * each:.2f} {unit}/s{left}")

@@ -1,0 +1,37 @@
+"""What training does to an image before the model sees it (app. B.3)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from munkey.data.resample import crop_resize, normalize, random_boxes, resize
+from munkey.settings import DataSettings, TrainSettings
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random-resized-crop to the model's size, then normalization; nothing else (app. B.3).
+
+    size: side in pixels; scale, ratio: ranges of a crop's share of the area and of its aspect ratio; mean, std: of
+    pixels in [0, 1].
+    """
+
+    size: int
+    scale: list[float]
+    ratio: list[float]
+    mean: float
+    std: float
+
+    @classmethod
+    def of(cls, data: DataSettings, train: TrainSettings) -> "Augmentation":
+        return cls(data.image_size, train.crop_scale, train.crop_ratio, data.pixel_mean, data.pixel_std)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Images (B, 3, H, W) in [0, 1] as a model sees them in training: (B, 3, size, size). Differentiable."""
+        boxes = random_boxes(len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator)
+        return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
+
+    def plain(self, images: Tensor) -> Tensor:
+        """The same without the crop: images as a model sees them at test time. Differentiable."""
+        return normalize(resize(images, self.size), self.mean, self.std)

@@ -1,0 +1,60 @@
+"""Forget sets (sec. 4): drawn once per data set, seed and rate, and shared by every method and both oracles."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from munkey.core.files import read_csv, write_csv
+from munkey.data.prepared import Dataset
+from munkey.data.splits import apportion
+
+
+class ForgetSplit(NamedTuple):
+    """Sorted ids of the retain set D_r and of the forget set D_f, which together are the training split."""
+
+    retain: np.ndarray
+    forget: np.ndarray
+
+
+def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator) -> np.ndarray:
+    """Sorted ids of round(rate * N) samples to forget. ids, labels: (N,).
+
+    sampling: `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the lower class). Raises
+    ValueError if the forget set would be empty, a whole class, or the whole set.
+    """
+    count = round(rate * len(ids))
+    if not 0 < count < len(ids):
+        raise ValueError(f"forget.rates: {rate} of {len(ids)} training samples is {count}; raise the rate or add data")
+    if sampling == "uniform":
+        chosen = generator.choice(ids, size=count, replace=False)
+    else:
+        chosen = _stratified(ids, labels, count, generator)
+    emptied = set(labels.tolist()) - set(labels[~np.isin(ids, chosen)].tolist())
+    if emptied:
+        raise ValueError(f"forgetting {rate} of the samples leaves none of class {sorted(emptied)} to retain")
+    return np.sort(chosen)
+
+
+def _stratified(ids: np.ndarray, labels: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    """`count` ids at random, each class in proportion to its size."""
+    classes, sizes = np.unique(labels, return_counts=True)
+    shares = apportion(sizes, count)
+    members = [ids[labels == label] for label in classes]
+    drawn = [generator.choice(own, size=share, replace=False) for own, share in zip(members, shares, strict=True)]
+    return np.concatenate(drawn)
+
+
+def write(path: str | Path, ids: np.ndarray) -> None:
+    write_csv(path, [{"id": int(i)} for i in ids])
+
+
+def read(path: str | Path | None) -> np.ndarray:
+    """Sorted sample ids of a forget set: (M,) int64. Empty without a file, for what is trained on all samples."""
+    return np.array([int(row["id"]) for row in read_csv(path)] if path else [], dtype=np.int64)
+
+
+def split(dataset: Dataset, path: str | Path | None) -> ForgetSplit:
+    """The training split of a data set, divided by a forget set. Without a file, all samples are retained."""
+    forgotten = read(path)
+    return ForgetSplit(np.setdiff1d(dataset.ids_of("train"), forgotten), forgotten)

@@ -1,0 +1,125 @@
+"""Labeled images of a set of samples, from which training and prediction draw batches."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from munkey.core.device import to_device
+from munkey.data.prepared import Dataset
+
+
+class LabeledImages(NamedTuple):
+    """images: (B, 3, H, W) float32 in [0, 1]; labels: (B,) int64."""
+
+    images: Tensor
+    labels: Tensor
+
+
+class Labeled(Protocol):
+    """A set of labeled images."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, index: Tensor, device: str) -> LabeledImages:
+        """The images at the positions `index` (B,), on the device."""
+        ...
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Labeled images of samples. The image of ids[i] is images[rows[i]]; `images` is (N, H, W, 3) uint8.
+
+    images: an array on the host, possibly memory-mapped, or a tensor on the device (see `resident`).
+    """
+
+    images: np.ndarray | Tensor
+    rows: np.ndarray
+    ids: np.ndarray
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def batch(self, index: Tensor, device: str) -> LabeledImages:
+        """The images at the positions `index` (B,), on the device."""
+        positions = index.numpy()
+        rows, labels = self.rows[positions], to_device(torch.from_numpy(self.labels[positions]), device)
+        if isinstance(self.images, Tensor):
+            return LabeledImages(to_unit(self.images[to_device(torch.from_numpy(rows), device)]), labels)
+        images = torch.from_numpy(np.ascontiguousarray(self.images[rows]))
+        return LabeledImages(to_unit(to_device(images, device)), labels)
+
+
+@dataclass(frozen=True)
+class TensorSet:
+    """Labeled images that were computed. images: (N, 3, H, W) float32 in [0, 1]; labels: (N,) int64."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, index: Tensor, device: str) -> LabeledImages:
+        """The images at the positions `index` (B,), on the device."""
+        return LabeledImages(to_device(self.images[index], device), to_device(self.labels[index], device))
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several sets read as one: positions run through the first set, then through the second, and so on."""
+
+    parts: tuple[Labeled, ...]
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def batch(self, index: Tensor, device: str) -> LabeledImages:
+        """The images at the positions `index` (B,), in its order, on the device."""
+        places, pieces, start = [], [], 0
+        for part in self.parts:
+            in_part = ((index >= start) & (index < start + len(part))).nonzero()[:, 0]
+            if len(in_part):
+                places.append(in_part)
+                pieces.append(part.batch(index[in_part] - start, device))
+            start += len(part)
+        order = to_device(torch.cat(places).argsort(), device)
+        images, labels = (torch.cat(tensors)[order] for tensors in zip(*pieces, strict=True))
+        return LabeledImages(images, labels)
+
+
+def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
+    """The labeled images of the samples `ids` (sorted). Raises KeyError for an id that the data set lacks."""
+    rows = dataset.rows(ids)
+    return ImageSet(dataset.images, rows, ids, dataset.labels[rows])
+
+
+def resident(samples: ImageSet, device: str, share: float) -> ImageSet:
+    """The same samples with their images on the GPU, if they fit in this share of its free memory; else unchanged.
+
+    On a CPU they are unchanged.
+    """
+    if device != "cuda":
+        return samples
+    needed, free = len(samples) * samples.images[0].nbytes, torch.cuda.mem_get_info()[0]
+    if needed > share * free:
+        print(f"{needed / 1e9:.1f} GB of images do not fit in {share:.0%} of {free / 1e9:.1f} GB: they are streamed")
+        return samples
+    return uploaded(samples, device)
+
+
+def uploaded(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
+    """The same samples with only their images, in a tensor on the device. Copies `block` images at a time."""
+    images = torch.empty(len(samples), *samples.images.shape[1:], dtype=torch.uint8, device=device)
+    for start in range(0, len(samples), block):
+        rows = samples.rows[start : start + block]
+        images[start : start + len(rows)] = torch.from_numpy(np.ascontiguousarray(samples.images[rows]))
+    return replace(samples, images=images, rows=np.arange(len(samples)))
+
+
+def to_unit(images: Tensor) -> Tensor:
+    """(B, H, W, 3) uint8 -> (B, 3, H, W) float32 in [0, 1]."""
+    return images.permute(0, 3, 1, 2).float().div_(255)

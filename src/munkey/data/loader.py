@@ -1,0 +1,79 @@
+"""The batches of an epoch; on a GPU, the next ones are copied while one is computed."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from munkey.data.image_set import Labeled
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """index: (B,) positions, on the host; images (B, 3, H, W) in [0, 1] and labels (B,), on the device."""
+
+    index: Tensor
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+class _Copy(NamedTuple):
+    """A batch that is being copied to the GPU, and the event that says that it has arrived."""
+
+    batch: Batch
+    arrived: torch.cuda.Event
+
+
+class Loader:
+    """The batches of one epoch, in the order of `indices`: the positions of each batch in `samples`."""
+
+    AHEAD = 2
+
+    def __init__(self, samples: Labeled, indices: Sequence[Tensor], device: str) -> None:
+        self.samples, self.indices, self.device = samples, indices, device
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self._copied_ahead() if self.device == "cuda" else map(self._batch, self.indices)
+
+    def _copied_ahead(self) -> Iterator[Batch]:
+        """The batches, each copied to the GPU on a stream of its own while earlier ones are computed."""
+        copying, computing = torch.cuda.Stream(), torch.cuda.current_stream()
+
+        def copy(index: Tensor) -> _Copy:
+            with torch.cuda.stream(copying):
+                return _Copy(self._batch(index), copying.record_event())
+
+        for batch, arrived in ahead(copy, self.indices, self.AHEAD):
+            computing.wait_event(arrived)
+            for tensor in (batch.images, batch.labels):
+                tensor.record_stream(computing)
+            yield batch
+
+    def _batch(self, index: Tensor) -> Batch:
+        images, labels = self.samples.batch(index, self.device)
+        return Batch(index, images, labels)
+
+
+def ahead(make: Callable[[Item], Result], items: Sequence[Item], count: int) -> Iterator[Result]:
+    """`make` of each item, in order; another thread makes up to `count` results before they are asked for."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(thread.submit(make, item))
+            if len(waiting) > count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

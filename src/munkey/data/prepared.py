@@ -1,0 +1,148 @@
+"""The prepared form of a data set, which every later stage reads.
+
+A folder with `images.npy` (uint8, N x H x W x 3, memory-mapped when it is read), `samples.csv` (id, split, label and,
+for picture files, name) and `classes.json`.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from munkey.core.console import Report
+from munkey.core.files import DamagedFileError, atomic, read_csv, read_json, write_csv, write_json
+from munkey.core.ids import rows_of
+from munkey.data.source import SPLITS, Source, SourceError, image_faults
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A prepared data set. The ids ascend; row i of every array belongs to ids[i].
+
+    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str.
+    """
+
+    images: np.ndarray
+    ids: np.ndarray
+    labels: np.ndarray
+    splits: np.ndarray
+    classes: list[str]
+
+    def ids_of(self, split: str) -> np.ndarray:
+        """Sorted sample ids of a split."""
+        return self.ids[self.splits == split]
+
+    def rows(self, ids: np.ndarray) -> np.ndarray:
+        """Row numbers of sample ids. Raises KeyError for an id that the data set lacks."""
+        return rows_of(self.ids, ids)
+
+
+def prepare(source: Source, folder: str | Path, report: Report = print, *, least: int = 1) -> None:
+    """Check a source and write its prepared form, one block of images at a time.
+
+    least: how many training samples the experiment needs, so that enough neighbors are left after forgetting.
+
+    Raises SourceError that lists everything wrong with the source. Reports a warning with the number of images that
+    occur in two splits, because nothing can tell whether those are forgotten. If the process is killed, it leaves
+    nothing behind that looks complete.
+    """
+    if faults := _label_faults(source, least):
+        raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
+    folder = Path(folder)
+    for leftover in folder.glob(".images.npy.*"):  # of a preparation that was killed; up to 15 GB each
+        leftover.unlink()
+    with atomic(folder / "images.npy") as temporary:
+        digests = _write_images(source, temporary)
+    if duplicates := _duplicates_across_splits(digests, source.splits):
+        report(
+            f"WARNING: {duplicates} images of val or test occur in another split too, pixel by pixel:"
+            " they say nothing about forgetting"
+        )
+    _write_samples(source, folder / "samples.csv")
+    write_json(folder / "classes.json", source.classes)
+
+
+def load(folder: str | Path) -> Dataset:
+    """Open a prepared data set without reading its images into memory. Raises DamagedFileError."""
+    folder = Path(folder)
+    samples = read_csv(folder / "samples.csv")
+    try:
+        images = np.load(folder / "images.npy", mmap_mode="r")
+    except (ValueError, EOFError) as error:
+        raise DamagedFileError(folder / "images.npy", f"truncated or not an array ({error})") from error
+    if len(images) != len(samples):
+        raise DamagedFileError(folder / "images.npy", f"holds {len(images)} images, samples.csv {len(samples)}")
+    return Dataset(
+        images=images,
+        ids=np.array([int(sample["id"]) for sample in samples], dtype=np.int64),
+        labels=np.array([int(sample["label"]) for sample in samples], dtype=np.int64),
+        splits=np.array([sample["split"] for sample in samples]),
+        classes=read_json(folder / "classes.json"),
+    )
+
+
+def _label_faults(source: Source, least: int) -> list[str]:
+    """What is wrong with the labels and splits of a source."""
+    labels, splits, classes = source.labels, source.splits, source.classes
+    if len(labels) != len(splits):
+        raise ValueError(f"{len(labels)} labels and {len(splits)} splits: must be equal in number")
+    faults = []
+    if not set(splits.tolist()) <= set(SPLITS):
+        faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(set(splits.tolist())))}")
+    if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
+        faults.append(f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes")
+    for split in SPLITS:
+        absent = set(range(len(classes))) - set(labels[splits == split].tolist())
+        faults += [f"no image of class {classes[label]!r} in split {split!r}" for label in sorted(absent)]
+    if (count := int((splits == "train").sum())) < least:
+        faults.append(f"{count} training samples; keys.depth and forget.rates need at least {least}")
+    return faults
+
+
+def _write_images(source: Source, path: Path) -> np.ndarray:
+    """Write the blocks one after the other. Returns a digest of each image: (N,) bytes."""
+    count = len(source.labels)
+    with path.open("wb") as file:
+        digests = list(_written(source, count, file))
+    if len(digests) != count:
+        raise ValueError(
+            f"{len(digests)} images, {count} labels and {len(source.splits)} splits: must be equal in number"
+        )
+    return np.array(digests)
+
+
+def _written(source: Source, count: int, file: IO[bytes]) -> Iterator[bytes]:
+    """Write the header and the images of an .npy file of `count` images; yields the digest of each image written."""
+    shape: tuple[int, ...] | None = None
+    for block in source.blocks():
+        if block.dtype != np.uint8 or block.ndim != 4 or block.shape[-1] != 3 or shape not in (None, block.shape[1:]):
+            raise ValueError(f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}; all alike")
+        if shape is None:
+            shape = block.shape[1:]
+            header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
+            np.lib.format.write_array_header_1_0(file, header)
+        file.write(np.ascontiguousarray(block).data)
+        yield from (hashlib.blake2b(image.tobytes(), digest_size=8).digest() for image in block)
+
+
+def _duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
+    """How many images of val equal one of train, plus how many of test equal one of train or val."""
+    earlier: set[bytes] = set()
+    duplicates = 0
+    for split in SPLITS:
+        in_split = digests[splits == split].tolist()
+        duplicates += sum(digest in earlier for digest in in_split)
+        earlier.update(in_split)
+    return duplicates
+
+
+def _write_samples(source: Source, path: Path) -> None:
+    """Write the table of samples: id, split, label and, where the source names its files, name."""
+    samples = zip(range(len(source.labels)), source.splits.tolist(), source.labels.tolist(), strict=True)
+    rows: list[dict[str, object]] = [{"id": i, "split": split, "label": label} for i, split, label in samples]
+    if source.names is not None:
+        rows = [row | {"name": name} for row, name in zip(rows, source.names, strict=True)]
+    write_csv(path, rows)

@@ -1,0 +1,34 @@
+"""The registry of data sets. A data set is one decorated function that returns a `Source`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from munkey.core.registry import Registry
+from munkey.data.source import Source
+from munkey.settings import SourceSettings
+
+Reader: TypeAlias = Callable[[SourceSettings], Source]
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    """needs_path: whether the data set is the user's own files at source.path."""
+
+    name: str
+    description: str
+    needs_path: bool
+    load: Reader
+
+
+DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
+
+
+def dataset(name: str, description: str, needs_path: bool = False) -> Callable[[Reader], Reader]:
+    """Register a data set's reader under a name, with a one-line description for the table of data sets."""
+
+    def register(load: Reader) -> Reader:
+        DATASETS.add(name, DatasetEntry(name, description, needs_path, load))
+        return load
+
+    return register

@@ -1,0 +1,82 @@
+"""Batched cropping, resizing and normalizing of images, and the random boxes of random-resized-crop.
+
+One resampling serves all of them: the crop box of each image becomes two small weight matrices (antialiased bilinear,
+as in torchvision and Pillow), so that a batch with a different box per image is two batched matrix products on any
+device.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from munkey.core.device import to_device
+
+DRAWS = 10  # how often a box is drawn for an image before the central one is taken, as in torchvision
+
+
+def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
+    """Cut a box out of each image and resize it to size x size.
+
+    images: (B, 3, H, W) float; boxes: (B, 4) integers (top, left, height, width) inside the image.
+    Returns (B, 3, size, size). Equals torchvision's `resized_crop(antialias=True)` box by box.
+    """
+    top, left, height, width = to_device(boxes.float(), images.device.type).unbind(1)
+    rows = _weights(top, height, images.shape[2], size)  # (B, size, H)
+    columns = _weights(left, width, images.shape[3], size)  # (B, size, W)
+    with torch.autocast(images.device.type, enabled=False):  # bfloat16 has fewer digits than a pixel
+        return rows[:, None] @ images @ columns[:, None].mT
+
+
+def resize(images: Tensor, size: int) -> Tensor:
+    """Resize whole images (B, 3, H, W) to size x size, without cropping."""
+    if images.shape[2:] == (size, size):
+        return images
+    box = torch.tensor([[0, 0, images.shape[2], images.shape[3]]])
+    return crop_resize(images, box, size)
+
+
+def normalize(images: Tensor, mean: float, std: float) -> Tensor:
+    return (images - mean) / std
+
+
+def random_boxes(
+    count: int, height: int, width: int, scale: list[float], ratio: list[float], generator: torch.Generator
+) -> Tensor:
+    """Crop boxes of random-resized-crop, distributed as torchvision's `RandomResizedCrop`.
+
+    scale: range of the share of the area; ratio: range of the aspect ratio, drawn log-uniformly. An image gets the
+    first of its draws that fits, or else the largest central crop within `ratio`.
+
+    Returns (count, 4) int64: top, left, height, width.
+    """
+    area = height * width * torch.empty(count, DRAWS).uniform_(*scale, generator=generator)
+    aspect = torch.empty(count, DRAWS).uniform_(math.log(ratio[0]), math.log(ratio[1]), generator=generator).exp()
+    w, h = (area * aspect).sqrt().round().long(), (area / aspect).sqrt().round().long()  # (count, DRAWS)
+    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+    first = fits.int().argmax(dim=1, keepdim=True)
+    h, w = h.gather(1, first)[:, 0], w.gather(1, first)[:, 0]  # (count,)
+    top = (torch.rand(count, generator=generator) * (height - h + 1)).long()
+    left = (torch.rand(count, generator=generator) * (width - w + 1)).long()
+    boxes = torch.stack([top, left, h, w], dim=1)
+    return torch.where(fits.any(dim=1, keepdim=True), boxes, _central_box(height, width, ratio))
+
+
+def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
+    """The largest central box within the range of aspect ratios: (4,) top, left, height, width."""
+    h, w = height, width
+    if width / height < ratio[0]:
+        h = round(width / ratio[0])
+    elif width / height > ratio[1]:
+        w = round(height * ratio[1])
+    return torch.tensor([(height - h) // 2, (width - w) // 2, h, w])
+
+
+def _weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
+    """(B, size, extent) weights that resample [start, start + length) of an axis of `extent` pixels to `size`."""
+    scale = (length / size)[:, None, None]
+    pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]
+    center = (torch.arange(size, device=start.device)[None, :, None] + 0.5) * scale
+    weight = (1 - (pixel + 0.5 - center).abs() / scale.clamp(min=1)).clamp(min=0)
+    weight = weight * ((pixel >= 0) & (pixel < length[:, None, None]))
+    return weight / weight.sum(dim=2, keepdim=True)

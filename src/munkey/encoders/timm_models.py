@@ -1,0 +1,47 @@
+"""Encoders from timm, by name."""
+
+from typing import TYPE_CHECKING
+
+from munkey.encoders.preprocess import Preprocess, Size
+from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
+from munkey.settings import EncoderSettings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@encoder("timm:NAME", "any timm model with its pretrained weights and preprocessing, pooled features", size="own")
+def timm_model(settings: EncoderSettings, device: str) -> Encoder:
+    return from_timm(settings.encoder.removeprefix("timm:"), device)
+
+
+def from_timm(name: str, device: str) -> Encoder:
+    """name: a timm model, or `local-dir:FOLDER` with a saved one. Raises MissingEncoderError if it cannot be loaded."""
+    import timm
+
+    try:
+        model = timm.create_model(name, pretrained=True, num_classes=0)
+    except (OSError, RuntimeError) as error:
+        raise MissingEncoderError(
+            f"timm's model {name!r} cannot be loaded ({type(error).__name__}: {str(error).splitlines()[0]}). Without a"
+            " network, save it on a machine that has one with timm.models.save_for_hf(model, FOLDER) and set"
+            " keys.encoder to the folder"
+        ) from error
+    preprocess = _preprocess(model)
+    model.eval().to(device)
+    return lambda images: model(preprocess(images))
+
+
+def _preprocess(model: "nn.Module") -> Preprocess:
+    """The preprocessing in a timm model's configuration."""
+    from timm.data.config import resolve_data_config
+
+    config = resolve_data_config({}, model=model)
+    crop = Size(*config["input_size"][1:])
+    return Preprocess(
+        resize=int(crop.height / config["crop_pct"]),
+        crop=crop,
+        mean=list(config["mean"]),
+        std=list(config["std"]),
+        interpolation=config["interpolation"],
+    )

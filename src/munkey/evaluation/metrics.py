@@ -1,0 +1,104 @@
+"""Metrics from logits (sec. 4): TA, RA, FA, MIA, pathway sensitivity. All in percent but P_s. No model is needed."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from munkey.core.files import read_json, read_npz
+from munkey.core.randomness import Stage
+from munkey.data import forget_sets
+from munkey.evaluation.records import Evaluation
+
+EPSILON = 1e-8  # of P_s (sec. 3.2)
+
+
+def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
+    """Top-1 accuracy over all samples, percent. Raises ValueError for no samples or logits that are not finite."""
+    if not len(labels):
+        raise ValueError("accuracy of no samples")
+    if not np.isfinite(logits).all():
+        raise ValueError("logits are not finite: the model diverged; look at its training log")
+    return 100 * float(np.mean(logits.argmax(axis=1) == labels))
+
+
+def attack_features(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(N, 4): loss, entropy, confidence, margin p1 - p2 of each sample, from float64 log-softmax (sec. 4, MIA)."""
+    log_p = logits.astype(np.float64)
+    log_p = log_p - logsumexp(log_p, axis=1, keepdims=True)
+    p = np.exp(log_p)
+    top = np.sort(p, axis=1)[:, ::-1]
+    loss = -log_p[np.arange(len(labels)), labels]
+    return np.stack([loss, -(p * log_p).sum(axis=1), top[:, 0], top[:, 0] - top[:, 1]], axis=1)
+
+
+def membership_inference(
+    retain: np.ndarray, forget: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
+) -> float:
+    """AUROC (times 100) of a logistic regression that tells forget from test samples by their attack features.
+
+    Test is split into two halves stratified by `test_labels`. The attack learns retain (members) against one half, in
+    equal numbers, and is scored on forget against the other; the halves swap and the two scores are averaged, so what
+    it is scored on it has never seen. The sign is kept: under 50, forget samples look less like members than test ones.
+    """
+    halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
+    scores = []
+    for fitted, scored in halves.split(test, test_labels):
+        size = min(len(fitted), len(retain))
+        members = retain[generator.choice(len(retain), size=size, replace=False)]
+        outsiders = test[generator.choice(fitted, size=size, replace=False)]
+        attack = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        attack.fit(np.concatenate([members, outsiders]), np.repeat([1, 0], size))
+        judged = np.concatenate([forget, test[scored]])
+        truth = np.repeat([1, 0], [len(forget), len(scored)])
+        scores.append(roc_auc_score(truth, attack.decision_function(judged)))
+    return 100 * float(np.mean(scores))
+
+
+def pathway_sensitivity(image: float, token: float, both: float) -> float:
+    """P_s = |A_img - A_tok| / (A_both + epsilon), from the three accuracies in percent (sec. 3.2, eq. 3)."""
+    return abs(image - token) / 100 / (both / 100 + EPSILON)
+
+
+def measure(
+    predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray, generator: np.random.Generator
+) -> dict[str, float]:
+    """All metrics of one system against one forget set.
+
+    predictions: ids, labels, splits, logits of every sample; for MUNKEY also memory_ids and image_logits, token_logits,
+    both_logits of the memory's members. Raises KeyError where the forget set is not within the training split.
+    """
+    ids, labels, splits, logits = (predictions[name] for name in ("ids", "labels", "splits", "logits"))
+    forget, train, test = np.isin(ids, forget_ids), splits == "train", splits == "test"
+    if (forget & train).sum() != len(forget_ids):
+        raise KeyError("the forget set holds samples that are not in the training split")
+    retain = train & ~forget
+    features = attack_features(logits, labels)
+    metrics = {
+        "TA": accuracy(logits[test], labels[test]),
+        "RA": accuracy(logits[retain], labels[retain]),
+        "FA": accuracy(logits[forget], labels[forget]),
+        "MIA": membership_inference(features[retain], features[forget], features[test], labels[test], generator),
+        "VA": accuracy(logits[splits == "val"], labels[splits == "val"]),
+    }
+    if "memory_ids" in predictions:
+        members = labels[np.searchsorted(ids, predictions["memory_ids"])]
+        cut = {name: accuracy(predictions[f"{name}_logits"], members) for name in ("image", "token", "both")}
+        metrics |= {f"A_{name}": value for name, value in cut.items()}
+        metrics["P_s"] = pathway_sensitivity(**cut)
+    return metrics
+
+
+def measured(run: Evaluation) -> list[dict[str, object]]:
+    """A line per metric of a system, from its logits, its record and that of its training: key, metric, value."""
+    generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
+    metrics = measure(read_npz(run.logits), forget_sets.read(run.forget), generator)
+    record, training = read_json(run.record), read_json(run.training)
+    metrics |= {name: record[name] for name in ("unlearn_s", "search_s") if name in record}
+    metrics |= {name: training[name] for name in ("train_epoch_s",) if name in training}
+    return [run.key | {"metric": metric, "value": value} for metric, value in metrics.items()]

@@ -1,0 +1,127 @@
+"""Choosing (p_image, p_token) by pathway sensitivity and validation utility gap (sec. 3.2, app. E).
+
+Neither the oracle nor the test set takes part in the choice.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from munkey.settings import SelectionSettings
+
+SHOWN = ("TA", "RA", "FA", "VA", "MIA")  # after deletion; beside the choice in its table
+
+
+class NothingPassesError(ValueError):
+    """No pair keeps both pathways alive; the message lists the whole grid."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of the grid. P_s, gap: means over seeds.
+
+    P_s: pathway sensitivity before deletion, on the training set. gap: between the validation accuracy and the accuracy
+    on the forget set, after deletion, in percentage points. A pair for reference is shown but never chosen.
+    """
+
+    p_image: float
+    p_token: float
+    P_s: float
+    gap: float
+    reference: bool = False
+
+    def __str__(self) -> str:
+        return f"p_image {self.p_image:g}, p_token {self.p_token:g}: P_s {self.P_s:.3f}, gap {self.gap:.2f}"
+
+
+class Verdict(NamedTuple):
+    """The decision on a pair, and the reason for it."""
+
+    pair: Pair
+    chosen: bool
+    reason: str
+
+
+class Systems(NamedTuple):
+    """The names of the system before deletion and of the one after it, as in the metrics."""
+
+    before: str
+    after: str
+
+
+def pairs_of(tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], systems: Systems) -> list[Pair]:
+    """The measured pairs of one data set.
+
+    tidy: metrics with the columns case, method, seed, metric, value. grid: p_image and p_token by case; the pair with
+    both zero is for reference. Raises KeyError where a system was not measured.
+    """
+    pairs = []
+    for case, probabilities in grid.items():
+        before, after = _by_seed(tidy, case, systems.before), _by_seed(tidy, case, systems.after)
+        gap = (after["VA"] - after["FA"]).abs().mean()
+        reference = not any(probabilities.values())
+        pairs.append(Pair(**probabilities, P_s=before["P_s"].mean(), gap=gap, reference=reference))
+    return pairs
+
+
+def select(pairs: Sequence[Pair], settings: SelectionSettings) -> list[Verdict]:
+    """A decision on every pair; exactly one pair is chosen.
+
+    Pairs whose P_s is not below the threshold are dropped. The smallest gap wins. Gaps within `comparable` points of it
+    count as equal, and of those the smallest P_s wins. Pairs for reference do not take part. Raises NothingPassesError.
+    """
+    alive = [pair for pair in pairs if not pair.reference and pair.P_s < settings.threshold]
+    if not alive:
+        listed = "".join(f"\n  - {pair}" for pair in pairs)
+        remedy = "widen the grid `selection` or raise its threshold"
+        raise NothingPassesError(f"no pair (p_image, p_token) has P_s < {settings.threshold:g}; {remedy}:{listed}")
+    smallest = min(pair.gap for pair in alive)
+    equal = [pair for pair in alive if pair.gap - smallest <= settings.comparable]
+    best = min(equal, key=lambda pair: (pair.P_s, pair.gap))
+
+    def reason(pair: Pair) -> str:
+        if pair.reference:
+            return "for reference: no pathway is ever dropped"
+        if pair not in alive:
+            return f"dropped: P_s is not below {settings.threshold:g}"
+        if pair not in equal:
+            return f"its gap is {pair.gap - smallest:.2f} points above the smallest"
+        if pair is not best:
+            return (
+                f"its gap is comparable to the smallest ({smallest:.2f}), but its P_s is larger than the chosen one's"
+            )
+        if len(equal) == 1:
+            return "chosen: smallest gap"
+        within = f"within {settings.comparable:g} of {smallest:.2f}"
+        return f"chosen: smallest P_s among the {len(equal)} whose gaps are {within}"
+
+    return [Verdict(pair, pair is best, reason(pair)) for pair in pairs]
+
+
+def chosen(verdicts: Sequence[Verdict]) -> Pair:
+    """The pair to use."""
+    return next(verdict.pair for verdict in verdicts if verdict.chosen)
+
+
+def means_after(tidy: pd.DataFrame, cases: Iterable[str], systems: Systems) -> list[dict[str, float]]:
+    """Accuracies and MIA of each case after deletion in percent, means over n seeds."""
+    measured = [_by_seed(tidy, case, systems.after) for case in cases]
+    return [{name: after[name].mean() for name in SHOWN} | {"n": len(after)} for after in measured]
+
+
+def table(dataset: str, verdicts: Sequence[Verdict], means: Sequence[Mapping[str, float]]) -> list[dict[str, object]]:
+    """The lines of the selection's table: each pair, the decision on it, and its means after deletion."""
+    return [
+        {"dataset": dataset, **asdict(verdict.pair), "chosen": verdict.chosen, "reason": verdict.reason, **mean}
+        for verdict, mean in zip(verdicts, means, strict=True)
+    ]
+
+
+def _by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
+    """A line per seed and a column per metric, of one system in one case."""
+    lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
+    if lines.empty:
+        raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")
+    return lines.pivot_table(index="seed", columns="metric", values="value")

@@ -1,0 +1,36 @@
+"""What happens during a training whose pathways can be cut: P_s by epoch, and tokens and features at three moments."""
+
+import numpy as np
+
+from munkey.data.image_set import ImageSet
+from munkey.evaluation import metrics
+from munkey.models.family import FAMILIES, Recipe, System
+
+
+class Trace:
+    """Watches a training on `samples`. `watch` goes to the training; it changes nothing."""
+
+    def __init__(self, samples: ImageSet, recipe: Recipe, device: str) -> None:
+        self.samples, self.recipe, self.device = samples, recipe, device
+        self.moments = {0, recipe.train.epochs // 2, recipe.train.epochs}  # start, middle, end
+        self.lines: list[dict[str, float]] = []
+        self.vectors: dict[str, np.ndarray] = {}
+
+    def watch(self, epoch: int, system: System) -> None:
+        """Note the accuracies of each pathway after an epoch; at the three moments tokens and [CLS] features too."""
+        family, labels = FAMILIES[system.family], self.samples.labels
+        cut = family.cut_logits(system, self.samples, self.recipe.data, self.device)
+        accuracies = {name: metrics.accuracy(logits, labels) for name, logits in cut.items()}
+        sensitivity = metrics.pathway_sensitivity(**accuracies)
+        named = {f"A_{name}": value for name, value in accuracies.items()}
+        self.lines.append({"epoch": epoch, **named, "P_s": sensitivity})
+        if epoch in self.moments:
+            assert system.memory is not None
+            features = family.features(system, self.samples, self.recipe.data, self.device)
+            self.vectors[f"tokens_{epoch}"] = system.memory.tokens.detach().cpu().numpy().copy()
+            self.vectors[f"features_{epoch}"] = features
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """labels (N,); by epoch: epoch, A_image, A_token, A_both, P_s; tokens_E (N, m) and features_E (N, width)."""
+        columns = {name: np.array([line[name] for line in self.lines]) for name in self.lines[0]}
+        return {"labels": np.asarray(self.samples.labels), **self.vectors, **columns}

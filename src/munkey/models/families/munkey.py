@@ -1,0 +1,263 @@
+"""MUNKEY (sec. 3.2): a ViT that reads the image together with tokens of its nearest keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
+
+import numpy as np
+from pydantic import model_validator
+
+from munkey.core.device import to_device
+from munkey.core.ids import NOBODY
+from munkey.core.randomness import Stage
+from munkey.models.family import Architecture, Family, MemberKeys, Recipe, Retrieval, System, Trained, Training, family
+from munkey.settings import Count, CountRange, DataSettings, InferenceSettings, Positive, Probability, Section
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from munkey.data.image_set import ImageSet
+    from munkey.memory.exemplars import ExemplarMemory
+    from munkey.models.networks.munkey import Munkey, MunkeyArchitecture
+
+
+class MunkeySettings(Section):
+    """The exemplar memory in training (sec. 3.2). token_dim: m; p_*: probabilities; neighbors: range of K'."""
+
+    architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
+    token_dim: Count
+    token_std: Positive
+    p_drop: Literal["fixed", "selected"]
+    p_image: Probability
+    p_token: Probability
+    p_retrieve: Probability
+    neighbors: CountRange
+    temperature: Positive
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.p_image + self.p_token > 1:
+            raise ValueError(
+                f"p_image + p_token = {self.p_image} + {self.p_token} must be at most 1:"
+                " image and token are never dropped together"
+            )
+        if self.neighbors[0] > self.neighbors[1]:
+            raise ValueError(f"neighbors = {self.neighbors} must be [low, high] with low <= high")
+        return self
+
+
+@family
+class MunkeyFamily(Family):
+    name = "munkey"
+    title = "MUNKEY"
+    letter = "m"
+    settings = MunkeySettings
+    has_memory = True
+    has_pathways = True
+    in_every_run = True
+    place = 1
+    inference_knobs = ("k", "fusion", "temperature")
+
+    def neighbors_read(self, settings: Section) -> dict[str, int]:
+        return {"munkey.neighbors": cast(MunkeySettings, settings).neighbors[1]}
+
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> MunkeyArchitecture:
+        from munkey.models.networks.munkey import MunkeyArchitecture
+
+        settings = cast(MunkeySettings, recipe.family)
+        return MunkeyArchitecture(
+            classes=classes,
+            image_size=recipe.data.image_size,
+            architecture=settings.architecture,
+            token_dim=key_dim if settings.architecture == "direct-key" else settings.token_dim,
+            **recipe.model.model_dump(),
+        )
+
+    def stored_architecture(self, stored: Mapping[str, object]) -> MunkeyArchitecture:
+        from munkey.models.networks.munkey import MunkeyArchitecture
+
+        return MunkeyArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+
+    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
+        from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
+        from munkey.models.networks.vit import fresh, unset
+
+        wanted = cast(MunkeyArchitecture, architecture)
+        network = unset(lambda: NETWORKS[wanted.architecture](wanted))
+        return network if generator is None else fresh(network, generator)
+
+    def train(self, training: Training) -> Trained:
+        from munkey.models.forward import Learner, compiled, supervise
+
+        recipe, members = training.recipe, training.members
+        if members is None:
+            raise ValueError("MUNKEY trains on the keys and neighbors of its samples: Training.members")
+        architecture = self.architecture(recipe, training.classes, members.keys.shape[1])
+        model = self.build(architecture, (recipe.stage / "weights").torch_generator()).to(training.device).train()
+        exemplars = Exemplars(
+            training.samples.ids, members, cast(MunkeySettings, recipe.family), recipe.stage, training.device
+        )
+        forward = compiled(model, recipe.train)
+        learner = Learner(
+            System(self.name, architecture, model, exemplars.memory),
+            lambda images, index: exemplars.forward(forward, images, index),
+            [*model.parameters(), exemplars.tokens],
+            [exemplars.generator],
+        )
+        return supervise(learner, training)
+
+    def logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+    ) -> np.ndarray:
+        """Raises KeyError where a neighbor is not a row of the system's own memory: nothing deleted can answer."""
+        import torch
+
+        from munkey.memory.exemplars import passes
+        from munkey.models.forward import answers, blocks
+
+        assert system.memory is not None
+        assert retrieval is not None
+        memory, settings, model = system.memory, retrieval.settings, cast("Munkey", system.model)
+        neighbors = retrieval.neighbors.first(settings.k)
+        rows, cosines = memory.rows(neighbors.ids), torch.from_numpy(neighbors.cosines).to(device)
+        return answers(
+            blocks(samples, data, device, passes(settings)),
+            lambda block: ask(model, block.images, memory, Nearest(rows[block.where], cosines[block.where]), settings),
+        )
+
+    def cut_logits(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> dict[str, np.ndarray]:
+        """Of members of the memory (sec. 3.2, P_s). `image`: own image, null token; `token`: null image, own token;
+        `both`: own image and own token. Nothing is retrieved.
+        """
+        import torch
+
+        from munkey.models.forward import Block, answers, blocks
+
+        assert system.memory is not None
+        tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
+
+        def cut(block: Block) -> Tensor:
+            drop, keep = (torch.full((len(block.images),), value, device=device) for value in (True, False))
+            masks = ((keep, drop), (drop, keep), (keep, keep))  # of image and token, for image, token and both
+            return torch.stack([model(block.images, tokens[block.where], *pair) for pair in masks], dim=1)
+
+        logits = answers(blocks(samples, data, device), cut)  # (N, 3, C)
+        return {name: np.ascontiguousarray(logits[:, i]) for i, name in enumerate(("image", "token", "both"))}
+
+    def features(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
+        """[CLS] before the head, from own image and own token."""
+        import torch
+
+        from munkey.models.forward import Block, answers, blocks
+
+        assert system.memory is not None
+        tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
+        inputs: list[Tensor] = []
+
+        def read(block: Block) -> Tensor:
+            model(block.images, tokens[block.where])
+            return inputs.pop()
+
+        hook = model.head.register_forward_pre_hook(lambda _, given: inputs.append(cast(torch.Tensor, given[0])))
+        read_features = answers(blocks(samples, data, device), read)
+        hook.remove()
+        return read_features
+
+
+class Nearest(NamedTuple):
+    """The nearest rows of a memory to each query of a batch. rows: (B, K), NOBODY where absent; cosines: (B, K)."""
+
+    rows: Tensor
+    cosines: Tensor
+
+
+def ask(model: Munkey, images: Tensor, memory: ExemplarMemory, nearest: Nearest, settings: InferenceSettings) -> Tensor:
+    """Logits (B, C) of queries (sec. 3.2). With an empty memory, the null token answers."""
+    import torch
+
+    from munkey.memory.exemplars import fuse
+
+    present = nearest.rows != NOBODY  # (B, K)
+    some = present.any(dim=1)  # (B,)
+    if len(memory):
+        tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m)
+    else:
+        tokens = torch.zeros(*nearest.rows.shape, memory.tokens.shape[1], device=nearest.rows.device)
+    tokens, weights = fuse(tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
+    weights = torch.where(some[:, None], weights, torch.full_like(weights, 1 / weights.shape[1]))
+    passes = tokens.shape[1]
+    patches = model.patch_embed(images).repeat_interleave(passes, dim=0)  # (B P, n, width)
+    adapted = model.adapter(tokens.flatten(0, 1))  # (B P, width)
+    adapted = torch.where(some.repeat_interleave(passes)[:, None], adapted, model.null_token)
+    logits = model.classify(patches, adapted[:, None]).view(len(images), passes, -1)  # (B, P, C)
+    return (weights[:, :, None] * logits).sum(dim=1)
+
+
+class Draw(NamedTuple):
+    """What is drawn for each sample of a batch, (B,) each. neighbors: K', how many are aggregated where retrieved."""
+
+    image_dropped: Tensor
+    token_dropped: Tensor
+    retrieved: Tensor
+    neighbors: Tensor
+
+
+class Exemplars:
+    """The memory in training, with its learnable tokens, and what is drawn for each sample.
+
+    ids: (N,) of the training samples, ascending. All randomness is derived from `stage`.
+    """
+
+    def __init__(
+        self, ids: np.ndarray, members: MemberKeys, settings: MunkeySettings, stage: Stage, device: str
+    ) -> None:
+        import torch
+        from torch import nn
+
+        from munkey.memory.exemplars import ExemplarMemory
+
+        keys = torch.from_numpy(members.keys).to(device)
+        if settings.architecture == "direct-key":
+            self.tokens = nn.Parameter(keys.clone(), requires_grad=False)
+        else:
+            tokens = torch.empty(len(ids), settings.token_dim)
+            nn.init.normal_(tokens, std=settings.token_std, generator=(stage / "tokens").torch_generator())
+            self.tokens = nn.Parameter(tokens.to(device))
+        self.memory = ExemplarMemory(torch.from_numpy(ids).to(device), keys, self.tokens)
+        self.neighbors = self.memory.rows(members.neighbors.ids)
+        self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
+        self.settings = settings
+        self.generator = (stage / "pathways").torch_generator()
+
+    def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
+        """Logits of a batch, pathways dropped at random and exemplar tokens looked up (eq. 1). index: (B,)."""
+        device = images.device.type
+        draw = Draw(*(to_device(drawn, device) for drawn in self.draw(len(index))))
+        tokens = self.training_tokens(to_device(index, device), draw)
+        return model(images, tokens, draw.image_dropped, draw.token_dropped)
+
+    def draw(self, count: int) -> Draw:
+        """What to do with each sample of a batch of `count`, on the host."""
+        import torch
+
+        s = self.settings
+        mask = torch.rand(count, generator=self.generator)
+        retrieved = torch.rand(count, generator=self.generator) < s.p_retrieve
+        neighbors = torch.randint(s.neighbors[0], s.neighbors[1] + 1, (count,), generator=self.generator)
+        image_dropped = mask < s.p_image
+        return Draw(image_dropped, ~image_dropped & (mask < s.p_image + s.p_token), retrieved, neighbors)
+
+    def training_tokens(self, index: Tensor, draw: Draw) -> Tensor:
+        """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
+        import torch
+
+        from munkey.memory.exemplars import similarity_weights
+
+        rows = self.neighbors[index]  # (B, K)
+        drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
+        present = drawn & (rows != NOBODY)
+        weights = similarity_weights(self.cosines[index], present, self.settings.temperature)  # (B, K)
+        aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(dim=1)  # (B, m)
+        return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

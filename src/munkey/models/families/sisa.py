@@ -1,0 +1,197 @@
+"""SISA (Bourtoule et al. 2021): models that are sharded, isolated, sliced and aggregated, so that few are retrained.
+
+Every sample belongs to one shard and one slice for good, by a hash of its id: deleting others never moves it. A shard's
+model trains on its first slice, then on its first two, and so on; the weights after each slice are kept. Each (shard,
+slice) draws from its own generators and starts with a fresh optimizer. So retraining from a checkpoint gives exactly
+the weights of a training that never saw what was deleted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from munkey.core.randomness import Stage
+from munkey.models.family import Architecture, Family, Recipe, Retrieval, System, Trained, Training, family
+from munkey.settings import Count, DataSettings, Section
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from munkey.data.image_set import ImageSet
+    from munkey.models.networks.sisa import Sisa, SisaArchitecture
+    from munkey.training.checkpoint import History
+
+
+class SisaSettings(Section):
+    """shards: models that share the training set out among them. slices: checkpoints of each."""
+
+    shards: Count
+    slices: Count
+
+
+class Cells(NamedTuple):
+    """Where samples belong. shards, slices: (N,) int64."""
+
+    shards: np.ndarray
+    slices: np.ndarray
+
+
+@family
+class SisaFamily(Family):
+    name = "sisa"
+    title = "SISA"
+    letter = "s"
+    settings = SisaSettings
+    place = 2
+
+    def stage(self, seed: object, dataset: str, subset: str) -> Stage:
+        """The same for every subset: what a shard has not seen must not change its randomness."""
+        return Stage(seed, dataset, self.name)
+
+    def epoch_seconds(self, history: History, recipe: Recipe) -> float:
+        """All shards and slices together, per epoch over the whole training set."""
+        return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
+
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> SisaArchitecture:
+        from munkey.models.networks.sisa import SisaArchitecture
+
+        settings = cast(SisaSettings, recipe.family)
+        vit = recipe.model.model_dump()
+        return SisaArchitecture(classes=classes, image_size=recipe.data.image_size, **vit, **settings.model_dump())
+
+    def stored_architecture(self, stored: Mapping[str, object]) -> SisaArchitecture:
+        from munkey.models.networks.sisa import SisaArchitecture
+
+        return SisaArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+
+    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
+        """Only with unset weights: each (shard, slice) draws its own when its training begins."""
+        from munkey.models.networks.sisa import Sisa, SisaArchitecture
+        from munkey.models.networks.vit import unset
+
+        if generator is not None:
+            raise ValueError("SISA's models are initialized when their training begins, not before")
+        return unset(lambda: Sisa(cast(SisaArchitecture, architecture)))
+
+    def train(self, training: Training) -> Trained:
+        architecture = self.architecture(training.recipe, training.classes)
+        model = cast("Sisa", self.build(architecture, None)).to(training.device)
+        history = retrain(model, architecture, dict.fromkeys(range(model.shards), 0), training)
+        return Trained(System(self.name, architecture, model.eval()), history)
+
+    def logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+    ) -> np.ndarray:
+        from munkey.models.forward import answers, blocks
+
+        assert system.model is not None
+        model = system.model
+        return answers(blocks(samples, data, device), lambda block: model(block.images))
+
+
+def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
+    """The shard and the slice of each sample id."""
+    cell = np.array([(stage / "cell" / i).seed() % (shards * slices) for i in ids.tolist()], dtype=np.int64)
+    return Cells(cell // slices, cell % slices)
+
+
+def epochs_per_slice(epochs: int, slices: int) -> int:
+    """So that all slices together see as many samples as `epochs` over the whole shard (Bourtoule et al., IV-B)."""
+    return round(2 * epochs / (slices + 1))
+
+
+def retrain(model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training) -> History:
+    """Train, in place, each shard in `first` from its slice first[shard] on, starting from the weights before it."""
+    from munkey.models.networks.vit import ViT, fresh, unset
+
+    stage = training.recipe.stage
+    where = cells(training.samples.ids, model.shards, model.slices, stage)
+    history: History = []
+    for shard, begin in first.items():
+        for part in range(begin, model.slices):
+            if part:
+                before = model.state(shard, part - 1)
+            else:
+                generator = (stage / "weights" / shard).torch_generator()
+                before = fresh(unset(lambda: ViT(architecture.of_one())), generator)
+            model.state(shard, part).load_state_dict(before.state_dict())
+            members = np.flatnonzero((where.shards == shard) & (where.slices <= part))
+            training.report(f"shard {shard + 1}/{model.shards}, slice {part + 1}: {len(members)} samples")
+            history += train_slice(model, shard, part, members, training)
+    return [epoch | {"epoch": number} for number, epoch in enumerate(history, start=1)]
+
+
+def train_slice(model: Sisa, shard: int, part: int, members: np.ndarray, training: Training) -> History:
+    """One slice's epochs on the samples at positions `members`. The learning rate falls over all slices as over one."""
+    import torch
+
+    from munkey.data.augment import Augmentation
+    from munkey.data.loader import Batch, Loader
+    from munkey.training.checkpoint import Checkpoint
+    from munkey.training.loop import Fit, Outcome, adamw, classified, cosine, shuffled
+    from munkey.training.precision import Precision
+
+    if not len(members):
+        return []
+    settings, stage, state = training.recipe.train, training.recipe.stage, model.state(shard, part)
+    order, crops = ((stage / name / shard / part).torch_generator() for name in ("order", "crops"))
+    epochs, positions = epochs_per_slice(settings.epochs, model.slices), torch.from_numpy(members)
+    augment = Augmentation.of(training.recipe.data, settings)
+    rate = cosine(settings.lr, epochs * model.slices, settings.warmup_epochs)
+
+    def step(batch: Batch) -> Outcome:
+        return classified(state(augment(batch.images, crops)), batch.labels)
+
+    def batches(_: int) -> Loader:
+        drawn = [positions[index] for index in shuffled(len(positions), settings.batch_size, order)]
+        return Loader(training.samples, drawn, training.device)
+
+    file = training.checkpoint.part(shard, part) if training.checkpoint else None
+    state.train()
+    history = Fit(
+        epochs=epochs,
+        batches=batches,
+        step=step,
+        optimizer=adamw(state.parameters(), settings.betas, settings.weight_decay),
+        rate=lambda done: rate(part * epochs + done),
+        report=training.report,
+        precision=Precision(settings.precision, training.device),
+        checkpoint=Checkpoint(file, [order, crops], always_after=epochs) if file else None,
+    ).run()
+    state.eval().zero_grad(set_to_none=True)
+    return history
+
+
+def touched(deleted: np.ndarray, shards: int, slices: int, stage: Stage) -> dict[int, int]:
+    """For each shard that holds deleted sample ids, the first slice that does."""
+    first: dict[int, int] = {}
+    for shard, part in zip(*cells(deleted, shards, slices, stage), strict=True):
+        first[int(shard)] = min(int(part), first.get(int(shard), slices))
+    return dict(sorted(first.items()))
+
+
+class Deletion(NamedTuple):
+    """What an exact deletion gives. retrained: how many of the `slices` of all shards were trained again."""
+
+    system: System
+    history: History
+    retrained: int
+    slices: int
+
+
+def delete(system: System, deleted: np.ndarray, training: Training) -> Deletion:
+    """Retrain on `training`, the retain set, what has seen the sample ids `deleted`.
+
+    The weights are as if these samples had never been there.
+    """
+    model = cast("Sisa", copy.deepcopy(system.model))
+    first = touched(deleted, model.shards, model.slices, training.recipe.stage)
+    history = retrain(model, cast("SisaArchitecture", system.architecture), first, training)
+    retrained = sum(model.slices - begin for begin in first.values())
+    return Deletion(replace(system, model=model), history, retrained, model.shards * model.slices)

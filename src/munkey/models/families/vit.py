@@ -1,0 +1,62 @@
+"""The plain ViT (app. B.3): what post-hoc methods start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from munkey.models.family import Architecture, Family, Recipe, Retrieval, System, Trained, Training, family
+from munkey.settings import DataSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import nn
+
+    from munkey.data.image_set import ImageSet
+    from munkey.models.networks.vit import ViTArchitecture
+
+
+@family
+class ViTFamily(Family):
+    name = "vit"
+    title = "ViT"
+    letter = "t"
+    in_every_run = True
+    place = 0
+
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> ViTArchitecture:
+        from munkey.models.networks.vit import ViTArchitecture
+
+        return ViTArchitecture(classes=classes, image_size=recipe.data.image_size, **recipe.model.model_dump())
+
+    def stored_architecture(self, stored: Mapping[str, object]) -> ViTArchitecture:
+        from munkey.models.networks.vit import ViTArchitecture
+
+        return ViTArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+
+    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
+        from munkey.models.networks.vit import ViT, ViTArchitecture, fresh, unset
+
+        network = unset(lambda: ViT(cast(ViTArchitecture, architecture)))
+        return network if generator is None else fresh(network, generator)
+
+    def train(self, training: Training) -> Trained:
+        from munkey.models.forward import Learner, compiled, supervise
+
+        architecture = self.architecture(training.recipe, training.classes)
+        model = self.build(architecture, (training.recipe.stage / "weights").torch_generator())
+        model.to(training.device).train()
+        forward = compiled(model, training.recipe.train)
+        system = System(self.name, architecture, model)
+        learner = Learner(system, lambda images, _: forward(images), list(model.parameters()), [])
+        return supervise(learner, training)
+
+    def logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+    ) -> np.ndarray:
+        from munkey.models.forward import answers, blocks
+
+        assert system.model is not None
+        model = system.model
+        return answers(blocks(samples, data, device), lambda block: model(block.images))

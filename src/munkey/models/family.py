@@ -1,0 +1,221 @@
+"""What a family of models is. One file in `models/families` adds one: what it is called, how it trains and answers."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from munkey.core.console import Report
+from munkey.core.randomness import Stage
+from munkey.core.registry import Registry
+from munkey.settings import DataSettings, InferenceSettings, ModelSettings, Section, TrainSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import nn
+
+    from munkey.data.image_set import ImageSet
+    from munkey.encoders.keys import Keys
+    from munkey.memory.exemplars import ExemplarMemory
+    from munkey.memory.neighbors import Neighbors
+    from munkey.training.checkpoint import CheckpointFile, History
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What a model is built from, and what is stored with its weights. A family adds its own fields."""
+
+    classes: int
+
+    def differing(self, other: Architecture) -> list[str]:
+        """How `other` differs, field by field. A field that is None here is not known and agrees with everything."""
+        wanted = {field.name: getattr(self, field.name) for field in fields(self)}
+        return [
+            f"{name} is {getattr(other, name, None)}, expected {value}"
+            for name, value in sorted(wanted.items())
+            if value is not None and getattr(other, name, None) != value
+        ]
+
+
+@dataclass(frozen=True)
+class System:
+    """What answers queries: the weights, the exemplar memory, or both, of a model of a family."""
+
+    family: str
+    architecture: Architecture
+    model: nn.Module | None
+    memory: ExemplarMemory | None = None
+
+    def copy_of_model(self) -> nn.Module:
+        """A deep copy of the weights, for methods that change them: this system stays as it is."""
+        if self.model is None:
+            raise ValueError(f"a system of the family {self.family} has no weights")
+        return copy.deepcopy(self.model)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained. family: the family's own section, if it has one; stage: the root of all randomness."""
+
+    data: DataSettings
+    model: ModelSettings
+    train: TrainSettings
+    family: Section | None
+    stage: Stage
+
+
+@dataclass(frozen=True)
+class MemberKeys:
+    """What a family with a memory needs of its training samples. keys: (N, d); neighbors: of each, without itself."""
+
+    keys: np.ndarray
+    neighbors: Neighbors
+
+
+Watch = Callable[[int, System], None]
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training to run. samples: sorted by id; members: for a family with a memory.
+
+    watch: called with 0 before the first epoch and with the number of each epoch after it; it must change nothing. Not
+    called for epochs before a checkpoint from which the training resumes.
+    checkpoint: where a killed training resumes from; the caller removes it once the result is safe.
+    """
+
+    samples: ImageSet
+    classes: int
+    recipe: Recipe
+    device: str
+    report: Report = print
+    members: MemberKeys | None = None
+    checkpoint: CheckpointFile | None = None
+    watch: Watch | None = None
+
+
+class Trained(NamedTuple):
+    """The result of a training: the system, and its curves by epoch."""
+
+    system: System
+    history: History
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """What a memory is asked with. neighbors: of each sample that is to be answered, (S, >= K)."""
+
+    neighbors: Neighbors
+    settings: InferenceSettings
+
+
+class Family(ABC):
+    """A kind of model. Subclasses set the class attributes and are registered by the decorator `family`.
+
+    name: also of its section in params.yaml, where `settings` says that it has one. letter: its originals and oracles
+    are called original-LETTER and retrain-LETTER; None for a family that is not trained, but made from the keys.
+    has_memory: it answers with the help of an exemplar memory. has_pathways: of an image and of a token, each of which
+    can be cut; the ablations and the selection of p_image and p_token are about such a family. in_every_run: it is
+    trained even where no method starts from it. place: of its rows in the tables. inference_knobs: of params.yaml's
+    section `inference`, those that its answers depend on.
+    """
+
+    name: str
+    title: str
+    letter: str | None = None
+    settings: type[Section] | None = None
+    has_memory = False
+    has_pathways = False
+    in_every_run = False
+    place = 9
+    inference_knobs: Sequence[str] = ()
+
+    @property
+    def original(self) -> str:
+        """The name of what is trained on everything."""
+        return f"original-{self.letter}"
+
+    @property
+    def oracle(self) -> str | None:
+        """The name of what is retrained without the forget set; None where nothing is trained."""
+        return f"retrain-{self.letter}" if self.letter else None
+
+    @property
+    def sections(self) -> list[str]:
+        """The sections of params.yaml that its training depends on."""
+        return ["data", "model", "train", *([self.name] if self.settings else [])] if self.letter else []
+
+    def recipe(self, sections: Mapping[str, Mapping[str, object]], stage: Stage) -> Recipe:
+        """A recipe from the sections of params.yaml named by `sections`."""
+        return Recipe(
+            DataSettings.model_validate(sections["data"]),
+            ModelSettings.model_validate(sections["model"]),
+            TrainSettings.model_validate(sections["train"]),
+            self.settings.model_validate(sections[self.name]) if self.settings else None,
+            stage,
+        )
+
+    def stage(self, seed: object, dataset: str, subset: str) -> Stage:
+        """The root of the randomness of a training. subset: `full`, or the rate that is left out, e.g. `rate0.1`."""
+        return Stage(seed, dataset, subset, self.name)
+
+    def neighbors_read(self, settings: Section) -> dict[str, int]:
+        """How many neighbors of a sample its training reads, by the key of params.yaml that says so."""
+        return {}
+
+    def retrieval(self, neighbors: Neighbors, inference: Mapping[str, object]) -> Retrieval:
+        """How its memory is asked. inference: those knobs of the section that it reads (`inference_knobs`)."""
+        return Retrieval(neighbors, InferenceSettings.model_validate(inference))
+
+    def epoch_seconds(self, history: History, recipe: Recipe) -> float:
+        """The wall time of a typical epoch."""
+        return median(epoch["seconds"] for epoch in history)
+
+    def from_keys(self, members: Keys, labels: np.ndarray, classes: int) -> System:
+        """The original of a family that is not trained: made of the training samples' keys and labels (N,)."""
+        raise TypeError(f"a model of the family {self.name} is trained, not made from keys")
+
+    @abstractmethod
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> Architecture:
+        """What a model trained by this recipe is built from. key_dim: length of a key, where it is known."""
+
+    @abstractmethod
+    def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
+        """An architecture from its fields, as they stand in a file."""
+
+    @abstractmethod
+    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
+        """A model with fresh weights from `generator`; where it is None, with weights yet to be loaded."""
+
+    @abstractmethod
+    def train(self, training: Training) -> Trained:
+        """Train a model from fresh weights."""
+
+    @abstractmethod
+    def logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+    ) -> np.ndarray:
+        """Logits (S, C) float32 of the samples. retrieval: for a family with a memory."""
+
+    def cut_logits(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> dict[str, np.ndarray]:
+        """For a family with pathways, logits (N, C) of the memory's members: `image`, `token` or `both` at work."""
+        return {}
+
+    def features(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
+        """For a family with pathways, [CLS] before the head (N, width) of the memory's members."""
+        raise TypeError(f"a model of the family {self.name} has no memory whose members could be read")
+
+
+FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
+SomeFamily = TypeVar("SomeFamily", bound=Family)
+
+
+def family(kind: type[SomeFamily]) -> type[SomeFamily]:
+    """Register a family under its name."""
+    FAMILIES.add(kind.name, kind())
+    return kind

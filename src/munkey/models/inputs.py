@@ -1,0 +1,40 @@
+"""What a training reads from files: the keys of its samples, and what the selection chose."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from munkey.core.files import read_json
+from munkey.encoders import keys
+from munkey.memory import neighbors
+from munkey.models.family import Family, MemberKeys, Recipe
+
+Sections = Mapping[str, Mapping[str, object]]
+
+
+class KeyFiles(Protocol):
+    """The files of keys and of neighbors, by name."""
+
+    keyfile: str
+    neighbors: str
+
+
+def member_keys(family: Family, recipe: Recipe, ids: np.ndarray, files: KeyFiles) -> MemberKeys | None:
+    """Keys and neighbors of the training samples `ids`; None for a family without a memory."""
+    if not family.has_memory or recipe.family is None:
+        return None
+    count = max(family.neighbors_read(recipe.family).values())
+    near = neighbors.read_others(files.neighbors, ids, count)
+    return MemberKeys(keys.read(files.keyfile, ids).keys, near)
+
+
+def selected(file: str | None) -> dict[str, dict[str, float]]:
+    """The p_image and p_token that the selection chose, as `selected`; empty where it has no say."""
+    return {"selected": read_json(file)["chosen"]} if file else {}
+
+
+def with_selected(settings: Sections, family: Family, file: str | None) -> Sections:
+    """The sections of params.yaml with p_image and p_token as the selection chose them, where it has a say."""
+    chosen = selected(file).get("selected", {})
+    return {**settings, family.name: {**settings[family.name], **chosen}} if chosen else settings

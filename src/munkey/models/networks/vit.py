@@ -1,0 +1,169 @@
+"""The Vision Transformer (Dosovitskiy et al. 2021; app. B.3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from munkey.models.family import Architecture
+
+
+@dataclass(frozen=True)
+class ViTArchitecture(Architecture):
+    """image_size, patch_size: sides in pixels; mlp_ratio: hidden width of the MLP / width."""
+
+    image_size: int
+    patch_size: int
+    width: int
+    depth: int
+    heads: int
+    mlp_ratio: float
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """softmax(q k^T / sqrt(d)) v over (B, heads, n, d).
+
+    Written out on a CPU, where torch's fused kernel is slower at our lengths (docs/performance.md).
+    """
+    if q.is_cuda:
+        return F.scaled_dot_product_attention(q, k, v)
+    return (q * q.shape[-1] ** -0.5 @ k.mT).softmax(dim=-1) @ v
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention over (B, n, width). Only the first `kept` tokens are queries; None: all of them."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, kept: int | None = None) -> Tensor:
+        batch, length, width = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)  # (B, n, 3, heads, d)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (B, heads, n, d) each
+        mixed = attend(q[:, :, :kept], k, v)  # (B, heads, kept, d)
+        return self.proj(mixed.transpose(1, 2).reshape(batch, -1, width))  # (B, kept, width)
+
+
+class MLP(nn.Module):
+    """Two linear layers with GELU between them, token by token."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(width, hidden)
+        self.fc2 = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class Block(nn.Module):
+    """Pre-norm transformer block: (B, n, width) -> (B, kept, width).
+
+    All tokens are attended to; only the first `kept` go on. After the last block nothing reads any token but [CLS].
+    """
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width, eps=1e-6)
+        self.attn = Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width, eps=1e-6)
+        self.mlp = MLP(width, hidden)
+
+    def forward(self, x: Tensor, kept: int | None = None) -> Tensor:
+        x = x[:, :kept] + self.attn(self.norm1(x), kept)
+        return x + self.mlp(self.norm2(x))
+
+
+class PatchEmbed(nn.Module):
+    """(B, 3, S, S) -> (B, n, width)."""
+
+    def __init__(self, patch_size: int, width: int) -> None:
+        super().__init__()
+        self.proj = nn.Conv2d(3, width, patch_size, stride=patch_size)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.proj(images).flatten(2).mT
+
+
+class ViT(nn.Module):
+    """Vision Transformer with a linear head on [CLS]."""
+
+    def __init__(self, architecture: ViTArchitecture) -> None:
+        super().__init__()
+        a = architecture
+        self.image_size = a.image_size
+        self.patch_embed = PatchEmbed(a.patch_size, a.width)
+        self.cls_token = nn.Parameter(torch.empty(1, 1, a.width))
+        self.pos_embed = nn.Parameter(torch.empty(1, 1 + (a.image_size // a.patch_size) ** 2, a.width))
+        self.blocks = nn.ModuleList(Block(a.width, a.heads, int(a.width * a.mlp_ratio)) for _ in range(a.depth))
+        self.norm = nn.LayerNorm(a.width, eps=1e-6)
+        self.head = nn.Linear(a.width, a.classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, 3, S, S) normalized images -> (B, classes) logits."""
+        patches = self.patch_embed(images)  # (B, n, width)
+        return self.classify(patches)
+
+    def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
+        """Logits from patch embeddings (B, n, width); `extra` tokens (B, e, width) join without a position."""
+        sequence = self.sequence(patches)  # (B, 1 + n, width)
+        if extra is not None:
+            sequence = torch.cat([sequence, extra], dim=1)  # (B, 1 + n + e, width)
+        for block, kept in zip(self.blocks, self.kept(), strict=True):
+            sequence = block(sequence, kept)  # after the last block (B, 1, width)
+        return self.answer(sequence)
+
+    def kept(self) -> list[int | None]:
+        """How many tokens go on after each block: all (None), and only [CLS] after the last one."""
+        return [None] * (len(self.blocks) - 1) + [1]
+
+    def sequence(self, patches: Tensor) -> Tensor:
+        """[CLS] and patch embeddings with their positions: (B, n, width) -> (B, 1 + n, width)."""
+        cls = self.cls_token.expand(len(patches), -1, -1)
+        return torch.cat([cls, patches], dim=1) + self.pos_embed
+
+    def answer(self, sequence: Tensor) -> Tensor:
+        """Logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
+        return self.head(self.norm(sequence[:, 0]))
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw all weights anew: layers as `initialize_layer`, [CLS] and positions normal of std 1e-6 and 0.02."""
+        for module in self.modules():
+            initialize_layer(module, generator)
+        nn.init.normal_(self.cls_token, std=1e-6, generator=generator)
+        nn.init.trunc_normal_(self.pos_embed, std=0.02, generator=generator)
+
+
+def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
+    """Weights uniform within 1/sqrt(fan-in), PyTorch's default for these layers [ours]; biases 0, norms 1."""
+    if isinstance(module, nn.Linear | nn.Conv2d):
+        bound = module.weight[0].numel() ** -0.5
+        nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def unset(make: Callable[[], Network]) -> Network:
+    """A network on the CPU whose weights are not set yet: to be loaded or drawn next."""
+    with torch.device("meta"):
+        network = make()
+    return network.to_empty(device="cpu")
+
+
+def fresh(network: ViT, generator: torch.Generator) -> ViT:
+    """The network with weights drawn from `generator`."""
+    with torch.no_grad():
+        network.initialize(generator)
+    return network

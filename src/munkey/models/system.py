@@ -1,0 +1,59 @@
+"""A trained system on disk: weights and memory in one file, with the architecture they belong to."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialized
+
+from munkey.core.files import DamagedFileError, atomic
+from munkey.memory.exemplars import ExemplarMemory
+from munkey.models.family import FAMILIES, Architecture, System
+
+
+def save(path: str | Path, system: System) -> None:
+    """Write a system. The same system gives the same bytes."""
+    tensors: dict[str, torch.Tensor] = {}
+    if system.model is not None:
+        tensors |= {f"model.{name}": tensor for name, tensor in system.model.state_dict().items()}
+    if system.memory is not None:
+        memory = system.memory
+        tensors |= {"memory.ids": memory.ids, "memory.keys": memory.keys, "memory.tokens": memory.tokens.detach()}
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    # One entry, because the order of several differs from file to file.
+    described = {"family": system.family, "architecture": asdict(system.architecture)}
+    metadata = {"system": json.dumps(described, sort_keys=True)}
+    with atomic(path) as temporary:
+        temporary.write_bytes(serialized(tensors, metadata))
+
+
+def load(path: str | Path, expected: Architecture | None = None, device: str = "cpu") -> System:
+    """Load a system.
+
+    Raises DamagedFileError for a truncated file, ValueError where the architecture is not the `expected` one.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name).to(device) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except SafetensorError as error:
+        raise DamagedFileError(path, f"truncated or not a checkpoint ({error})") from error
+    if "system" not in metadata:
+        raise DamagedFileError(path, "not a checkpoint of this project")
+    described = json.loads(metadata["system"])
+    family = FAMILIES[described["family"]]
+    architecture = family.stored_architecture(described["architecture"])
+    if expected is not None and (differing := expected.differing(architecture)):
+        raise ValueError(f"{path} holds another architecture: {', '.join(differing)}")
+    weights = {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
+    model = None
+    if weights:
+        model = family.build(architecture, None)
+        model.load_state_dict(weights)
+        model.to(device)
+    memory = None
+    if "memory.ids" in tensors:
+        memory = ExemplarMemory(tensors["memory.ids"], tensors["memory.keys"], tensors["memory.tokens"])
+    return System(family.name, architecture, model, memory)

@@ -1,0 +1,63 @@
+"""What is wrong with parameters, in words: key, value, what is allowed."""
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(model: type[Model], values: Mapping[str, object], prefix: str, faults: list[str]) -> Model | None:
+    """The checked values; or None, and what is wrong with them is added to `faults`."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        faults.extend(_explain(model, dict(fault), prefix) for fault in error.errors())
+        return None
+
+
+def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -> str:
+    """One pydantic error in words: key, value, what is allowed."""
+    loc, kind, value = fault["loc"], fault["type"], fault["input"]
+    assert isinstance(loc, tuple)
+    where = prefix + ".".join(str(part) for part in loc)
+    if kind == "extra_forbidden":
+        return unknown(where, value, str(loc[-1]), _fields_at(model, loc[:-1]))
+    if kind == "missing":
+        return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
+    message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
+    if kind == "value_error":
+        return f"{where}: {message}" if loc else f"{prefix}{message}"
+    hint = " (YAML reads 1e-3 as text: write 1.0e-3)" if isinstance(value, str) and "number" in message else ""
+    return f"{where} = {value!r}: {message}{hint}"
+
+
+def _fields_at(model: type[BaseModel], loc: Sequence[object]) -> list[str]:
+    for part in loc:
+        field = model.model_fields.get(str(part))
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)
+
+
+def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> str:
+    """What to say of an unknown key."""
+    close = difflib.get_close_matches(name, list(allowed), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return f"{where} = {value!r}: unknown key{hint} Allowed here: {', '.join(allowed) or 'nothing'}"
+
+
+def require_known(key: str, kind: str, name: str, registry: Collection[str]) -> None:
+    """Raise ValueError that lists the valid names."""
+    if name not in registry:
+        raise ValueError(f"{key}: unknown {kind} {name!r}; there are: {', '.join(registry)}")
+
+
+def require_unique(key: str, values: Sequence[object]) -> None:
+    """Raise ValueError for what is listed twice."""
+    if len(set(values)) != len(values):
+        raise ValueError(f"{key} = {values}: each may be listed once")

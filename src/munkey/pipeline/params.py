@@ -1,0 +1,295 @@
+"""The strict form of `params.yaml`: whatever is not described here or in a section is refused before any job starts.
+
+Nothing has a default: every value stands in `params.yaml` or in an overlay given with `--configfile`. Families of
+models that have settings add a section under their name; unlearning methods have theirs under `unlearn`.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, create_model, model_validator
+
+from munkey.data.registry import DATASETS
+from munkey.encoders.registry import ENCODERS, find
+from munkey.models.family import FAMILIES, Family
+from munkey.pipeline.faults import require_known, require_unique, unknown, validated
+from munkey.settings import (
+    Count,
+    DataSettings,
+    FinetuneSettings,
+    ForgetSettings,
+    InferenceSettings,
+    KeySettings,
+    ModelSettings,
+    NonNegative,
+    Positive,
+    Probability,
+    Section,
+    SelectionSettings,
+    SourceSettings,
+    TrackingSettings,
+    TrainSettings,
+)
+from munkey.unlearn.contract import METHODS
+
+Values = Mapping[str, object]
+
+
+class ParamsError(ValueError):
+    """The parameters are not valid; the message names each key, its value and what is allowed."""
+
+
+class DatasetParams(Section):
+    """The sections that may differ between data sets, as they hold for one of them; and those of the families."""
+
+    source: SourceSettings
+    data: DataSettings
+    keys: KeySettings
+    model: ModelSettings
+    train: TrainSettings
+    forget: ForgetSettings
+    inference: InferenceSettings
+    finetune: FinetuneSettings
+    unlearn: dict[str, dict[str, object]]
+
+    def of_family(self, family: Family) -> Section | None:
+        """The section of a family, if it has one."""
+        return getattr(self, family.name) if family.settings else None
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        _check_encoder(self.keys)
+        if self.data.image_size % self.model.patch_size:
+            raise ValueError(
+                f"data.image_size = {self.data.image_size} must be a multiple of"
+                f" model.patch_size = {self.model.patch_size}"
+            )
+        for name in self.unlearn:
+            require_known("unlearn", "method", name, METHODS)
+        depths = {"inference.k": self.inference.k}
+        for family in FAMILIES.values():
+            if section := self.of_family(family):
+                depths |= family.neighbors_read(section)
+        for key, value in depths.items():
+            if value > self.keys.depth:
+                raise ValueError(f"{key} = {value} must be at most keys.depth = {self.keys.depth}")
+        return self
+
+
+class Params(DatasetParams):
+    """The whole of `params.yaml`."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    threads: Count
+    checkpoint_s: NonNegative
+    resident_share: Probability
+    datasets: Annotated[list[str], Field(min_length=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    methods: Annotated[list[str], Field(min_length=1)]
+    search: bool
+    search_grid: dict[str, Annotated[list[Positive], Field(min_length=1)]]
+    search_drop: NonNegative | None
+    selection: SelectionSettings
+    ablations: dict[str, Annotated[list[object], Field(min_length=1)]]
+    tracking: TrackingSettings
+    overrides: dict[str, dict[str, object]]
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        for key in ("datasets", "seeds", "methods"):
+            require_unique(key, getattr(self, key))
+        for knob, values in self.ablations.items():
+            require_unique(f"ablations.{knob}", [_name(value) for value in values])
+        for key, names in {"datasets": self.datasets, "overrides": self.overrides}.items():
+            for name in names:
+                require_known(key, "data set", name, DATASETS)
+        for key in self.search_grid:
+            known = {"lr_factor"} | {f"{name}.{field}" for name, values in self.unlearn.items() for field in values}
+            require_known("search_grid", "key", key, known)
+        for name in self.methods:
+            require_known("methods", "method", name, METHODS)
+            require_known(f"the method {name}", "family", METHODS[name].family, FAMILIES)
+            if name not in self.unlearn:
+                raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
+        return self
+
+    def candidates(self, dataset: str, method: str) -> list[dict[str, object]]:
+        """The settings that the search tries for a method: those of its section where there is no grid for them."""
+        settings = self.of(dataset).unlearn[method]
+        keys = [key for key in settings if f"{method}.{key}" in self.search_grid or key in self.search_grid]
+        values = [self.search_grid.get(f"{method}.{key}") or self.search_grid[key] for key in keys]
+        return [settings | dict(zip(keys, chosen, strict=True)) for chosen in itertools.product(*values)]
+
+    def of(self, case: str) -> DatasetParams:
+        """The parameters as they hold for a data set, its overrides applied, or for one of its cases."""
+        if case not in self._cases:
+            dataset, _, change = case.partition("/")
+            names = _models().dataset.model_fields
+            sections = self.model_dump(include=set(names))
+            changed = merge(sections, self.overrides.get(dataset, {}))
+            self._cases[case] = _models().dataset.model_validate(
+                merge(changed, self.changes[change]) if change else changed
+            )
+        return self._cases[case]
+
+    @cached_property
+    def _cases(self) -> dict[str, DatasetParams]:
+        return {}
+
+    @cached_property
+    def changes(self) -> dict[str, dict[str, object]]:
+        """What an ablation or the selection changes, by its place below a data set: KNOB/VALUE."""
+        changes: dict[str, dict[str, object]] = {}
+        for knob, values in self.ablations.items():
+            changes |= {f"{knob}/{_name(value)}": _nested(knob, value) for value in values}
+        name = ablated().name
+        return changes | {f"p_drop/{_name(pair)}": {name: {"p_drop": "fixed"} | pair} for pair in self.grid}
+
+    @property
+    def grid(self) -> list[dict[str, float]]:
+        """The pairs that the selection compares, and the corner (0, 0) that it shows for reference."""
+        grid = itertools.product(self.selection.p_image, self.selection.p_token)
+        return [{"p_image": image, "p_token": token} for image, token in dict.fromkeys([(0.0, 0.0), *grid])]
+
+
+def ablated() -> Family:
+    """The family that the ablations and the selection are about: the one whose pathways can be cut."""
+    return next(family for family in FAMILIES.values() if family.has_pathways)
+
+
+def load(config: Values) -> Params:
+    """Check a configuration as read from YAML.
+
+    Raises ParamsError that lists every fault at once: key, value, what is allowed.
+    """
+    faults: list[str] = []
+    params = validated(_models().whole, dict(config), "", faults)
+    if params is not None:
+        faults += _override_faults(params)
+        sections = {name: config[name] for name in _models().dataset.model_fields}
+        for dataset in dict.fromkeys([*params.datasets, *params.overrides]) if not faults else ():
+            faults += _dataset_faults(params, sections, dataset)
+    if faults or params is None:
+        unique = dict.fromkeys(faults)
+        raise ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in unique))
+    return params
+
+
+def least_samples(config: Values, dataset: str) -> int:
+    """Training samples that an experiment needs, so that enough neighbors are left after forgetting."""
+    params = load(config).of(dataset)
+    return math.ceil(params.keys.depth / (1 - max(params.forget.rates)))
+
+
+class _Models(NamedTuple):
+    dataset: type[DatasetParams]
+    whole: type[Params]
+
+
+@cache
+def _models() -> _Models:
+    """The models that check parameters, with the sections of all families."""
+    sections = {family.name: (family.settings, ...) for family in FAMILIES.values() if family.settings}
+    return _Models(
+        create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
+        create_model("Params", __base__=Params, **sections),  # type: ignore[call-overload]
+    )
+
+
+def _override_faults(params: Params) -> list[str]:
+    """Sections of `overrides` that a data set cannot override."""
+    allowed = _models().dataset.model_fields
+    return [
+        unknown(f"overrides.{dataset}.{section}", value, section, allowed)
+        for dataset in dict.fromkeys([*params.datasets, *params.overrides])
+        for section, value in params.overrides.get(dataset, {}).items()
+        if section not in allowed
+    ]
+
+
+def _dataset_faults(params: Params, sections: Values, dataset: str) -> list[str]:
+    """What is wrong with the parameters as they hold for a data set, for its methods and for its ablations."""
+    faults: list[str] = []
+    override = params.overrides.get(dataset, {})
+    prefix = f"overrides.{dataset}." if override else ""
+    resolved = validated(_models().dataset, merge(sections, override), prefix, faults)
+    if resolved is None:
+        return faults
+    if dataset in params.datasets:
+        faults += _source_faults(dataset, resolved.source.path, prefix)
+    for method, settings in resolved.unlearn.items():
+        validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
+    if not faults:
+        faults += _ablation_faults(params, merge(sections, override))
+    for method in params.methods if not faults else ():
+        for candidate in params.candidates(dataset, method):
+            validated(METHODS[method].settings, candidate, f"search_grid: {method}: ", faults)
+    return faults
+
+
+def _ablation_faults(params: Params, sections: Values) -> list[str]:
+    """What is wrong with the values of the ablations, each checked as if it stood in its section."""
+    allowed = ("data", "keys", "model", "train", ablated().name, "inference")
+    faults = [
+        f"ablations.{knob}: not a knob of {ablated().title}; ablations may change {', '.join(allowed)}"
+        for knob in params.ablations
+        if knob.split(".", maxsplit=1)[0] not in allowed or knob in ("keys.depth", f"{ablated().name}.p_drop")
+    ]
+    for place, change in params.changes.items() if not faults else ():
+        validated(_models().dataset, merge(sections, change), f"ablations: {place}: ", faults)
+    return faults
+
+
+def _source_faults(dataset: str, path: str | None, prefix: str) -> list[str]:
+    needed = DATASETS[dataset].needs_path
+    if needed and path is None:
+        return [f"{prefix}source.path = None: the data set {dataset} reads your own files, name their folder or file"]
+    if needed and not Path(str(path)).exists():
+        return [f"{prefix}source.path = {path!r}: there is no such folder or file"]
+    return []
+
+
+def _check_encoder(keys: KeySettings) -> None:
+    if not keys.encoder.startswith("timm:"):
+        if "/" not in keys.encoder:
+            require_known("keys.encoder", "encoder", keys.encoder, ENCODERS)
+        elif not Path(keys.encoder).is_dir():
+            raise ValueError(f"keys.encoder = {keys.encoder!r}: there is no such folder")
+    entry = find(keys.encoder)
+    if (entry.size == "free") != (keys.image_size is not None):
+        allowed = "a number of pixels" if entry.size == "free" else "null: its own preprocessing fixes the size"
+        raise ValueError(f"keys.image_size = {keys.image_size}: with encoder {keys.encoder} it must be {allowed}")
+    if (entry.revision is None) != (keys.revision is None):
+        allowed = f"a commit of its hub repository, e.g. {entry.revision}" if entry.revision else "null"
+        raise ValueError(f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}")
+
+
+def _nested(knob: str, value: object) -> dict[str, object]:
+    """inference.k, 8 -> {"inference": {"k": 8}}."""
+    first, *rest = knob.split(".", maxsplit=1)
+    return {first: _nested(rest[0], value) if rest else value}
+
+
+def _name(value: object) -> str:
+    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}, without a mapping's nulls."""
+    parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
+    return "_".join(re.sub(r"[^\w.-]+", "-", str(part)) for part in parts)
+
+
+def rate_name(rate: float) -> str:
+    """The rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
+    return repr(rate)
+
+
+def merge(base: Values, override: Values) -> dict[str, object]:
+    """`base` with the values of `override`; nested mappings are merged, everything else is replaced."""
+    merged = dict(base)
+    for key, value in override.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+    return merged

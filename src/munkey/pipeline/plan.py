@@ -1,0 +1,165 @@
+"""What the experiment consists of, computed from the parameters alone: what each job reads, and what is evaluated."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+
+from munkey.data.registry import DATASETS
+from munkey.evaluation.records import Evaluation
+from munkey.pipeline import layout
+from munkey.pipeline.cases import Cases, dataset_of
+from munkey.pipeline.layout import fill
+from munkey.pipeline.params import ablated
+from munkey.unlearn.contract import METHODS, Method
+
+Files = dict[str, str]
+
+
+class Plan(Cases):
+    """Inputs of jobs and the evaluations that tables are made from."""
+
+    def prepared(self, case: str) -> Files:
+        """A prepared data set, as named input."""
+        files = {"images": layout.IMAGES, "samples": layout.SAMPLES, "classes": layout.CLASSES}
+        return {name: fill(path, dataset=dataset_of(case)) for name, path in files.items()}
+
+    def keys(self, case: str) -> str:
+        return fill(layout.KEYS, dataset=dataset_of(case), encoder=self.encoder_of(case))
+
+    def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
+        """The forget set that a model or a memory must not hold; none for `full`."""
+        if subset == "full":
+            return {}
+        rate = subset.removeprefix("rate")
+        return {"forget": fill(layout.FORGET, dataset=dataset_of(case), seed=seed, rate=rate)}
+
+    def forget_of_scope(self, dataset: str, scope: str) -> Files:
+        """The forget set that a memory is searched without."""
+        seed, _, subset = scope.removeprefix("seed").partition("/")
+        return self.forget_set(dataset, seed, subset or "full")
+
+    def neighbors(self, case: str, seed: str | int, subset: str) -> str:
+        """Neighbors of every sample in the memory that a model of this subset holds."""
+        scope = "full" if subset == "full" else f"seed{seed}/{subset}"
+        return fill(layout.NEIGHBORS, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
+
+    def selected(self, case: str) -> Files:
+        """What the selection chose, for a case that takes its p_image and p_token from there."""
+        p_drop = self.sections(case, ablated().name)[ablated().name]["p_drop"]
+        return {} if p_drop == "fixed" else {"selected": fill(layout.SELECTION_CHOSEN, dataset=dataset_of(case))}
+
+    def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
+        """What a training reads besides the data set."""
+        family, files = self.family_of_letter(letter), self.forget_set(case, seed, subset)
+        if family.has_pathways:
+            files |= self.selected(case)
+        if family.has_memory:
+            files |= {"keyfile": self.keys(case), "neighbors": self.neighbors(case, seed, subset)}
+        return files
+
+    def original(self, case: str, seed: str, method: str) -> Files:
+        """The trained original, or the keys for a method that needs no training."""
+        family = METHODS[method].original
+        if not family.letter:
+            return {"keyfile": self.keys(case)}
+        return {"original": fill(layout.SYSTEM, case=case, seed=seed, subset="full", system=family.original)}
+
+    def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
+        """Systems and records of every candidate of a method's search, in the order of the grid."""
+        numbers = range(len(self.params.candidates(case, method)))
+        paths = {"systems": layout.CANDIDATE_SYSTEM, "records": layout.CANDIDATE_RECORD}
+        return {
+            kind: [fill(path, case=case, seed=seed, rate=rate, method=method, candidate=n) for n in numbers]
+            for kind, path in paths.items()
+        }
+
+    def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
+        """The system to evaluate, which cases that differ in inference alone share; what its memory finds."""
+        owner = self.first_alike(case, *self.training_sections)
+        files = {"system": fill(layout.SYSTEM, case=owner, seed=seed, subset=subset, system=system)}
+        if self.family_of(system).has_memory:
+            files["neighbors"] = self.neighbors(case, seed, subset)
+        return files
+
+    def disk_state(self, dataset: str) -> list[int] | None:
+        """Number, size and newest change of a data set's own files, so that changing them prepares it anew."""
+        path = self.params.of(dataset).source.path
+        if not DATASETS[dataset].needs_path or path is None:
+            return None
+        files = [Path(path)] if Path(path).is_file() else [file for file in Path(path).rglob("*") if file.is_file()]
+        stats = [file.stat() for file in files]
+        return [len(stats), sum(stat.st_size for stat in stats), max((stat.st_mtime_ns for stat in stats), default=0)]
+
+    def evaluations(self, case: str, systems: Iterable[str], rates: Sequence[str]) -> list[Evaluation]:
+        """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""
+        dataset, change = dataset_of(case), case.partition("/")[2]
+        models = self.first_alike(case, *self.training_sections)
+        answers = self.first_alike(case, *self.training_sections, "inference")
+        evaluations = []
+        for rate, seed, system in product(rates, self.params.seeds, list(systems)):
+            subset, family = "full" if system in self.originals else f"rate{rate}", self.family_of(system)
+            record = fill(layout.RECORD, case=models, seed=seed, subset=subset, system=system)
+            trained = fill(layout.RECORD, case=models, seed=seed, subset="full", system=family.original)
+            evaluations.append(
+                Evaluation(
+                    dataset=dataset,
+                    case=change,
+                    rate=rate,
+                    seed=seed,
+                    method=system,
+                    logits=fill(layout.LOGITS, case=answers, seed=seed, subset=subset, system=system),
+                    record=record,
+                    training=trained if system in METHODS and family.letter else record,
+                    forget=fill(layout.FORGET, dataset=dataset, seed=seed, rate=rate),
+                )
+            )
+        return evaluations
+
+    @cached_property
+    def main(self) -> list[Evaluation]:
+        """All that the main tables show."""
+        return [run for dataset in self.params.datasets for run in self.main_of(dataset)]
+
+    def main_of(self, dataset: str) -> list[Evaluation]:
+        return self.evaluations(dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset])
+
+    def ablations_of(self, dataset: str) -> list[Evaluation]:
+        """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
+        knobs = tuple(f"{knob}/" for knob in self.params.ablations)
+        return self._changed(dataset, knobs, [ablated().original, str(ablated().oracle), self.ablated_method.name])
+
+    def selection_of(self, dataset: str) -> list[Evaluation]:
+        """The same without its oracle, which has no say, for every pair (p_image, p_token)."""
+        return self._changed(dataset, ("p_drop/",), [ablated().original, self.ablated_method.name])
+
+    def _changed(self, dataset: str, places: tuple[str, ...], systems: list[str]) -> list[Evaluation]:
+        cases = [f"{dataset}/{change}" for change in self.params.changes if change.startswith(places)]
+        return [run for case in cases for run in self.evaluations(case, systems, [self.largest_rate(dataset)])]
+
+    @cached_property
+    def ablated_method(self) -> Method:
+        """The method that unlearns from the ablated family: the one with its name, or the first."""
+        methods = [method for method in METHODS.values() if method.family == ablated().name]
+        return next((method for method in methods if method.name == ablated().name), methods[0])
+
+    def largest_rate(self, dataset: str) -> str:
+        return max(self.rates[dataset], key=float)
+
+    def searches_of(self, runs: Iterable[Evaluation]) -> dict[str, Evaluation]:
+        """What the searches found, for those systems whose settings were searched."""
+        return {
+            fill(layout.SEARCH, case=run.dataset, seed=run.seed, rate=run.rate, method=run.method): run
+            for run in runs
+            if run.method in self.searched
+        }
+
+
+def files_of(runs: Iterable[Evaluation]) -> list[str]:
+    """All files that evaluations are measured from."""
+    return sorted({path for run in runs for path in (run.logits, run.record, run.training, run.forget)})
+
+
+def one_of(names: Iterable[str]) -> str:
+    """A pattern of exactly these names; one that nothing matches where there are none."""
+    return "|".join(names) or r"(?!)"

@@ -1,0 +1,57 @@
+"""Where a result comes from: commit, parameters, library versions, device."""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict
+
+LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "snakemake")
+
+
+class Provenance(TypedDict):
+    """As it stands in a record. commit: ends in "+changes" where tracked files were modified."""
+
+    commit: str
+    params_digest: str
+    versions: dict[str, str]
+    device: str
+
+
+def provenance(params: Mapping[str, object], device: str) -> Provenance:
+    """The origin of a result that depends on these parameters and was computed on this device (cpu or cuda)."""
+    return {
+        "commit": _commit(),
+        "params_digest": hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:16],
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES},
+        "device": sys.modules["torch"].cuda.get_device_name() if device == "cuda" else _cpu_name(),
+    }
+
+
+def _commit() -> str:
+    commit = _git("rev-parse", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no")
+    return (commit or "not a git checkout") + ("+changes" if changed else "")
+
+
+def _git(*args: str) -> str:
+    """What git prints; nothing where it fails, e.g. outside of a checkout."""
+    return subprocess.run(["git", *args], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _version(library: str) -> str:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, CPU"

@@ -1,0 +1,123 @@
+"""What is shown of the experiment: rows of the tables, figures, and what is held against the paper."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import product
+from typing import TypedDict
+
+from munkey.models.family import Family
+from munkey.pipeline import layout
+from munkey.pipeline.cases import Sections
+from munkey.pipeline.layout import fill
+from munkey.pipeline.params import ablated
+from munkey.pipeline.plan import Files, Plan
+from munkey.unlearn.contract import METHODS, Method
+
+ABLATION_TABLES = ["ablations", "aggregation", "strategies", "encoders"]
+
+
+class TableRow(TypedDict):
+    """A row of the tables, as `munkey.report.summary.Row` reads it."""
+
+    name: str
+    title: str
+    latex_title: str
+    oracle: str | None
+    context: bool
+
+
+class Chart(TypedDict):
+    """A figure that is drawn from tables or a trace. dataset: None where it shows all."""
+
+    kind: str
+    dataset: str | None
+
+
+class Shown:
+    """Tables and figures of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.params = plan, plan.params
+
+    @cached_property
+    def rows(self) -> list[TableRow]:
+        """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
+        families = self.plan.families
+        trained = [_original_row(family) for family in families] + [_oracle_row(family) for family in families]
+        return trained + [_method_row(METHODS[name]) for name in self.params.methods]
+
+    @cached_property
+    def ablation_rows(self) -> list[TableRow]:
+        """Rows of the tables of ablations: original, oracle, and after deletion."""
+        return [_original_row(ablated()), _oracle_row(ablated()), _method_row(self.plan.ablated_method)]
+
+    @property
+    def pairs(self) -> dict[str, dict[str, object]]:
+        """The grid of the selection by case: which p_image and p_token each has."""
+        changes = {name: change for name, change in self.params.changes.items() if name.startswith("p_drop/")}
+        sections = {name: change[ablated().name] for name, change in changes.items()}
+        return {
+            name: {knob: value for knob, value in section.items() if knob != "p_drop"}
+            for name, section in sections.items()
+            if isinstance(section, Mapping)
+        }
+
+    @property
+    def shown_seed(self) -> int:
+        """The seed that is shown where a figure can show one only."""
+        return self.params.seeds[0]
+
+    @cached_property
+    def charts(self) -> dict[str, Chart]:
+        """Figures that are drawn from tables or a trace, by name."""
+        charts = {name: Chart(kind=name, dataset=None) for name in ("overview", "forgetting")}
+        if "inference.k" in self.params.ablations:
+            charts["neighbors"] = Chart(kind="neighbors", dataset=None)
+        per_dataset = product(("radar", "sensitivity", "tokens"), self.params.datasets)
+        return charts | {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for kind, dataset in per_dataset}
+
+    @property
+    def figures(self) -> list[str]:
+        retrievals = [f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}" for dataset in self.params.datasets]
+        return [*self.charts, *retrievals]
+
+    def chart_input(self, name: str) -> Files:
+        """What a chart is drawn from."""
+        kind, dataset = self.charts[name]["kind"], self.charts[name]["dataset"]
+        trace = fill(layout.TRACE, case=dataset, seed=self.shown_seed)
+        inputs: dict[str, Files] = {
+            "overview": {},
+            "forgetting": {"table": fill(layout.TABLE, table="main", ending="csv")},
+            "neighbors": {"table": fill(layout.TABLE, table="ablations", ending="csv")},
+            "radar": {"table": fill(layout.SELECTION_TABLE, dataset=dataset, ending="csv")},
+            "sensitivity": {"trace": trace},
+            "tokens": {"trace": trace, "classes": fill(layout.CLASSES, dataset=dataset)},
+        }
+        return inputs[kind]
+
+    @property
+    def compared(self) -> dict[str, Sections]:
+        """What of a data set's parameters is held against the paper's."""
+        names = ("keys", "inference", "finetune", *ablated().sections)
+        return {dataset: self.plan.sections(dataset, *names) for dataset in self.params.datasets}
+
+    @property
+    def grid_in_words(self) -> str:
+        rates = ", ".join(f"{dataset}: {', '.join(names)}" for dataset, names in self.plan.rates.items())
+        seeds, methods = ", ".join(map(str, self.params.seeds)), ", ".join(self.params.methods)
+        return f"Seeds {seeds}; forget rates {rates}; methods {methods}."
+
+
+def _original_row(family: Family) -> TableRow:
+    title = f"Original ({str(family.letter).upper()})"
+    return TableRow(name=family.original, title=title, latex_title=title, oracle=family.oracle, context=True)
+
+
+def _oracle_row(family: Family) -> TableRow:
+    title = f"Retrain ({str(family.letter).upper()})"
+    return TableRow(name=str(family.oracle), title=title, latex_title=title, oracle=None, context=False)
+
+
+def _method_row(method: Method) -> TableRow:
+    oracle = method.original.oracle
+    return TableRow(name=method.name, title=method.title, latex_title=method.latex_title, oracle=oracle, context=False)

@@ -1,0 +1,118 @@
+"""Tables of the ablations (app. D): the method with one thing changed, against an oracle with the same change.
+
+A case is named KNOB/VALUE. In all functions, rows are the systems that were evaluated in each case. The last row is the
+system after unlearning, and its oracle is one of the others.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pandas as pd
+
+from munkey.report.markup import Markup, Titled, cell, emphasized, gap_ranks
+from munkey.report.summary import Row, summarize
+
+METRICS = ("TA", "RA", "FA", "MIA", "P_s")
+ACCURACIES = METRICS[:-1]
+# The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1).
+STRATEGIES = {
+    "munkey.architecture/direct-key": "Direct Key",
+    "munkey.architecture/deep-prompt": "Deep Prompt",
+    "munkey.architecture/cross-attention": "Cross Attention",
+    "inference.fusion/ensemble": "Ensemble",
+    "inference.fusion/softmax": "Softmax",
+    "inference.fusion/rank": "Rank",
+}
+
+
+def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """A summary of each case, one after the other, with the columns case, knob and value.
+
+    tidy: metrics with the column case.
+    """
+    parts = [
+        summarize(part.drop(columns="case"), rows).assign(case=case) for case, part in tidy.groupby("case", sort=False)
+    ]
+    summary = pd.concat(parts, ignore_index=True)
+    summary[["knob", "value"]] = summary["case"].str.split("/", n=1, expand=True)
+    return summary
+
+
+def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """All ablations of each data set: a line per knob and value, the lowest gap of each knob bold."""
+    for dataset, part in _of(rows[-1].name, summary).groupby("dataset", sort=False):
+        lines = []
+        for knob, values in part.groupby("knob", sort=False):
+            ranks = gap_ranks(values["gap_mean"])
+            for index, line in values.iterrows():
+                lines.append([knob, line["value"], *_cells(line, METRICS, ranks.get(index), markup)])
+        columns = ["Knob", "Value", *METRICS, "Avg Gap"]
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
+
+
+def aggregation(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """The paper's tables of app. D.1, one per data set: all strategies, oracles first."""
+    unlearned, strategies_alone = rows[-1], summary[summary["case"].isin(STRATEGIES)]
+    for dataset, part in strategies_alone.groupby("dataset", sort=False):
+        ranks = gap_ranks(_of(unlearned.name, part)["gap_mean"])
+        lines = []
+        for system, category in ((unlearned.oracle, "Retrained"), (unlearned.name, unlearned.title)):
+            for index, line in _in_paper_order(_of(system, part)).iterrows():
+                cells = _cells(line, METRICS, ranks.get(index), markup)
+                lines.append([category, STRATEGIES[line["case"]], *cells])
+        columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
+
+
+def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """The paper's table 3: P_s and Avg Gap of each strategy, data sets side by side. No table if none was run."""
+    part = _of(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
+    if part.empty:
+        return
+    present = [case for case in STRATEGIES if case in set(part["case"])]
+    columns = {"Strategy": [STRATEGIES[case] for case in present]}
+    for dataset, cases in part.groupby("dataset", sort=False):
+        lines = {line["case"]: line for _, line in cases.iterrows()}
+        ranks = gap_ranks(cases.set_index("case")["gap_mean"])
+        cells = [_cells(lines[case], ["P_s"], ranks.get(case), markup) for case in present]
+        columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(list, zip(*cells, strict=True))
+    yield Titled(_title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns))
+
+
+def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """The paper's table of app. D.2: all key encoders, oracles first."""
+    unlearned = rows[-1]
+    for dataset, part in summary[summary["knob"].isin(["keys", "keys.encoder"])].groupby("dataset", sort=False):
+        ranks = gap_ranks(_of(unlearned.name, part)["gap_mean"])
+        lines = []
+        for system, model in ((unlearned.oracle, "Retrained ({})"), (unlearned.name, "Key encoder {}")):
+            for index, line in _of(system, part).iterrows():
+                lines.append([model.format(line["value"]), *_cells(line, ACCURACIES, ranks.get(index), markup)])
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=["Model", *ACCURACIES, "Avg Gap"]))
+
+
+TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Titled]]] = {
+    "ablations": every_knob,
+    "aggregation": aggregation,
+    "strategies": strategies,
+    "encoders": encoders,
+}
+
+
+def _of(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
+    return summary[summary["method"] == system]
+
+
+def _in_paper_order(part: pd.DataFrame) -> pd.DataFrame:
+    order = list(STRATEGIES)
+    return part.sort_values("case", key=lambda cases: cases.map(order.index))
+
+
+def _cells(line: pd.Series, metrics: Sequence[str], rank: int | None, markup: Markup) -> list[str]:
+    """The metrics of a line of a summary, then its gap."""
+    cells = [cell(line, name, markup, digits=3 if name == "P_s" else 2) for name in metrics]
+    return [*cells, emphasized(cell(line, "gap", markup), rank, markup)]
+
+
+def _title(subject: str, part: pd.DataFrame) -> str:
+    rates = ", ".join(f"{100 * rate:g} %" for rate in part["rate"].unique())
+    return f"{subject}: mean ± sd over n = {int(part['n'].min())} seeds, forget rate {rates}"

@@ -1,0 +1,75 @@
+"""The charts by kind: each is drawn from tables or a trace on disk."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from munkey.core.files import read_json, read_npz
+from munkey.report.figures import curves, diagram, forgetting, projection, radar
+from munkey.report.figures.projection import Projection, umap_2d
+
+PAPERS_METHOD = "MUNKEY"  # the title, in every table, of the method that the paper proposes
+FILES = ("table", "trace", "classes")  # the inputs that there can be
+TRACED = ("epoch", "P_s", "A_image", "A_token", "A_both")
+MOMENTS = ("start", "middle", "end")  # of training, at which the trace keeps tokens and features
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a chart is drawn from.
+
+    files: paths of the inputs that this kind of chart needs, by their names in FILES.
+    dataset, seed: those of a trace. threshold: of pathway sensitivity, above which no pair is selected.
+    """
+
+    files: Mapping[str, str]
+    dataset: str | None
+    seed: int
+    threshold: float
+
+
+def _overview(_: Source) -> Figure:
+    return diagram.overview()
+
+
+def _forgetting(source: Source) -> Figure:
+    return forgetting.draw(pd.read_csv(source.files["table"]), PAPERS_METHOD)
+
+
+def _neighbors(source: Source) -> Figure:
+    table = pd.read_csv(source.files["table"])
+    part = table[(table["knob"] == "inference.k") & (table["title"] == PAPERS_METHOD)]
+    return curves.k_curve(part.assign(k=part["value"].astype(int)))
+
+
+def _radar(source: Source) -> Figure:
+    return radar.draw(pd.read_csv(source.files["table"]))
+
+
+def _sensitivity(source: Source) -> Figure:
+    trace = pd.DataFrame(read_npz(source.files["trace"], *TRACED))
+    return curves.sensitivity(trace.assign(dataset=source.dataset, seed=source.seed), source.threshold)
+
+
+def _tokens(source: Source) -> Figure:
+    trace, classes = read_npz(source.files["trace"]), read_json(source.files["classes"])
+    labels = trace["labels"].astype(np.int64)
+    epochs = sorted(int(name.removeprefix("tokens_")) for name in trace if name.startswith("tokens_"))
+    projections = []
+    for epoch, moment in zip(epochs, MOMENTS, strict=True):
+        tokens, features = (umap_2d(trace[f"{kind}_{epoch}"], seed=0) for kind in ("tokens", "features"))
+        projections.append(Projection(f"{moment} (epoch {epoch})", tokens, features, labels, classes))
+    return projection.draw(projections)
+
+
+CHARTS: dict[str, Callable[[Source], Figure]] = {
+    "overview": _overview,
+    "forgetting": _forgetting,
+    "neighbors": _neighbors,
+    "radar": _radar,
+    "sensitivity": _sensitivity,
+    "tokens": _tokens,
+}

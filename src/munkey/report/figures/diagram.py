@@ -1,0 +1,129 @@
+"""MUNKEY at a glance (fig. 1): the path of an image through memory and backbone, and how a sample is forgotten."""
+
+from typing import Any, NamedTuple
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from munkey.report.figures.theme import (
+    BLACK,
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    THEME,
+    VERMILLION,
+    canvas,
+    freeze,
+)
+
+WIDTH, HEIGHT = 100.0, 46.0
+ROWS = 6  # of the memory
+FORGOTTEN = (2, 4)
+NEAREST = (1, 3)
+FILLS = {BLUE: "#d9eaf5", ORANGE: "#fcefd2"}  # of the nearest rows, by the color of their edge
+
+
+class Point(NamedTuple):
+    """In the units of the drawing."""
+
+    x: float
+    y: float
+
+
+class Box(NamedTuple):
+    """Left, bottom, width and height in the units of the drawing."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def center(self) -> Point:
+        return Point(self.x + self.width / 2, self.y + self.height / 2)
+
+
+MEMORY = Box(41, 17, 17, 24)
+
+
+@matplotlib.rc_context(THEME)
+def overview() -> Figure:
+    """Frozen encoder, memory of keys and tokens, and the backbone that reads a token beside the image."""
+    figure = canvas(9.0, 9.0 * HEIGHT / WIDTH)
+    axes = figure.add_subplot()
+    axes.set(xlim=(0, WIDTH), ylim=(0, HEIGHT), aspect="equal")
+    axes.set_axis_off()
+    _lookup(axes)
+    _memory(axes)
+    _model(axes)
+    _forgetting(axes)
+    return freeze(figure)
+
+
+def _box(axes: Axes, box: Box, text: str, color: str, **look: Any) -> None:
+    patch: dict[str, Any] = {"facecolor": "white", "edgecolor": color, "linewidth": 1.5} | look
+    axes.add_patch(FancyBboxPatch(box[:2], box.width, box.height, boxstyle="round,pad=0,rounding_size=1", **patch))
+    axes.text(*box.center, text, ha="center", va="center")
+
+
+def _arrow(axes: Axes, start: Point, end: Point, color: str = BLACK) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 1.2})
+
+
+def _lookup(axes: Axes) -> None:
+    """From the image to its key."""
+    _box(axes, Box(1, 26, 12, 9), "image $x$", BLACK)
+    _box(axes, Box(18, 26, 15, 9), "frozen encoder\n$g_\\varphi$", GRAY, facecolor="#efefef", linestyle="--")
+    _arrow(axes, Point(13, 30.5), Point(18, 30.5))
+    _arrow(axes, Point(33, 30.5), Point(40.5, 30.5), BLUE)
+    axes.text(36.6, 31.5, "key", ha="center", color=BLUE)
+
+
+def _memory(axes: Axes) -> None:
+    """Rows of key and token; those to be forgotten are struck out."""
+    left, bottom, width, height = MEMORY
+    axes.text(left + width / 2, bottom + height + 1, "exemplar memory $\\mathcal{M}$", ha="center", fontweight="bold")
+    step = height / ROWS
+    for row in range(ROWS):
+        y = bottom + height - (row + 1) * step
+        _cell(axes, Box(left, y, 6.5, step), f"$k_{row + 1}$", BLUE, row)
+        _cell(axes, Box(left + 7, y, width - 7, step), f"token $v_{row + 1}$", ORANGE, row)
+        if row in FORGOTTEN:
+            axes.plot([left - 1, left + width + 1], [y + step / 2] * 2, color=VERMILLION, linewidth=2)
+    axes.text(left - 2.2, bottom - 2.2, "$K$ nearest keys: filled rows", ha="left", va="center", fontsize=8)
+
+
+def _cell(axes: Axes, box: Box, text: str, color: str, row: int) -> None:
+    """A key or a token of a row of the memory."""
+    fill = FILLS[color] if row in NEAREST else "white"
+    x, y, width, height = box
+    axes.add_patch(Rectangle((x, y + 0.4), width, height - 0.8, facecolor=fill, edgecolor=color, linewidth=1))
+    axes.text(*box.center, text, ha="center", va="center", color=GRAY if row in FORGOTTEN else BLACK)
+
+
+def _model(axes: Axes) -> None:
+    """Adapter, backbone with image and token, the average of K passes."""
+    _box(axes, Box(64, 33, 11, 7), "adapter $h_\\psi$", PURPLE)
+    axes.text(61, 38, "$K$\ntokens", ha="center", va="center", color=ORANGE)
+    _arrow(axes, Point(58.6, 35.2), Point(64, 36.5), ORANGE)
+    _box(axes, Box(64, 19, 20, 10), "ViT backbone $f_\\theta$\n[CLS] · patches · token", GREEN)
+    _arrow(axes, Point(69.5, 33), Point(69.5, 29), PURPLE)
+    axes.plot([7, 7, 62], [26, 13.6, 13.6], color=BLACK, linewidth=1.2)
+    _arrow(axes, Point(62, 13.6), Point(66.5, 19))
+    axes.text(24, 14.4, "the image itself, as patch embeddings", ha="center")
+    _box(axes, Box(88, 19, 11, 10), "weighted\naverage of\n$K$ passes", BLACK)
+    _arrow(axes, Point(84, 24), Point(88, 24))
+    _arrow(axes, Point(93.5, 29), Point(93.5, 34))
+    axes.text(93.5, 36.2, "prediction", ha="center", va="center", fontweight="bold")
+
+
+def _forgetting(axes: Axes) -> None:
+    """The rule for forgetting, below everything else."""
+    _box(axes, Box(1, 1, 98, 8), "", VERMILLION, facecolor="#fdf1ea")
+    memory = "$\\mathcal{M}_u = \\mathcal{M} \\setminus \\{(k_i, v_i) : i \\in D_f\\}$"
+    rule = f"To forget a sample, delete its row:  {memory}.  No training, no data, milliseconds; no weight changes."
+    axes.text(50, 5, rule, ha="center", va="center")

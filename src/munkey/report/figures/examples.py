@@ -1,0 +1,86 @@
+"""Examples for the figure of retrieval: which samples to show, and what they retrieve before and after deletion."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from munkey.data.prepared import Dataset
+from munkey.memory.exemplars import fusion_weights
+from munkey.memory.neighbors import Neighbors
+from munkey.report.figures.retrieval import Answer, Example, Retrieved, Status
+from munkey.settings import InferenceSettings
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What every sample of a data set retrieves, and the logits (N, C) for it, at one point in time."""
+
+    neighbors: Neighbors
+    logits: np.ndarray
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A data set before and after the ids `forgotten` were deleted from the memory."""
+
+    dataset: Dataset
+    forgotten: np.ndarray
+    before: Snapshot
+    after: Snapshot
+
+
+def examples(deletion: Deletion, settings: InferenceSettings) -> list[Example]:
+    """A test sample and a forget sample.
+
+    The test sample is the one that gave the largest weight to deleted rows. The forget sample is the first one whose
+    predicted class changed, or the first one if none did. Both are chosen to show the effect of deletion.
+    """
+    titles = {_test_row(deletion, settings): "test sample", _forget_row(deletion): "forget sample"}
+    return [_example(deletion, row, title, settings) for row, title in titles.items()]
+
+
+def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
+    """The weight of each of K neighbors (N, K), as `settings` fuses them."""
+    present = torch.ones(cosines.shape, dtype=torch.bool)
+    return fusion_weights(torch.from_numpy(cosines), present, settings).numpy()
+
+
+def _test_row(deletion: Deletion, settings: InferenceSettings) -> int:
+    near = deletion.before.neighbors.first(settings.k)
+    lost = np.where(np.isin(near.ids, deletion.forgotten), weights(near.cosines, settings), 0).sum(axis=1)
+    return int(np.where(deletion.dataset.splits == "test", lost, -1).argmax())
+
+
+def _forget_row(deletion: Deletion) -> int:
+    changed = deletion.before.logits.argmax(axis=1) != deletion.after.logits.argmax(axis=1)
+    rows = deletion.dataset.rows(deletion.forgotten)
+    return int(rows[changed[rows]][0] if changed[rows].any() else rows[0])
+
+
+def _example(deletion: Deletion, row: int, title: str, settings: InferenceSettings) -> Example:
+    dataset = deletion.dataset
+    earlier = set(deletion.before.neighbors.ids[row, : settings.k].tolist())
+    return Example(
+        title,
+        dataset.images[row],
+        dataset.classes[dataset.labels[row]],
+        _answer(deletion, deletion.before, row, earlier, settings),
+        _answer(deletion, deletion.after, row, earlier, settings),
+    )
+
+
+def _answer(deletion: Deletion, snapshot: Snapshot, row: int, earlier: set[int], settings: InferenceSettings) -> Answer:
+    """What the sample in a row retrieves and which class is predicted. earlier: ids retrieved before deletion."""
+    dataset = deletion.dataset
+    near = snapshot.neighbors.of(np.array([row])).first(settings.k)
+    neighbors = []
+    for sample, weight in zip(near.ids[0].tolist(), weights(near.cosines, settings)[0].tolist(), strict=True):
+        place = dataset.rows(np.array([sample]))[0]
+        status: Status = "correct" if dataset.labels[place] == dataset.labels[row] else "wrong class"
+        if sample in deletion.forgotten:
+            status = "forgotten"
+        elif sample not in earlier:
+            status = "new"
+        neighbors.append(Retrieved(dataset.images[place], dataset.classes[dataset.labels[place]], weight, status))
+    return Answer(neighbors, dataset.classes[snapshot.logits[row].argmax()])

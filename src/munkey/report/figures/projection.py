@@ -1,0 +1,105 @@
+"""Tokens and features in the plane (fig. UMAP)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from munkey.report.figures.theme import DOUBLE, THEME, canvas, freeze, point_style
+
+LEGEND_CLASSES = 20  # with more classes than this, a color bar takes the place of the legend
+RASTERIZED = 5000  # with more points than this as vectors, no browser opens the SVG
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One moment of training: tokens and features (N, 2) in the plane, labels (N,) as indices into classes."""
+
+    title: str
+    tokens: np.ndarray
+    features: np.ndarray
+    labels: np.ndarray
+    classes: list[str]
+
+
+def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
+    """UMAP of points (N, d) to (N, 2) float32; the same seed gives the same result on one machine.
+
+    Raises ValueError for fewer than 5 points (UMAP needs neighbors) or values that are not finite.
+    """
+    if points.ndim != 2 or len(points) < 5 or not np.isfinite(points).all():
+        raise ValueError(f"UMAP needs at least 5 finite points as (N, d), got shape {points.shape}")
+    from umap import UMAP  # takes many seconds the first time: it compiles
+
+    neighbors = min(15, len(points) - 1)
+    return np.asarray(UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(points), dtype=np.float32)
+
+
+@matplotlib.rc_context(THEME)
+def draw(projections: Sequence[Projection]) -> Figure:
+    """Exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
+
+    Each panel is a separate projection: positions can be compared within a panel, but not between panels. Up to 20
+    classes have a color and a marker each; more have a color bar. Raises ValueError for no projections or
+    arrays that do not match.
+    """
+    _check(projections)
+    classes = projections[0].classes
+    columns = max(len(projections), 2)
+    figure = canvas(min(DOUBLE, 0.6 + 2.1 * columns), 4.6 if len(classes) <= LEGEND_CLASSES else 4.2)
+    grid = figure.subplots(2, len(projections), squeeze=False)
+    for column, projection in zip(grid.T, projections, strict=True):
+        _scatter(column[0], projection.tokens, projection.labels, len(classes))
+        _scatter(column[1], projection.features, projection.labels, len(classes))
+        column[0].set_title(projection.title)
+        column[1].set_xlabel("UMAP 1 (no unit)")
+    grid[0, 0].set_ylabel("exemplar tokens\nUMAP 2 (no unit)")
+    grid[1, 0].set_ylabel("[CLS] features\nUMAP 2 (no unit)")
+    title = f"class (N = {len(projections[0].labels)} samples)"
+    if len(classes) <= LEGEND_CLASSES:
+        _legend(figure, classes, title)
+    else:
+        mapped = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, len(classes) - 1), "viridis")
+        figure.colorbar(mapped, ax=grid, label=f"index of the {title}", aspect=40)
+    return freeze(figure)
+
+
+def _check(projections: Sequence[Projection]) -> None:
+    if not projections:
+        raise ValueError("projection: no panels, so there is nothing to draw")
+    for one in projections:
+        shape = (len(one.labels), 2)
+        if not len(one.labels) or one.tokens.shape != shape or one.features.shape != shape:
+            raise ValueError(f"projection {one.title!r}: tokens {one.tokens.shape} and features {one.features.shape} "
+                             f"must be (N, 2) with N = {len(one.labels)} labels, N > 0")  # fmt: skip
+        if not (np.isfinite(one.tokens).all() and np.isfinite(one.features).all()):
+            raise ValueError(f"projection {one.title!r}: positions hold NaN or infinite values")
+        if one.labels.min() < 0 or one.labels.max() >= len(one.classes):
+            raise ValueError(f"projection {one.title!r}: labels go beyond the {len(one.classes)} classes")
+
+
+def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:
+    size = float(np.clip(6000 / len(points), 1, 10))
+    raster = len(points) > RASTERIZED
+    x, y = points.T
+    if classes > LEGEND_CLASSES:
+        axes.scatter(x, y, s=size, c=labels, cmap="viridis", vmin=0, vmax=classes - 1, lw=0, rasterized=raster)
+    else:
+        for label in np.unique(labels):
+            color, marker = point_style(int(label))
+            among = labels == label
+            axes.scatter(x[among], y[among], s=size, color=color, marker=marker, lw=0, alpha=0.8, rasterized=raster)
+    axes.set(xticks=[], yticks=[])
+
+
+def _legend(figure: Figure, classes: Sequence[str], title: str) -> None:
+    """Classes below the panels, in as many columns as fit."""
+    styles = [point_style(number) for number in range(len(classes))]
+    handles = [Line2D([], [], linestyle="", markersize=4.5, marker=marker, color=color) for color, marker in styles]
+    fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
+    figure.legend(handles, classes, title=title, loc="outside lower center", handletextpad=0.1, columnspacing=1.2,
+                  ncols=max(1, min(len(classes), fitting)))  # fmt: skip

@@ -1,0 +1,131 @@
+"""Retrieval (fig. 3): samples and their neighbors before and after deletion."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from munkey.report.figures.theme import (
+    BLACK,
+    BLUE,
+    DOUBLE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    THEME,
+    VERMILLION,
+    canvas,
+    freeze,
+)
+
+Status = Literal["correct", "wrong class", "forgotten", "new"]
+
+
+class Border(NamedTuple):
+    """Around a picture: color, line and width in points."""
+
+    color: str
+    line: Any  # as matplotlib wants it
+    width: float
+
+
+QUERY_BORDER = Border(BLACK, "-", 0.8)
+BORDERS: dict[str, Border] = {  # by the status of a neighbor; the lines differ as well as the colors
+    "correct": Border(GREEN, "-", 2.5),
+    "wrong class": Border(ORANGE, "--", 2.5),
+    "forgotten": Border(PURPLE, ":", 2.5),
+    "new": Border(BLUE, "-.", 2.5),
+}
+LEGEND = ("same class", "wrong class", "forgotten", "new neighbor")
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """A neighbor: image (H, W, 3) uint8, class, weight of its token, and status for the query."""
+
+    image: np.ndarray
+    label: str
+    weight: float
+    status: Status
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query retrieves, nearest first, and the class that is predicted then."""
+
+    neighbors: list[Retrieved]
+    predicted: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query, image (H, W, 3) uint8 and class, with its answers before and after deletion."""
+
+    title: str
+    image: np.ndarray
+    label: str
+    before: Answer
+    after: Answer
+
+
+@matplotlib.rc_context(THEME)
+def draw(examples: Sequence[Example]) -> Figure:
+    """Two rows of pictures per sample: what it retrieves before deletion, and after.
+
+    A new neighbor is one that was not retrieved before; in parentheses stands whether it has the query's class. Raises
+    ValueError for no examples or an unknown status.
+    """
+    _check(examples)
+    columns = 1 + max(len(answer.neighbors) for example in examples for answer in (example.before, example.after))
+    figure = canvas(DOUBLE, 0.5 + 2 * len(examples) * (DOUBLE / (columns + 0.5) + 0.35))
+    grid = figure.subplots(2 * len(examples), columns, squeeze=False, width_ratios=[1.25] + [1] * (columns - 1))
+    for number, example in enumerate(examples):
+        _row(grid[2 * number], example, example.before, "before")
+        _row(grid[2 * number + 1], example, example.after, "after")
+    handles = [Patch(fill=False, edgecolor=color, linestyle=line, linewidth=2) for color, line, _ in BORDERS.values()]
+    figure.legend(handles, LEGEND, loc="outside lower center", ncols=4, handlelength=3)
+    return freeze(figure)
+
+
+def _check(examples: Sequence[Example]) -> None:
+    if not examples:
+        raise ValueError("retrieval: no samples, so there is nothing to draw")
+    answers = [answer for example in examples for answer in (example.before, example.after)]
+    unknown = {neighbor.status for answer in answers for neighbor in answer.neighbors} - set(BORDERS)
+    if unknown:
+        raise ValueError(f"retrieval: unknown status {sorted(unknown)}; there are {', '.join(BORDERS)}")
+
+
+def _row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
+    """The query, then its neighbors. row: axes, of which those that are left over stay empty."""
+    _query(row[0], example, answer.predicted, when)
+    for axes, neighbor in zip(row[1:], answer.neighbors, strict=False):
+        _neighbor(axes, neighbor, example.label)
+    for axes in row[1 + len(answer.neighbors) :]:
+        axes.set_axis_off()
+
+
+def _query(axes: Axes, example: Example, predicted: str, when: str) -> None:
+    right = predicted == example.label
+    _picture(axes, example.image, QUERY_BORDER)
+    axes.set_ylabel(f"{example.title}\n{when} deletion", fontweight="bold")
+    mark = f"{'✓' if right else '✗'} predicted {predicted}"
+    axes.set_xlabel(f"true class {example.label}\n{mark}", color=GREEN if right else VERMILLION)
+
+
+def _neighbor(axes: Axes, neighbor: Retrieved, true_class: str) -> None:
+    _picture(axes, neighbor.image, BORDERS[neighbor.status])
+    comparison = {"new": " (same)" if neighbor.label == true_class else " (other)"}.get(neighbor.status, "")
+    axes.set_xlabel(f"{neighbor.weight:.2f}\n{neighbor.label}{comparison}")
+
+
+def _picture(axes: Axes, image: np.ndarray, border: Border) -> None:
+    axes.imshow(image, interpolation="nearest")
+    axes.set(xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=border.color, linestyle=border.line, linewidth=border.width)

@@ -1,0 +1,168 @@
+"""The report page: one file that opens from disk, with sortable tables, figures, and where the results came from."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+import markupsafe
+import pandas as pd
+
+from munkey.report import ablations, paper, tables
+from munkey.report.markup import Titled, html_table
+from munkey.report.summary import Row
+
+CAPTIONS = {
+    "overview": "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
+    "forgetting": "Forgetting against utility: Avg Gap over the seconds that unlearning takes.",
+    "neighbors": "Number of neighbors K against test accuracy and Avg Gap; one model, evaluated with each K.",
+    "radar": "The grid of (p_image, p_token); the pair that the selection chose is dashed, (0, 0) gray.",
+    "sensitivity": "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
+    "tokens": "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training.",
+    "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion.",
+}
+ABLATIONS = {"ablations": "Ablations", "aggregation": "Aggregation", "strategies": "Strategies", "encoders": "Encoders"}
+
+
+class Provenance(TypedDict):
+    """The code and the machine, as in the record of a job."""
+
+    commit: str
+    device: str
+    versions: dict[str, str]
+
+
+class JobRecord(TypedDict):
+    """The parts of a job's record that the page shows. Times are in ISO 8601."""
+
+    started: str
+    ended: str
+    provenance: Provenance
+
+
+class HtmlTable(NamedTuple):
+    """A table of the page: its title, empty for none, and its HTML."""
+
+    title: str
+    html: markupsafe.Markup
+
+
+class Figure(NamedTuple):
+    """A figure of the page. data: its PNG as a data URL."""
+
+    name: str
+    caption: str
+    data: str
+
+
+class Fact(NamedTuple):
+    """A line about where the results came from."""
+
+    name: str
+    value: str
+
+
+class Link(NamedTuple):
+    """A link to a run in MLflow."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A part of the page: remarks, then tables. id: the anchor that links point to."""
+
+    id: str
+    title: str
+    tables: Sequence[HtmlTable]
+    remarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the tables of the page are made from.
+
+    main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
+    the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
+    """
+
+    main: pd.DataFrame
+    cases: pd.DataFrame
+    rows: Sequence[Row]
+    case_rows: Sequence[Row]
+    grids: Sequence[pd.DataFrame]
+    statements: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that the page shows.
+
+    grid: seeds, rates and methods in words. params: the parameters as YAML.
+    """
+
+    datasets: Sequence[str]
+    grid: str
+    chapters: Sequence[Chapter]
+    figures: Sequence[Figure]
+    origin: Sequence[Fact]
+    runs: Sequence[Link]
+    params: str
+
+
+def render(page: Page, template: Path) -> str:
+    """The page as HTML. Text is escaped; tables, which are HTML already, are not."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(template.read_text()).render(page=page) + "\n"
+
+
+def chapters(results: Results) -> list[Chapter]:
+    """The tables of the page in its order."""
+    grids = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
+    both = paper.compare(results.main, results.cases)
+    return [
+        chapter("main", "Unlearning", tables.main_tables(results.main, results.rows, "html")),
+        chapter("runtime", "Run time", [tables.runtime_table(results.main, "html")]),
+        *(
+            chapter(name, title, ablations.TABLES[name](results.cases, results.case_rows, "html"))
+            for name, title in ABLATIONS.items()
+        ),
+        chapter("selection", "Selection of p_image and p_token", grids),
+        chapter("paper", "The paper's numbers", paper.tables(both), results.statements),
+    ]
+
+
+def chapter(name: str, title: str, contents: Iterable[Titled], remarks: Sequence[str] = ()) -> Chapter:
+    """A part of the page from tables whose cells are HTML."""
+    made = [HtmlTable(table.title, markupsafe.Markup(html_table(table.frame))) for table in contents]
+    return Chapter(name, title, made, remarks)
+
+
+def figure(path: Path) -> Figure:
+    """A figure with its caption. path: its PNG, named KIND or KIND-DATASET or KIND-DATASET-rateRATE."""
+    kind, _, dataset = path.stem.partition("-")
+    caption = CAPTIONS[kind] + (f" {dataset.replace('-rate', ', forget rate ')}." if dataset else "")
+    data = base64.b64encode(path.read_bytes()).decode()
+    return Figure(path.stem, caption, f"data:image/png;base64,{data}")
+
+
+def origin(records: Sequence[JobRecord], date: str) -> list[Fact]:
+    """Commit, versions, machine and times of the jobs, each value once. date: when the page is made."""
+    origins = [record["provenance"] for record in records]
+    started, ended = min(record["started"] for record in records), max(record["ended"] for record in records)
+    return [
+        Fact("Report made", date),
+        Fact("Jobs ran", f"{started} to {ended} (UTC)"),
+        Fact("Machine", _each(origin["device"] for origin in origins)),
+        Fact("Commit", _each(origin["commit"] for origin in origins)),
+        Fact("Versions", _each(f"{name} {at}" for origin in origins for name, at in origin["versions"].items())),
+    ]
+
+
+def _each(values: Iterable[str]) -> str:
+    """Every value once."""
+    return ", ".join(sorted(set(values)))

@@ -1,0 +1,117 @@
+"""The numbers printed in the paper beside ours.
+
+`paper.csv` holds the paper's numbers. Its column `slip` says what is wrong with a number that cannot be right.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from munkey.report.markup import Titled, plus_minus, render
+
+PRINTED = Path(__file__).with_name("paper.csv")
+KEYS = ["table", "dataset", "rate", "case", "method", "metric"]
+# The paper's setting (sec. 4, app. B.3), as far as the paper states it.
+SETTING = {
+    "seeds": 3,
+    "data.image_size": 224,
+    "model.patch_size": 16,
+    "model.width": 192,
+    "model.depth": 12,
+    "model.heads": 3,
+    "train.epochs": 100,
+    "train.lr": 1.5e-4,
+    "keys.encoder": "vit-b16",
+    "munkey.token_dim": 128,
+    "munkey.p_retrieve": 0.2,
+    "inference.k": 4,
+    "inference.temperature": 0.07,
+    "finetune.epochs": 10,
+}
+Settings = Mapping[str, Mapping[str, object]]  # parameters by section and name
+
+
+def printed() -> pd.DataFrame:
+    """table, dataset, rate, case, method, metric, mean, sd, slip: a line per number of the paper's tables."""
+    return pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
+
+
+def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), and their difference, wherever both exist.
+
+    main, ablations: a summary of the main experiment and one of the cases. Data sets that are not in the paper are left
+    out.
+    """
+    ours = [_long(main.assign(case=""), table) for table in ("main", "runtime")]
+    if ablations is not None:
+        ours += [_long(ablations, table) for table in ("strategies", "aggregation")]
+        encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
+        ours.append(_long(encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0]), "encoders"))
+    both = printed().merge(pd.concat(ours, ignore_index=True), on=KEYS)
+    both["difference"] = both["ours_mean"] - both["mean"]
+    return both
+
+
+def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
+    """Whether the numbers of each data set may be compared with the paper's, a sentence each.
+
+    settings: the parameters of every data set.
+    """
+    return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
+
+
+def statement(dataset: str, settings: Settings, seeds: int) -> str:
+    """Whether the numbers of one data set may be compared with the paper's."""
+    if dataset not in set(printed()["dataset"]):
+        return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
+    ours = {name: seeds if name == "seeds" else _value(settings, name) for name in SETTING}
+    differing = [f"{name} is {ours[name]} (paper: {value})" for name, value in SETTING.items() if ours[name] != value]
+    if differing:
+        return f"{dataset}: another setting than the paper's, so this is no reproduction of it: {'; '.join(differing)}."
+    return f"{dataset}: the paper's setting, as far as the paper tells it; docs/method.md lists what it leaves open."
+
+
+def tables(both: pd.DataFrame) -> list[Titled]:
+    """The result of `compare` as one table, or none where there is nothing to compare."""
+    cells = [
+        {
+            "Table": line["table"],
+            "Data set": line["dataset"],
+            "Forget": f"{100 * line['rate']:g} %",
+            "System": " ".join(filter(None, [line["case"], line["method"]])),
+            "Metric": line["metric"],
+            "Ours": plus_minus(line["ours_mean"], line["ours_sd"]),
+            "Paper": plus_minus(line["mean"], line["sd"]),
+            "Difference": f"{line['difference']:+.2f}",
+            "Slip in the paper": line["slip"],
+        }
+        for _, line in both.iterrows()
+    ]
+    return [Titled("", pd.DataFrame(cells))] if cells else []
+
+
+def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
+    """The comparison as text, by the name of the rule's output that each part is written to."""
+    return {
+        "csv": both.to_csv(index=False),
+        "markdown": "".join(f"- {line}\n" for line in statements) + "\n" + render(tables(both), "markdown"),
+        "latex": "".join(f"% {line}\n" for line in statements) + render(tables(both), "latex"),
+    }
+
+
+def _long(summary: pd.DataFrame, table: str) -> pd.DataFrame:
+    """A summary with a line per metric, for one of the paper's tables."""
+    keys = [name for name in KEYS if name in summary.columns]
+    metrics = [name.removesuffix("_mean") for name in summary.columns if name.endswith("_mean")]
+    parts = [
+        summary[keys].assign(metric=metric, ours_mean=summary[f"{metric}_mean"], ours_sd=summary[f"{metric}_sd"])
+        for metric in metrics
+    ]
+    return pd.concat(parts, ignore_index=True).dropna(subset="ours_mean").assign(table=table)
+
+
+def _value(settings: Settings, name: str) -> object:
+    """The parameter at SECTION.NAME."""
+    section, _, key = name.partition(".")
+    return settings[section][key]

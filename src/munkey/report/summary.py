@@ -1,0 +1,154 @@
+"""From metrics of single runs to summaries: means and standard deviations over seeds, and the gap to the oracle.
+
+Metrics are tidy: one line per value, with the columns dataset, rate, seed, method, metric and value. A summary has one
+line per data set, forget rate and system.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+
+from munkey.core.files import read_json
+
+GAP_METRICS = ("TA", "RA", "FA", "MIA")
+# The metrics that DVC compares, and their columns in a summary.
+COMPARED = {"TA": "TA_mean", "RA": "RA_mean", "FA": "FA_mean", "MIA": "MIA_mean", "gap": "gap_mean", "P_s": "P_s_mean"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A system in the tables.
+
+    oracle: the name of the system that its gap is measured against, None where there is none. context: shown but not
+    ranked, as originals before unlearning are. latex_title: the title in LaTeX where it differs.
+    """
+
+    name: str
+    title: str
+    oracle: str | None
+    context: bool = False
+    latex_title: str = ""
+
+
+class Key(NamedTuple):
+    """The index of a line of a summary."""
+
+    dataset: str
+    rate: float
+    method: str
+
+
+class Gap(NamedTuple):
+    """Avg Gap in percentage points; `sd` is NaN for a single seed."""
+
+    mean: float
+    sd: float
+
+
+def read_metrics(paths: Iterable[str]) -> pd.DataFrame:
+    """Tidy metrics from several CSV files, one after the other."""
+    return pd.concat([pd.read_csv(path) for path in paths], ignore_index=True)
+
+
+def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """Tidy metrics plus the gap of each seed on its own, as the metric `gap`.
+
+    The paper's gap compares means over seeds and so hides a seed that failed; this one does not. Raises KeyError where
+    an oracle is missing.
+    """
+    wide = tidy.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
+    gaps = [_seed_gaps(wide, row.name, row.oracle) for row in rows if row.oracle is not None]
+    return pd.concat([tidy, *(gap[tidy.columns] for gap in gaps)], ignore_index=True)
+
+
+def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """One line per data set, rate and row: the number of seeds n, METRIC_mean and METRIC_sd (ddof = 1), and Avg Gap.
+
+    Avg Gap is the mean over TA, RA, FA, MIA of |mean of the system - mean of its oracle|, its standard deviation
+    1/4 * sqrt(sum of both variances) (sec. 4). Larger rates come first. Raises KeyError where a system or its oracle is
+    missing.
+    """
+    grouped = tidy[tidy["metric"] != "gap"].groupby([*Key._fields, "metric"], sort=False)["value"]
+    mean, sd = grouped.mean().unstack("metric"), grouped.std(ddof=1).unstack("metric")
+    table = mean.add_suffix("_mean").join(sd.add_suffix("_sd"))
+    table["n"] = tidy.groupby(list(Key._fields))["seed"].nunique()
+    for dataset, rate in dict.fromkeys((dataset, rate) for dataset, rate, _ in table.index):
+        for row in rows:
+            if row.oracle is None:
+                continue
+            system, oracle = Key(dataset, rate, row.name), Key(dataset, rate, row.oracle)
+            if oracle not in mean.index:
+                raise KeyError(f"{row.title} on {dataset} at rate {rate}: its oracle {row.oracle} is missing")
+            gap = _gap(mean, sd, system, oracle)
+            table.loc[system, "gap_mean"], table.loc[system, "gap_sd"] = gap.mean, gap.sd
+    return _ordered(table.reset_index(), rows)
+
+
+def _gap(mean: pd.DataFrame, sd: pd.DataFrame, system: Key, oracle: Key) -> Gap:
+    """The gap between two lines of tables of means and standard deviations."""
+    columns = list(GAP_METRICS)
+    difference = cast("pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns])
+    variance = sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
+    return Gap(difference.abs().mean(), np.sqrt(variance.to_numpy(dtype=float).sum()) / len(columns))
+
+
+def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
+    """Tidy lines with the gap of each seed. wide: a column per metric, a line per data set, rate, seed and method."""
+    difference = (_lines_of(wide, system) - _lines_of(wide, oracle))[list(GAP_METRICS)]
+    gap = difference.abs().mean(axis=1, skipna=False).rename("value")
+    if gap.isna().any():
+        raise KeyError(f"{system} and its oracle {oracle} differ in seeds: {gap[gap.isna()].index.tolist()}")
+    return gap.reset_index().assign(method=system, metric="gap")
+
+
+def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
+    """The lines of one method, without its name in their index."""
+    methods = wide.index.get_level_values("method")
+    if method not in methods:
+        raise KeyError(f"no metrics of {method!r}: its evaluation is missing")
+    return wide[methods == method].droplevel("method")
+
+
+def _ordered(table: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """A summary with the title of each row, in the order of the rows within each data set and rate."""
+    place = {row.name: number for number, row in enumerate(rows)}
+    titles = {row.name: row.title for row in rows}
+    table.insert(3, "title", table["method"].map(titles))
+    table["place"] = table["method"].map(place)
+    table = table.sort_values(["dataset", "rate", "place"], ascending=[True, False, True])
+    return table.drop(columns="place").reset_index(drop=True)
+
+
+def dvc_metrics(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """For `dvc metrics`: data set, rate, method, metric -> mean over seeds, with 4 digits after the point."""
+    nested: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for line in summary.to_dict("records"):
+        means = {name: round(line[column], 4) for name, column in COMPARED.items() if pd.notna(line.get(column))}
+        nested.setdefault(line["dataset"], {}).setdefault(f"rate{line['rate']:g}", {})[line["method"]] = means
+    return nested
+
+
+POINT_COLUMNS = ("dataset", "rate", "title", "unlearn_s_mean", "gap_mean")
+
+
+def dvc_points(summary: pd.DataFrame) -> list[dict[str, object]]:
+    """For `dvc plots`: a line per system that has both a time to unlearn and a gap."""
+    lines = summary.to_dict("records")
+    timed = [line for line in lines if pd.notna(line.get("unlearn_s_mean")) and pd.notna(line.get("gap_mean"))]
+    return [{name: line[name] for name in POINT_COLUMNS} for line in timed]
+
+
+def dvc_curves(records: Iterable[str]) -> list[dict[str, object]]:
+    """For `dvc plots`: a line per epoch of every training.
+
+    records: paths of records, results/models/DATASET/SEED/SUBSET/SYSTEM/record.json.
+    """
+    curves: list[dict[str, object]] = []
+    for path in records:
+        dataset, seed, subset, system = path.split("/")[2:6]
+        run = f"{dataset} {subset} {system} {seed}"
+        curves += [{"run": run} | epoch for epoch in read_json(path)["history"]]
+    return curves

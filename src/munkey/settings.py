@@ -1,0 +1,146 @@
+"""The typed sections of `params.yaml`. A section that does not fit is refused; none has a default.
+
+These sections know no registry. Sections of a family of models and of an unlearning method stand in its own file.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Rate = Annotated[float, Field(gt=0, lt=1)]
+Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)]
+Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
+CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
+
+
+class Section(BaseModel):
+    """A section of `params.yaml`: strict, frozen, without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class SourceSettings(Section):
+    """Where a data set comes from, if it is the user's own. storage_size: side in pixels."""
+
+    path: Annotated[str, Field(min_length=1)] | None
+    storage_size: Count | None
+    split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
+    limit_per_class: Count | None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if abs(sum(self.split) - 1) > 1e-9:
+            raise ValueError(f"split = {self.split} must sum to 1: shares of train, val, test")
+        return self
+
+
+class DataSettings(Section):
+    """What the model's images look like. image_size: side in pixels; pixel_mean, pixel_std: of pixels in [0, 1]."""
+
+    image_size: Count
+    pixel_mean: float
+    pixel_std: Positive
+
+
+class EncoderSettings(Section):
+    """The frozen encoder. revision: commit of its hub repository; image_size: side of its input in pixels."""
+
+    encoder: str
+    revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
+    image_size: Count | None
+    batch_size: Count
+
+
+class KeySettings(EncoderSettings):
+    """The frozen encoder, and depth: how many neighbors are looked up for each sample."""
+
+    depth: Count
+
+
+class ModelSettings(Section):
+    """The ViT that all families share (app. B.3)."""
+
+    patch_size: Count
+    width: Count
+    depth: Count
+    heads: Count
+    mlp_ratio: Positive
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width = {self.width} must be a multiple of heads = {self.heads}")
+        return self
+
+
+class TrainSettings(Section):
+    """Training of originals and oracles (app. B.3)."""
+
+    epochs: Count
+    batch_size: Count
+    lr: Positive
+    warmup_epochs: NonNegative
+    betas: Betas
+    weight_decay: NonNegative
+    crop_scale: Range
+    crop_ratio: Range
+    precision: Literal["auto", "float32", "bfloat16", "float16"]
+    compile: bool
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.crop_scale[0] <= self.crop_scale[1] <= 1:
+            raise ValueError(f"crop_scale = {self.crop_scale} must be [low, high] with 0 < low <= high <= 1")
+        if self.crop_ratio[0] > self.crop_ratio[1]:
+            raise ValueError(f"crop_ratio = {self.crop_ratio} must be [low, high] with low <= high")
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(f"warmup_epochs = {self.warmup_epochs} must be below epochs = {self.epochs}")
+        return self
+
+
+class ForgetSettings(Section):
+    """Forget sets (sec. 4)."""
+
+    rates: Annotated[list[Rate], Field(min_length=1)]
+    sampling: Literal["stratified", "uniform"]
+
+    @model_validator(mode="after")
+    def _unique(self) -> Self:
+        if len(set(self.rates)) != len(self.rates):
+            raise ValueError(f"rates = {self.rates}: each may be listed once")
+        return self
+
+
+class InferenceSettings(Section):
+    """Retrieval at test time (sec. 3.2, app. D.1)."""
+
+    k: Count
+    fusion: Literal["ensemble", "softmax", "rank"]
+    temperature: Positive
+
+
+class FinetuneSettings(Section):
+    """What all methods share that fine-tune (app. B.2)."""
+
+    epochs: Count
+    batch_size: Count
+    betas: Betas
+    weight_decay: NonNegative
+
+
+class SelectionSettings(Section):
+    """The grid of (p_image, p_token) and how the selection chooses from it (sec. 3.2, app. E)."""
+
+    p_image: Annotated[list[Probability], Field(min_length=1)]
+    p_token: Annotated[list[Probability], Field(min_length=1)]
+    threshold: Positive
+    comparable: NonNegative
+
+
+class TrackingSettings(Section):
+    uri: Annotated[str, Field(min_length=1)]

@@ -1,0 +1,30 @@
+"""The number format of a training's matrix products. Weights, optimizer and losses are float32 in every case."""
+
+import torch
+from torch import Tensor
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Precision:
+    """float32, bfloat16, float16 or auto: bfloat16 on a GPU, float32 on a CPU, since not every CPU has bfloat16.
+
+    In float16 the loss is scaled so that small gradients survive (Micikevicius et al. 2018). The scale is part of the
+    state of a training.
+    """
+
+    def __init__(self, name: str = "float32", device: str = "cpu") -> None:
+        self.name = {"cpu": "float32"}.get(device, "bfloat16") if name == "auto" else name
+        self.device = device
+        self.scaler = torch.amp.GradScaler(device, enabled=self.name == "float16")
+
+    def forward(self) -> torch.autocast:
+        """The context for a forward pass."""
+        return torch.autocast(self.device, DTYPES[self.name], enabled=self.name != "float32")
+
+    def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
+        """One optimizer step down the gradient of `loss`. Does not wait for the device."""
+        optimizer.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(optimizer)
+        self.scaler.update()

@@ -1,0 +1,183 @@
+"""The contract of an unlearning method, and the registry of methods. The README shows how to add one.
+
+A method is a function (system, request, settings) -> System. It returns a new system that shares no storage with its
+input, which stays untouched; draws only from `request.generator`; measures nothing but what it is defined by (SCRUB's
+rewinding); and reaches only for the data it declares in `needs`. Its module is imported while Snakemake plans, so it
+imports torch inside the function.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
+
+import numpy as np
+
+from munkey.core.console import Report
+from munkey.core.registry import Registry
+from munkey.models.family import FAMILIES, Family, Recipe, System
+from munkey.settings import FinetuneSettings, Positive, Section
+
+if TYPE_CHECKING:
+    import torch
+
+    from munkey.data.augment import Augmentation
+    from munkey.data.image_set import ImageSet
+    from munkey.training.checkpoint import History
+
+Need = Literal["forget images", "forget labels", "retain images", "retain labels", "val images", "val labels"]
+
+
+class Tuned(Section):
+    """Settings of a method that fine-tunes. lr_factor: its constant learning rate / train.lr (app. B.2)."""
+
+    lr_factor: Positive
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What methods that fine-tune share with each other, and with the training of the original (app. B.2)."""
+
+    settings: FinetuneSettings
+    base_lr: float
+    augment: "Augmentation"
+    precision: str
+
+    @classmethod
+    def of(cls, recipe: Recipe, finetune: FinetuneSettings) -> "Tuning":
+        from munkey.data.augment import Augmentation
+
+        augment = Augmentation.of(recipe.data, recipe.train)
+        return cls(finetune, recipe.train.lr, augment, recipe.train.precision)
+
+
+@dataclass
+class Request:
+    """What a method may use. Reaching for data that it does not declare raises PermissionError.
+
+    recipe: how the original was trained, None where it was not; finetuning: how to fine-tune, None for a method that
+    declares no needs. A method writes its curve by epoch into `history`, and what else is worth reporting into `facts`
+    (JSON).
+    """
+
+    forget_ids: np.ndarray
+    generator: "torch.Generator"
+    device: str
+    report: Report
+    needs: frozenset[Need]
+    data: "dict[str, ImageSet]" = field(repr=False)
+    recipe: Recipe | None = None
+    finetuning: Tuning | None = None
+    history: "History" = field(default_factory=list)
+    facts: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def tuning(self) -> Tuning:
+        """How to fine-tune. Raises PermissionError for a method that declares no needs."""
+        if self.finetuning is None:
+            raise PermissionError("this method fine-tunes, but does not declare that it needs any data")
+        return self.finetuning
+
+    @property
+    def retain(self) -> "ImageSet":
+        """D_r, sorted by id."""
+        return self._declared("retain")
+
+    @property
+    def forget(self) -> "ImageSet":
+        """D_f, sorted by id."""
+        return self._declared("forget")
+
+    @property
+    def val(self) -> "ImageSet":
+        """The validation set, sorted by id."""
+        return self._declared("val")
+
+    def _declared(self, part: str) -> "ImageSet":
+        """A part of the data, with a stand-in for the images or labels that the method did not declare."""
+        needs: frozenset[str] = self.needs
+        withheld = {kind: Withheld(part, kind) for kind in ("images", "labels") if f"{part} {kind}" not in needs}
+        if len(withheld) == 2:
+            raise PermissionError(f"this method reaches for the {part} set, but does not declare that it needs it")
+        return replace(self.data[part], **withheld)  # type: ignore[arg-type]  # refuses whatever is done with it
+
+
+class Withheld:
+    """In place of images or labels that a method did not declare: whatever is done with it raises PermissionError."""
+
+    def __init__(self, part: str, kind: str) -> None:
+        self.what = f"{part} {kind}"
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise PermissionError(f"this method reaches for the {self.what}, but does not declare that it needs them")
+
+    __getitem__ = __iter__ = __len__ = __array__ = _refuse
+
+
+SomeSettings = TypeVar("SomeSettings", bound=Section)
+Run = Callable[[System, Request, SomeSettings], System]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An entry of the registry.
+
+    family: name of the family whose original it starts from; the oracle of that family is what it is compared with.
+    needs: data that must still be stored to forget. finetunes: whether it depends on the section `finetune` of
+    params.yaml. citation: authors and year. in_paper: whether the paper's tables have it. latex_title: its title where
+    plain unicode does not do.
+    """
+
+    name: str
+    title: str
+    description: str
+    family: str
+    run: Callable[[System, Request, Section], System]
+    settings: type[Section]
+    needs: frozenset[Need]
+    finetunes: bool
+    citation: str
+    in_paper: bool
+    latex_title: str
+
+    @property
+    def original(self) -> Family:
+        """The family whose original it starts from. Raises KeyError for an unknown one."""
+        return FAMILIES[self.family]
+
+
+METHODS: Registry[Method] = Registry("method", "munkey.unlearn.methods")
+
+
+def method(  # noqa: PLR0913  # the facts of a method, each by name
+    name: str,
+    *,
+    title: str,
+    description: str,
+    family: str,
+    settings: type[SomeSettings] = Section,  # type: ignore[assignment]  # for a method without settings of its own
+    needs: set[Need] | None = None,
+    finetunes: bool = True,
+    citation: str = "",
+    in_paper: bool = False,
+    latex_title: str | None = None,
+) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
+    """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file."""
+
+    def register(run: Run[SomeSettings]) -> Run[SomeSettings]:
+        entry = Method(
+            name=name,
+            title=title,
+            description=description,
+            family=family,
+            run=run,  # type: ignore[arg-type]  # it is handed the settings that it declares
+            settings=settings,
+            needs=frozenset(needs or ()),
+            finetunes=finetunes and bool(needs),
+            citation=citation,
+            in_paper=in_paper,
+            latex_title=latex_title or title,
+        )
+        METHODS.add(name, entry)
+        return run
+
+    return register

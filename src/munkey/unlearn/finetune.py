@@ -1,0 +1,109 @@
+"""What methods share that fine-tune a copy of the original (app. B.2), on top of the one training loop."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from munkey.data.image_set import ImageSet, Labeled, LabeledImages
+from munkey.data.loader import Batch, Loader
+from munkey.models.family import System
+from munkey.training.loop import Fit, Outcome, adamw, classified, shuffled
+from munkey.training.precision import Precision
+from munkey.unlearn.contract import Request
+
+Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
+
+
+def augmented(samples: Labeled, index: Tensor, request: Request) -> LabeledImages:
+    """A batch (B, 3, S, S) with labels (B,), freshly cropped as in training."""
+    images, labels = samples.batch(index, request.device)
+    return LabeledImages(request.tuning.augment(images, request.generator), labels)
+
+
+def plain(samples: Labeled, index: Tensor, request: Request) -> LabeledImages:
+    """A batch (B, 3, S, S) with labels (B,), as at test time."""
+    images, labels = samples.batch(index, request.device)
+    return LabeledImages(request.tuning.augment.plain(images), labels)
+
+
+def endless(samples: Labeled, batch_size: int, request: Request) -> Iterator[LabeledImages]:
+    """Augmented batches without end: in a new order each time round, every image cropped anew."""
+    while True:
+        for index in shuffled(len(samples), batch_size, request.generator):
+            yield augmented(samples, index, request)
+
+
+def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
+    """Mean cross-entropy of a batch, and the number of correct predictions."""
+    return classified(model(images), labels)
+
+
+def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """T^2 KL(softmax(teacher / T) || softmax(student / T)) of logits (B, C), averaged over the batch (Hinton 2015)."""
+    student_log, teacher_log = (F.log_softmax(logits / temperature, dim=1) for logits in (student, teacher))
+    return temperature**2 * F.kl_div(student_log, teacher_log, reduction="batchmean", log_target=True)
+
+
+def mislabeled(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
+    """The same images, each with one wrong label, uniform over the other classes; drawn once, here."""
+    shift = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
+    return replace(samples, labels=(np.asarray(samples.labels) + shift) % classes)
+
+
+def accuracy(model: nn.Module, samples: Labeled, request: Request) -> float:
+    """Top-1 accuracy over all samples, not augmented, percent: only for a method that is defined by it (SCRUB)."""
+    hits = []
+    with torch.no_grad():
+        for index in torch.arange(len(samples)).split(request.tuning.settings.batch_size):
+            images, labels = plain(samples, index, request)
+            hits.append(model(images).argmax(dim=1) == labels)
+    return 100 * torch.cat(hits).sum().item() / len(samples)
+
+
+def finetune(
+    system: System,
+    request: Request,
+    lr_factor: float,
+    samples: Labeled,
+    objective: Objective = cross_entropy,
+    only: str = "",
+) -> System:
+    """A copy of `system` trained on `samples` at the constant rate lr_factor * train.lr (app. B.2).
+
+    objective: (model, images, labels) -> (loss, number correct). only: train the parameters whose name starts so; the
+    others stay out of the optimizer, whose weight decay would move them without a gradient. Writes the curve into
+    `request.history`.
+    """
+    model, tuning = system.copy_of_model().train(), request.tuning
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(parameter.requires_grad and name.startswith(only))
+
+    def step(batch: Batch) -> Outcome:
+        return Outcome(*objective(model, tuning.augment(batch.images, request.generator), batch.labels))
+
+    def batches(_: int) -> Loader:
+        order = shuffled(len(samples), tuning.settings.batch_size, request.generator)
+        return Loader(samples, order, request.device)
+
+    request.history = Fit(
+        epochs=tuning.settings.epochs,
+        batches=batches,
+        step=step,
+        optimizer=adamw(model.parameters(), tuning.settings.betas, tuning.settings.weight_decay),
+        rate=lambda _: lr_factor * tuning.base_lr,
+        report=request.report,
+        precision=Precision(tuning.precision, request.device),
+    ).run()
+    return finished(system, model)
+
+
+def finished(system: System, model: nn.Module) -> System:
+    """The system with its trained copy: in eval mode, without gradients, trainable where the original was."""
+    assert system.model is not None
+    for parameter, original in zip(model.parameters(), system.model.parameters(), strict=True):
+        parameter.requires_grad_(original.requires_grad).grad = None
+    return replace(system, model=model.eval())

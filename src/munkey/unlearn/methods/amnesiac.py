@@ -1,0 +1,22 @@
+"""Amnesiac (Graves et al. 2021, as in Foster et al. 2024; app. B.2): fine-tune with wrong labels on the forget set."""
+
+from munkey.models.family import System
+from munkey.unlearn.contract import Request, Tuned, method
+
+
+@method(
+    "amnesiac",
+    title="Amnesiac",
+    description="fine-tune on everything, the forget set with random wrong labels",
+    citation="Graves et al. 2021, as in Foster et al. 2024",
+    in_paper=True,
+    family="vit",
+    needs={"retain images", "retain labels", "forget images", "forget labels"},
+    settings=Tuned,
+)
+def amnesiac(system: System, request: Request, settings: Tuned) -> System:
+    from munkey.data.image_set import Joined
+    from munkey.unlearn.finetune import finetune, mislabeled
+
+    wrong = mislabeled(request.forget, system.architecture.classes, request.generator)
+    return finetune(system, request, settings.lr_factor, Joined((request.retain, wrong)))

@@ -1,0 +1,63 @@
+"""AMUN (Ebrahimpour-Boroojeny et al. 2025; app. B.2): fine-tune on D_r and on adversarial images of D_f."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Self
+
+from pydantic import model_validator
+
+from munkey.models.family import System
+from munkey.settings import Count, Positive, Share
+from munkey.unlearn.contract import Request, Tuned, method
+
+if TYPE_CHECKING:
+    from munkey.data.image_set import Labeled
+
+
+class AmunSettings(Tuned):
+    """epsilon: first L2 radius on [0, 1] pixels, doubled up to epsilon_cap. stride: step of the attack / radius."""
+
+    epsilon: Positive
+    epsilon_cap: Positive
+    steps: Count
+    stride: Share
+    keep_forget: bool
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.epsilon_cap < self.epsilon:
+            raise ValueError(f"epsilon_cap = {self.epsilon_cap} must be at least epsilon = {self.epsilon}")
+        return self
+
+
+@method(
+    "amun",
+    title="AMUN",
+    description="fine-tune on the retain set and on adversarial images of the forget set, labeled as the model errs",
+    citation="Ebrahimpour-Boroojeny et al. 2025",
+    in_paper=True,
+    family="vit",
+    needs={"retain images", "retain labels", "forget images", "forget labels"},
+    settings=AmunSettings,
+)
+def amun(system: System, request: Request, settings: AmunSettings) -> System:
+    import torch
+
+    from munkey.data.image_set import Joined, TensorSet
+    from munkey.unlearn.adversarial import doubling, untargeted_l2
+    from munkey.unlearn.finetune import finetune
+
+    model, forget, tuning = system.copy_of_model().eval(), request.forget, request.tuning
+    radii, found = doubling(settings.epsilon, settings.epsilon_cap), []
+    for index in torch.arange(len(forget)).split(tuning.settings.batch_size):
+        clean, labels = forget.batch(index, request.device)
+        answer = lambda pixels: model(tuning.augment.plain(pixels))  # noqa: E731
+        attacked = untargeted_l2(answer, clean, labels, radii, settings.steps, settings.stride)
+        found.append([part.cpu() for part in attacked])
+        request.report(f"attacked {int(index[-1]) + 1}/{len(forget)} images")
+    images, predicted, radius = (torch.cat(parts) for parts in zip(*found, strict=True))
+    fooled = radius.isfinite()
+    took = Counter(sorted(radius[fooled].tolist()))
+    request.facts = {"epsilon": {f"{r:g}": n for r, n in took.items()}, "failed": int((~fooled).sum())}
+    kept: list[Labeled] = [request.retain, *([forget] if settings.keep_forget else [])]
+    adversarial = TensorSet(images[fooled], predicted[fooled])
+    return finetune(system, request, settings.lr_factor, Joined((*kept, adversarial)))

@@ -1,0 +1,20 @@
+"""CF, catastrophic forgetting (Goel et al. 2022; app. B.2): fine-tune on the retain set and let the rest fade."""
+
+from munkey.models.family import System
+from munkey.unlearn.contract import Request, Tuned, method
+
+
+@method(
+    "cf",
+    title="CF",
+    description="fine-tune on the retain set",
+    citation="Goel et al. 2022",
+    in_paper=True,
+    family="vit",
+    needs={"retain images", "retain labels"},
+    settings=Tuned,
+)
+def cf(system: System, request: Request, settings: Tuned) -> System:
+    from munkey.unlearn.finetune import finetune
+
+    return finetune(system, request, settings.lr_factor, request.retain)

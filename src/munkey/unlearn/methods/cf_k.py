@@ -1,0 +1,20 @@
+"""CF-k (Goel et al. 2022; app. B.2): as CF, but only the classifier head trains; the final norm is frozen too."""
+
+from munkey.models.family import System
+from munkey.unlearn.contract import Request, Tuned, method
+
+
+@method(
+    "cf-k",
+    title="CF-k",
+    description="fine-tune the head on the retain set",
+    citation="Goel et al. 2022",
+    in_paper=True,
+    family="vit",
+    needs={"retain images", "retain labels"},
+    settings=Tuned,
+)
+def cf_k(system: System, request: Request, settings: Tuned) -> System:
+    from munkey.unlearn.finetune import finetune
+
+    return finetune(system, request, settings.lr_factor, request.retain, only="head.")

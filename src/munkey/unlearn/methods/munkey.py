@@ -1,0 +1,20 @@
+"""MUNKEY (sec. 3.2, Unlearning): M_u = M without the rows of the forget set. Nothing else changes."""
+
+from munkey.models.family import System
+from munkey.settings import Section
+from munkey.unlearn.contract import Request, method
+
+
+@method(
+    "munkey",
+    title="MUNKEY",
+    description="delete the forget set's rows from the exemplar memory",
+    citation="this paper, sec. 3.2",
+    in_paper=True,
+    family="munkey",
+)
+def munkey(system: System, request: Request, settings: Section) -> System:
+    from dataclasses import replace
+
+    assert system.memory is not None
+    return replace(system, model=system.copy_of_model(), memory=system.memory.forget(request.forget_ids))

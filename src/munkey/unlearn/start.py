@@ -1,0 +1,53 @@
+"""What a method starts from: its original, and the data that it may use."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from munkey.data.forget_sets import ForgetSplit
+from munkey.data.image_set import ImageSet, image_set, resident
+from munkey.data.prepared import Dataset
+from munkey.encoders import keys
+from munkey.models import system
+from munkey.models.family import Recipe, System
+from munkey.settings import FinetuneSettings
+from munkey.unlearn.contract import Method, Tuning
+
+Sections = Mapping[str, Mapping[str, object]]
+
+
+def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
+    """How the original was trained; None for a family that is not."""
+    family = method.original
+    return family.recipe(sections, family.stage(seed, dataset, "full")) if family.letter else None
+
+
+def original(method: Method, recipe: Recipe | None, dataset: Dataset, file: str | Path, device: str) -> System:
+    """The trained original in `file`; for a family that is not trained, made of the keys in `file`.
+
+    Raises ValueError where the file holds another architecture than the recipe gives.
+    """
+    family = method.original
+    if recipe is not None:
+        return system.load(file, family.architecture(recipe, len(dataset.classes)), device)
+    members = keys.read(file, dataset.ids_of("train"))
+    return family.from_keys(members, dataset.labels[dataset.rows(members.ids)], len(dataset.classes))
+
+
+def parts(
+    method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
+) -> dict[str, ImageSet]:
+    """Retain, forget and validation set; on a GPU the images that the method declares lie there already."""
+    ids = {"retain": split.retain, "forget": split.forget, "val": dataset.ids_of("val")}
+    sets = {part: image_set(dataset, of_part) for part, of_part in ids.items()}
+    declared: frozenset[str] = method.needs
+    return {
+        part: resident(samples, device, resident_share) if f"{part} images" in declared else samples
+        for part, samples in sets.items()
+    }
+
+
+def tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
+    """How to fine-tune, from the section `finetune`; None for a method that does not."""
+    if recipe is None or "finetune" not in sections:
+        return None
+    return Tuning.of(recipe, FinetuneSettings.model_validate(sections["finetune"]))

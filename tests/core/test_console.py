@@ -1,0 +1,44 @@
+"""Messages of a job: progress with a rate and the time left, and warnings that reach the terminal too."""
+
+import subprocess
+import sys
+
+import pytest
+
+from munkey.core.console import progress
+
+
+@pytest.mark.parametrize("items", [range(3), (i for i in range(3))], ids=["sized", "unsized"])
+def test_progress_passes_everything_on_and_counts_it(capsys, items):
+    assert list(progress(items, "batch", "batches", every_s=0)) == [0, 1, 2]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] in (
+        ["batch 1/3", "batch 2/3", "batch 3/3"],
+        ["batch 1/?", "batch 2/?", "batch 3/?"],
+    )
+
+
+def test_progress_is_printed_at_the_end_even_if_it_was_quick(capsys):
+    list(progress(range(100), "batch", "batches", every_s=1000))
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["batch 100/100"]
+
+
+def test_progress_prints_the_rate_and_the_time_left(capsys, monkeypatch):
+    moments = iter([0.0, 2.0, 4.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(moments))
+    list(progress(["a", "b"], "batch", "images", every_s=2, each=10))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["batch 1/2: 5.00 images/s, 2 s left", "batch 2/2: 5.00 images/s, 0 s left"]
+
+
+def test_a_warning_is_written_to_the_log_and_to_the_terminal(tmp_path):
+    log = str(tmp_path / "job.log")
+    code = f"""
+from munkey.core.console import warn
+from munkey.pipeline.job import job
+with job({log!r}, 1):
+    warn("few samples")
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (process.stdout, process.stderr) == ("", "few samples\n")
+    assert (tmp_path / "job.log").read_text() == "few samples\n"

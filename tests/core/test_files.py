@@ -1,0 +1,197 @@
+"""A write succeeds whole or not at all; a damaged file is named, with what to do about it."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from munkey.core.files import (
+    DamagedFileError,
+    atomic,
+    read_csv,
+    read_json,
+    read_npz,
+    write_csv,
+    write_json,
+    write_npy,
+    write_npz,
+    write_text,
+)
+
+ARRAYS = {"ids": np.arange(5), "keys": np.linspace(0, 1, 10, dtype=np.float32).reshape(5, 2)}
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_half(path):
+    with atomic(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError("midway")
+
+
+def test_text_is_written_as_it_is(tmp_path):
+    write_text(tmp_path / "deep" / "a.md", "| – |\n")
+    assert (tmp_path / "deep" / "a.md").read_text() == "| – |\n"
+    assert names_in(tmp_path / "deep") == ["a.md"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "out.json"
+    write_json(path, {"old": 1})
+    with pytest.raises(RuntimeError, match="midway"):
+        write_half(path)
+    assert read_json(path) == {"old": 1}
+    assert names_in(tmp_path) == ["out.json"]
+
+
+def test_a_value_that_json_lacks_leaves_nothing(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "out.json", {"loss": float("nan")})
+    assert names_in(tmp_path) == []
+
+
+def test_a_file_is_not_there_before_it_is_whole(tmp_path):
+    path = tmp_path / "deep" / "out.txt"
+    with atomic(path) as temporary:
+        temporary.write_text("whole")
+        assert not path.exists()
+    assert path.read_text() == "whole"
+    assert names_in(path.parent) == ["out.txt"]
+
+
+def test_a_written_file_can_be_read_by_others(tmp_path):
+    write_json(tmp_path / "out.json", {})
+    assert stat.S_IMODE((tmp_path / "out.json").stat().st_mode) == 0o644
+
+
+FULL_DISK = """
+import json, pathlib, resource, sys
+import numpy as np
+from tests.conftest import MUNKEY, generator, memory_of
+from munkey.core import files
+from munkey.models import system
+from munkey.models.family import FAMILIES, System
+
+trained = System("munkey", MUNKEY, FAMILIES["munkey"].build(MUNKEY, generator()), memory_of(np.arange(4)))
+writes = {
+    "txt": lambda path: files.write_text(path, "word " * 1000),
+    "json": lambda path: files.write_json(path, list(range(1000))),
+    "csv": lambda path: files.write_csv(path, [{"id": i} for i in range(1000)]),
+    "npy": lambda path: files.write_npy(path, np.zeros(1000)),
+    "npz": lambda path: files.write_npz(path, {"a": np.zeros(1000)}),
+    "safetensors": lambda path: system.save(path, trained),
+}
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # no file may grow beyond 1,000 bytes
+errors = {}
+for kind, write in writes.items():
+    path = pathlib.Path(sys.argv[1], f"out.{kind}")
+    path.write_text("old")
+    try:
+        write(path)
+    except OSError as error:
+        errors[kind] = [error.filename, str(error)]
+print(json.dumps(errors))
+"""
+
+
+def test_a_full_disk_is_reported_with_the_path_and_the_old_file_stays(tmp_path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, tmp_path], env=environment, capture_output=True, text=True, check=True
+    )
+    errors = json.loads(process.stdout)
+    assert set(errors) == {"txt", "json", "csv", "npy", "npz", "safetensors"}
+    for kind, (path, message) in errors.items():
+        assert path == str(tmp_path / f"out.{kind}")
+        assert ("is the disk full?" if kind == "npy" else "File too large") in message
+        assert "no half file was left" in message
+    assert names_in(tmp_path) == sorted(f"out.{kind}" for kind in errors)
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"old"}
+
+
+def test_an_unwritable_folder_is_reported_with_the_path(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        write_json(tmp_path / "file" / "out.json", {})
+
+
+def test_arrays_read_back_as_written(tmp_path):
+    write_npz(tmp_path / "a.npz", ARRAYS)
+    arrays = read_npz(tmp_path / "a.npz", "keys")
+    assert list(arrays) == ["keys"]
+    np.testing.assert_array_equal(arrays["keys"], ARRAYS["keys"])
+    assert set(read_npz(tmp_path / "a.npz")) == {"ids", "keys"}
+
+
+def test_the_same_arrays_give_the_same_bytes(tmp_path, monkeypatch):
+    write_npz(tmp_path / "a.npz", ARRAYS)
+    monkeypatch.setattr("time.time", lambda: 2e9)  # years later
+    write_npz(tmp_path / "b.npz", ARRAYS)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.5, -1])
+def test_a_truncated_npz_is_named_with_what_to_do(tmp_path, kept):
+    path = tmp_path / "a.npz"
+    write_npz(path, ARRAYS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(kept * len(whole)) if 0 < kept < 1 else kept])
+    with pytest.raises(DamagedFileError, match=r"a\.npz: .*Delete this file and run again"):
+        read_npz(path, "ids")
+
+
+def test_an_npz_with_flipped_bytes_is_named(tmp_path):
+    path = tmp_path / "a.npz"
+    write_npz(path, {"a": np.arange(1000)})
+    damaged = bytearray(path.read_bytes())
+    damaged[4000] ^= 0xFF
+    path.write_bytes(damaged)
+    with pytest.raises(DamagedFileError, match=r"a\.npz"):
+        read_npz(path, "a")
+
+
+def test_an_npz_that_lacks_an_array_says_which(tmp_path):
+    write_npz(tmp_path / "a.npz", ARRAYS)
+    with pytest.raises(DamagedFileError, match=r"a\.npz: lacks the arrays \['logits'\]"):
+        read_npz(tmp_path / "a.npz", "ids", "logits")
+
+
+@pytest.mark.parametrize("text", [b'{"a": 1', b"", b"\xff\xfe"])
+def test_a_damaged_json_is_named(tmp_path, text):
+    (tmp_path / "a.json").write_bytes(text)
+    with pytest.raises(DamagedFileError, match=r"a\.json: not valid JSON"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_file_that_is_not_there_is_named_and_not_called_damaged(tmp_path):
+    for read in (read_json, read_csv, read_npz):
+        with pytest.raises(FileNotFoundError, match="absent"):
+            read(tmp_path / "absent")
+
+
+def test_json_is_the_same_text_whatever_the_order_of_its_keys(tmp_path):
+    write_json(tmp_path / "a.json", {"b": 1, "a": [1.5, None]})
+    write_json(tmp_path / "b.json", {"a": [1.5, None], "b": 1})
+    assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+
+
+def test_rows_read_back_as_text(tmp_path):
+    write_csv(tmp_path / "a.csv", [{"id": 1, "name": "a,b"}, {"id": 2, "name": 'c"'}])
+    assert (tmp_path / "a.csv").read_bytes().startswith(b'id,name\n1,"a,b"\n')
+    assert read_csv(tmp_path / "a.csv") == [{"id": "1", "name": "a,b"}, {"id": "2", "name": 'c"'}]
+
+
+def test_an_array_can_be_mapped_into_memory(tmp_path):
+    write_npy(tmp_path / "a.npy", ARRAYS["keys"])
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy", mmap_mode="r"), ARRAYS["keys"])
+
+
+def test_a_table_without_rows_keeps_its_header(tmp_path):
+    write_csv(tmp_path / "empty.csv", [], ["id", "label"])
+    assert (tmp_path / "empty.csv").read_text() == "id,label\n"

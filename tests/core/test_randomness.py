@@ -1,0 +1,57 @@
+"""The generator of a stage depends on every part of its name, and on nothing else."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.core.randomness import Stage
+from tests.conftest import global_state
+
+PARTS = (0, "digits", "full", "munkey", "weights")
+
+
+def test_a_seed_depends_on_every_part():
+    others = [(*PARTS[:place], "other", *PARTS[place + 1 :]) for place in range(len(PARTS))]
+    seeds = {Stage(*parts).seed() for parts in [PARTS, *others, PARTS[:-1]]}
+    assert len(seeds) == len(PARTS) + 2
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize(
+    ("stage", "seed"),
+    [
+        # The first 8 bytes of SHA-256 of the text below, as a big-endian number, halved.
+        (Stage("a", "b"), 0xC14CDDC033F64B9D >> 1),  # a/b
+        (Stage(0, "digits", "full", "vit"), 0xDDB3D9B58439731A >> 1),  # 0/digits/full/vit
+    ],
+)
+def test_a_seed_is_the_first_bytes_of_a_hash_of_the_name(stage, seed):
+    assert stage.seed() == seed
+
+
+def test_a_seed_is_the_same_in_every_process():
+    code = f"from munkey.core.randomness import Stage; print(Stage(*{PARTS}).seed())"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(process.stdout) == Stage(*PARTS).seed()
+
+
+def test_generators_start_from_the_seed():
+    stage = Stage(*PARTS)
+    assert stage.torch_generator().initial_seed() == stage.seed()
+    assert stage.numpy_generator().random() == np.random.default_rng(stage.seed()).random()
+
+
+def test_generators_repeat_for_the_same_parts_and_leave_the_global_ones_alone():
+    state = global_state()
+    assert Stage(*PARTS).numpy_generator().random() == Stage(*PARTS).numpy_generator().random()
+    first, second = (torch.rand(3, generator=Stage(*PARTS).torch_generator()) for _ in range(2))
+    assert torch.equal(first, second)
+    assert global_state() == state
+
+
+def test_a_stage_within_a_stage_is_named_after_it():
+    assert Stage(0, "digits") / "full" / 1 == Stage(0, "digits", "full", 1) == Stage("0", "digits", "full", "1")
+    assert len({Stage("a") / "b", Stage("a", "b"), Stage("a")}) == 2

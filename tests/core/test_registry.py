@@ -1,0 +1,115 @@
+"""A registry refuses a name that is taken and one that is unknown; those of the project are complete."""
+
+import importlib
+
+import pytest
+import yaml
+
+from munkey.core.registry import Registry
+from munkey.data.registry import DATASETS
+from munkey.encoders.registry import ENCODERS
+from munkey.models.family import FAMILIES
+from munkey.unlearn.contract import METHODS, method
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def colors():
+    registry = Registry("color")
+    registry.add("red", 1)
+    registry.add("blue", 2)
+    return registry
+
+
+def test_an_entry_is_found_by_its_name(colors):
+    assert colors["red"] == 1
+    assert "red" in colors
+    assert "green" not in colors
+    assert list(colors) == ["blue", "red"]
+    assert colors.values() == [2, 1]
+    assert len(colors) == 2
+
+
+def test_a_name_can_be_registered_only_once(colors):
+    with pytest.raises(ValueError, match="color 'red' is registered twice"):
+        colors.add("red", 3)
+    assert colors["red"] == 1
+
+
+def test_an_unknown_name_raises_and_lists_the_known_ones(colors):
+    with pytest.raises(KeyError, match="unknown color 'green'; there are: blue, red"):
+        colors["green"]
+
+
+@pytest.fixture
+def palette(tmp_path, monkeypatch):
+    """A registry whose package has two entries."""
+    package = tmp_path / "palette"
+    (package / "colors").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "colors/__init__.py").write_text("")
+    (package / "registry.py").write_text(
+        "from munkey.core.registry import Registry\nCOLORS = Registry('color', 'palette.colors')\n"
+    )
+    for name, value in (("green", 3), ("amber", 4)):
+        text = f"from palette.registry import COLORS\nCOLORS.add('{name}', {value})\n"
+        (package / f"colors/{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in ("palette", "palette.registry", "palette.colors", "palette.colors.green", "palette.colors.amber"):
+        monkeypatch.delitem(importlib.sys.modules, module, raising=False)
+    return importlib.import_module("palette.registry")
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (lambda registry: registry["green"], 3),
+        (list, ["amber", "green"]),
+        (len, 2),
+        (lambda registry: "amber" in registry, True),
+        (lambda registry: registry.values(), [4, 3]),
+    ],
+    ids=["entry", "names", "number", "membership", "values"],
+)
+def test_one_new_file_in_its_package_is_enough_to_add_an_entry(palette, ask, answer):
+    assert ask(palette.COLORS) == answer
+    assert ask(palette.COLORS) == answer  # a second time, nothing is imported again
+
+
+def test_a_module_of_its_package_can_be_imported_before_the_registry_is_asked(palette):
+    importlib.import_module("palette.colors.green")
+    assert palette.COLORS["amber"] == 4
+
+
+@pytest.mark.parametrize("registry", [DATASETS, ENCODERS, FAMILIES, METHODS], ids=lambda registry: registry.kind)
+def test_every_entry_knows_its_own_name(registry):
+    assert len(registry) > 0
+    assert [entry.name for entry in registry.values()] == list(registry)
+
+
+@pytest.mark.parametrize("registry", [DATASETS, ENCODERS, METHODS], ids=lambda registry: registry.kind)
+def test_every_entry_describes_itself_in_a_line(registry):
+    for entry in registry.values():
+        assert entry.description
+        assert "\n" not in entry.description
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_settings_without_defaults_and_a_section_in_the_parameters(name):
+    fields = METHODS[name].settings.model_fields
+    assert all(field.is_required() for field in fields.values())
+    section = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"][name]
+    assert set(section) == set(fields)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_is_compared_with_the_oracle_of_its_own_family(name):
+    expected = {"vit": "retrain-t", "munkey": "retrain-m", "knn": None, "sisa": "retrain-s"}
+    assert METHODS[name].original is FAMILIES[METHODS[name].family]
+    assert METHODS[name].original.oracle == expected[METHODS[name].family]
+
+
+def test_a_method_cannot_take_the_name_of_another():
+    assert "cf" in METHODS
+    with pytest.raises(ValueError, match="'cf' is registered twice"):
+        method("cf", title="", description="", family="vit")(lambda *_: None)

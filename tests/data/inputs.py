@@ -1,0 +1,51 @@
+"""Small pictures and settings that the tests of data sets share."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from munkey.data.prepared import Dataset, load, prepare
+from munkey.data.source import SPLITS, Source
+from munkey.settings import SourceSettings
+
+RNG = np.random.default_rng(0)
+SHARES = (0.6, 0.15, 0.25)
+
+
+def settings(path=None, size=None, shares=SHARES, limit=None) -> SourceSettings:
+    return SourceSettings(path=path and str(path), storage_size=size, split=list(shares), limit_per_class=limit)
+
+
+def loaded(source: Source, folder: Path) -> Dataset:
+    """A source after it has been prepared."""
+    prepare(source, folder)
+    return load(folder)
+
+
+def counts(splits: np.ndarray) -> list[int]:
+    """How many samples are in train, val and test."""
+    return [int((splits == split).sum()) for split in SPLITS]
+
+
+def picture(path: Path, size=(8, 6), mode="RGB", seed=None) -> None:
+    """Write a picture of random pixels, `size` wide and high; the same one for the same seed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    generator = RNG if seed is None else np.random.default_rng(seed)
+    pixels = generator.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    Image.fromarray(pixels).convert(mode).save(path)
+
+
+def class_folders(root: Path, sizes: dict[str, int], **kind) -> None:
+    """Write a folder of pictures for each class."""
+    for name, count in sizes.items():
+        for i in range(count):
+            picture(root / name / f"{i:03d}.png", **kind)
+
+
+def pets_in(folder: Path) -> Path:
+    """Ten different pictures of each of two classes: the folder of the class folders."""
+    for label, name in enumerate(("cat", "dog")):
+        for i in range(10):
+            picture(folder / "pets" / name / f"{i}.png", size=(4, 3), seed=10 * label + i)
+    return folder / "pets"

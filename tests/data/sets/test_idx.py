@@ -1,0 +1,46 @@
+"""MNIST-format files, gzipped or not, read exactly; missing and truncated ones are named."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from munkey.core.files import DamagedFileError
+from munkey.data.registry import DATASETS
+from munkey.data.sets import idx
+from munkey.data.source import SourceError
+from tests.data.inputs import RNG, counts, loaded, settings
+
+
+def write_idx(folder, ending):
+    """Write the four files of an MNIST of 12 and 20 images; returns all images."""
+    opener, pixels = gzip.open if ending else open, []
+    for part, count in {"train": 12, "t10k": 20}.items():
+        pixels.append(RNG.integers(0, 256, (count, 5, 4), dtype=np.uint8))
+        labels = (np.arange(count) % 2).astype(np.uint8)
+        for content, array in {"images-idx3-ubyte": pixels[-1], "labels-idx1-ubyte": labels}.items():
+            with opener(folder / f"{part}-{content}{ending}", "wb") as file:
+                file.write(bytes([0, 0, 8, array.ndim]))
+                file.write(np.array(array.shape, ">u4").tobytes() + array.tobytes())
+    return np.concatenate(pixels)
+
+
+@pytest.mark.parametrize("ending", [".gz", ""])
+def test_idx_as_mnist_ships_it(tmp_path, ending, monkeypatch):
+    monkeypatch.setattr(idx, "BLOCK", 7)  # several blocks
+    pixels = write_idx(tmp_path, ending)
+    dataset = loaded(DATASETS["idx"].load(settings(tmp_path)), tmp_path / "out")
+    np.testing.assert_array_equal(dataset.images[..., 0], pixels)
+    assert counts(dataset.splits) == [12, 8, 12]
+    (tmp_path / f"train-images-idx3-ubyte{ending}").unlink()
+    with pytest.raises(SourceError, match=r"train-images-idx3-ubyte\[\.gz\] is missing"):
+        DATASETS["idx"].load(settings(tmp_path))
+
+
+@pytest.mark.parametrize("ending", [".gz", ""])
+def test_a_truncated_idx_file_is_named(tmp_path, ending):
+    write_idx(tmp_path, ending)
+    path = tmp_path / f"t10k-images-idx3-ubyte{ending}"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DamagedFileError, match=r"t10k-images-idx3-ubyte.*(ends too early|truncated)"):
+        list(DATASETS["idx"].load(settings(tmp_path)).blocks())

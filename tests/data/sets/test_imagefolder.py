@@ -1,0 +1,109 @@
+"""Pictures in folders: which folders are splits and which are classes, and what is wrong with them."""
+
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from munkey.data.registry import DATASETS
+from munkey.data.source import SourceError
+from tests.data.inputs import class_folders, counts, loaded, pets_in, picture, settings
+
+
+@pytest.fixture
+def pets(tmp_path):
+    return pets_in(tmp_path)
+
+
+def source_of(path, **changes):
+    return DATASETS["imagefolder"].load(settings(path, **changes))
+
+
+def test_a_folder_of_classes_is_split_within_each_class(tmp_path):
+    class_folders(tmp_path / "pets", {"cat": 20, "dog": 40})
+    dataset = loaded(source_of(tmp_path / "pets"), tmp_path / "out")
+    assert dataset.classes == ["cat", "dog"]
+    assert dataset.images.shape == (60, 6, 8, 3)
+    for label, count in ((0, 20), (1, 40)):
+        assert counts(dataset.splits[dataset.labels == label]) == [count * 0.6, count * 0.15, count * 0.25]
+
+
+def test_pictures_are_in_name_order_and_exact(tmp_path):
+    class_folders(tmp_path / "pets", {"cat": 12, "dog": 12})
+    dataset = loaded(source_of(tmp_path / "pets", limit=10), tmp_path / "out")
+    assert len(dataset.ids) == 20
+    expected = np.asarray(Image.open(tmp_path / "pets/dog/003.png"))
+    np.testing.assert_array_equal(dataset.images[13], expected)
+
+
+def test_split_folders_stand_and_a_missing_val_comes_from_test(tmp_path):
+    for split, count in {"train": 6, "test": 10}.items():
+        class_folders(tmp_path / "pets" / split, {"cat": count, "dog": count})
+    dataset = loaded(source_of(tmp_path / "pets"), tmp_path / "out")
+    assert counts(dataset.splits) == [12, 8, 12]
+
+
+def test_folders_of_all_three_splits_stand_as_they_are(tmp_path):
+    for split, count in {"train": 6, "val": 3, "test": 4}.items():
+        class_folders(tmp_path / "pets" / split, {"cat": count, "dog": count})
+    source = source_of(tmp_path / "pets")
+    assert counts(source.splits) == [12, 6, 8]
+    assert all(name.split("/")[0] == split for name, split in zip(source.names, source.splits, strict=True))
+
+
+def test_an_empty_class_is_named(tmp_path):
+    class_folders(tmp_path / "pets", {"cat": 8})
+    (tmp_path / "pets/dog").mkdir()
+    (tmp_path / "pets/dog/readme.txt").write_text("soon")
+    with pytest.raises(SourceError, match="dog: no picture"):
+        source_of(tmp_path / "pets")
+
+
+def test_samples_say_which_file_each_id_stands_for(pets, tmp_path):
+    images = loaded(source_of(pets), tmp_path / "out").images
+    with (tmp_path / "out/samples.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows[:2]] == ["cat/0.png", "cat/1.png"]
+    for row in rows:
+        np.testing.assert_array_equal(images[int(row["id"])], np.asarray(Image.open(pets / row["name"])))
+
+
+def test_pictures_in_nested_folders_belong_to_their_class_and_other_files_are_counted(pets, capfd):
+    picture(pets / "dog/puppies/0.png", size=(4, 3), seed=99)
+    (pets / "dog/notes.txt").write_text("soon")
+    (pets / "dog/.hidden.png").write_bytes(b"")
+    source = source_of(pets)
+    assert source.names[-1] == "dog/puppies/0.png"
+    assert source.labels.tolist() == [0] * 10 + [1] * 11
+    assert "1 files are no pictures" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("present", "message"),
+    [
+        (["train", "val"], "there is no folder 'test'"),
+        (["train"], "there is no folder 'test'"),
+        (["val", "test"], "there is no folder 'train'"),
+        (["train", "test", "valid"], "the folder 'valid' is none of train, val, test"),
+    ],
+)
+def test_folders_of_splits_that_are_incomplete_are_never_taken_for_classes(pets, tmp_path, present, message):
+    for name in present:
+        (tmp_path / "mine").mkdir(exist_ok=True)
+        (tmp_path / "mine" / name).symlink_to(pets)
+    with pytest.raises(SourceError, match=message):
+        source_of(tmp_path / "mine")
+
+
+def test_an_empty_class_and_a_corrupt_picture_are_reported_together(pets):
+    (pets / "eel").mkdir()
+    (pets / "cat/3.png").write_bytes(b"no picture")
+    with pytest.raises(SourceError, match=r"(?s)2 faults.*eel: no picture.*cat/3\.png"):
+        source_of(pets)
+
+
+@pytest.mark.parametrize(("path", "message"), [("absent", "there is no such folder"), ("", "holds no class folders")])
+def test_a_folder_without_classes_is_named(tmp_path, path, message):
+    with pytest.raises(SourceError, match=message):
+        source_of(tmp_path / path)

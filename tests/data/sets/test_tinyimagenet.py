@@ -1,0 +1,35 @@
+"""Tiny ImageNet, zipped or unpacked: val has a layout of its own."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+from munkey.data.sets import tinyimagenet
+from tests.data.inputs import counts, picture
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
+    root = tmp_path / tinyimagenet.NAME
+    wnids = ["n02", "n01"]
+    for wnid in wnids:
+        for i in range(3):
+            picture(root / "train" / wnid / "images" / f"{wnid}_{i}.JPEG", mode="L" if i == 0 else "RGB")
+    for i in range(10):
+        picture(root / "val" / "images" / f"val_{i}.JPEG")
+        picture(root / "test" / "images" / f"test_{i}.JPEG")
+    (root / "wnids.txt").write_text("\n".join(wnids))
+    lines = [f"val_{i}.JPEG\t{wnids[i % 2]}\t0\t0\t9\t9" for i in range(10)]
+    (root / "val/val_annotations.txt").write_text("\n".join(lines))
+    if zipped:
+        with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+            for path in sorted(root.rglob("*")):
+                archive.write(path, path.relative_to(tmp_path))
+        source = tinyimagenet.read_zip(tmp_path / "t.zip")
+    else:
+        source = tinyimagenet.read_folder(root)
+    assert source.classes == ["n01", "n02"]
+    assert source.labels.tolist() == [0, 0, 0, 1, 1, 1] + [1, 0] * 5
+    assert counts(source.splits) == [6, 4, 6]
+    assert np.concatenate(list(source.images)).shape == (16, 6, 8, 3)

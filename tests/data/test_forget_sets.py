@@ -1,0 +1,88 @@
+"""Forget sets have an exact size, follow the sizes of the classes, and depend on their seed alone."""
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from munkey.core.randomness import Stage
+from munkey.data.forget_sets import draw, read, split, write
+from munkey.data.prepared import Dataset
+from tests.conftest import global_state
+
+SIZES = [50, 30, 20]
+LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], SIZES))
+IDS = 7 + 3 * np.arange(100)
+
+
+def per_class(chosen):
+    return np.bincount(LABELS[np.isin(IDS, chosen)], minlength=3).tolist()
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+@pytest.mark.parametrize(("rate", "count"), [(0.1, 10), (0.02, 2), (0.126, 13), (0.124, 12), (0.5, 50)])
+def test_a_forget_set_holds_rate_times_n_samples_rounded(sampling, rate, count):
+    chosen = draw(IDS, LABELS, rate, sampling, np.random.default_rng(0))
+    assert len(chosen) == len(set(chosen.tolist())) == count
+    assert set(chosen) <= set(IDS)
+    assert (np.diff(chosen) > 0).all()
+
+
+def test_a_stratified_forget_set_has_each_classs_share():
+    assert per_class(draw(IDS, LABELS, 0.1, "stratified", np.random.default_rng(5))) == [5, 3, 2]
+
+
+def test_a_uniform_forget_set_follows_the_classes_only_on_average():
+    drawn = [per_class(draw(IDS, LABELS, 0.1, "uniform", np.random.default_rng(seed))) for seed in range(500)]
+    np.testing.assert_allclose(np.mean(drawn, axis=0), [5, 3, 2], atol=0.3)
+    assert len(set(map(tuple, drawn))) > 10
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+def test_every_sample_is_as_likely_to_be_forgotten(sampling):
+    generator = np.random.default_rng(1)
+    times = np.zeros(len(IDS))
+    for _ in range(2000):
+        times[np.isin(IDS, draw(IDS, LABELS, 0.1, sampling, generator))] += 1
+    assert chisquare(times).pvalue > 0.01
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+def test_a_forget_set_depends_on_its_generator_alone(sampling):
+    def drawn(*parts):
+        return draw(IDS, LABELS, 0.1, sampling, Stage(*parts).numpy_generator()).tolist()
+
+    state, first = global_state(), drawn(0, "digits", "forget", "0.1")
+    assert global_state() == state
+    np.random.seed(2)  # noqa: NPY002 (the global one, which must not matter)
+    assert drawn(0, "digits", "forget", "0.1") == first
+    assert drawn(1, "digits", "forget", "0.1") != first
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.999])
+def test_a_forget_set_of_nothing_or_everything_is_refused(rate):
+    with pytest.raises(ValueError, match=rf"forget\.rates: {rate} of 100 training samples"):
+        draw(IDS, LABELS, rate, "stratified", np.random.default_rng(0))
+
+
+def test_forgetting_a_whole_class_is_refused():
+    labels = np.array([0] * 9 + [1])
+    with pytest.raises(ValueError, match=r"none of class \[1\]"):
+        draw(np.arange(10), labels, 0.6, "stratified", np.random.default_rng(0))
+
+
+def test_a_forget_set_reads_back_as_written(tmp_path):
+    write(tmp_path / "forget.csv", np.array([4, 9, 11]))
+    assert (tmp_path / "forget.csv").read_text() == "id\n4\n9\n11\n"
+    assert read(tmp_path / "forget.csv").tolist() == [4, 9, 11]
+
+
+def test_retain_and_forget_sets_part_the_training_split(tmp_path):
+    ids, splits = np.arange(8), np.array(["train", "val", "train", "test", "train", "train", "val", "test"])
+    dataset = Dataset(np.zeros((8, 1, 1, 3), np.uint8), ids, ids % 2, splits, ["a", "b"])
+    write(tmp_path / "forget.csv", np.array([2, 5]))
+    retained, forgotten = split(dataset, tmp_path / "forget.csv")
+    assert retained.tolist() == [0, 4]
+    assert forgotten.tolist() == [2, 5]
+    everything, nothing = split(dataset, None)
+    assert everything.tolist() == [0, 2, 4, 5]
+    assert nothing.size == 0

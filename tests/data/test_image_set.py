@@ -1,0 +1,92 @@
+"""Sets of labeled images give the images and labels asked for, wherever the images lie."""
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.data.image_set import ImageSet, Joined, TensorSet, resident, to_unit, uploaded
+from munkey.data.image_set import image_set as set_of
+from munkey.data.prepared import Dataset
+from tests.conftest import generator, image_set
+
+
+def test_unit_images_put_channels_first_and_255_at_one():
+    images = torch.zeros(1, 2, 3, 3, dtype=torch.uint8)
+    images[0, 1, 2, 0] = 255
+    images[0, 0, 0, 2] = 51
+    unit = to_unit(images)
+    assert unit.shape == (1, 3, 2, 3)
+    assert unit[0, 0, 1, 2] == 1
+    assert unit[0, 2, 0, 0] == pytest.approx(0.2)
+    assert unit.count_nonzero() == 2
+
+
+def test_a_batch_holds_the_images_and_labels_asked_for_in_that_order():
+    samples = image_set(7)
+    images, labels = samples.batch(torch.tensor([5, 0, 3]), "cpu")
+    expected = samples.images[[5, 0, 3]].transpose(0, 3, 1, 2).astype(np.float32) / 255
+    np.testing.assert_allclose(images, expected, rtol=1e-6)
+    assert labels.tolist() == samples.labels[[5, 0, 3]].tolist()
+
+
+def test_an_image_set_pairs_each_id_with_its_own_image_and_label():
+    images = np.arange(4, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
+    dataset = Dataset(images, np.array([3, 5, 7, 9]), np.array([0, 1, 2, 3]), np.array(["train"] * 4), list("abcd"))
+    chosen = set_of(dataset, np.array([5, 9]))
+    batch, labels = chosen.batch(torch.arange(len(chosen)), "cpu")
+    assert (batch[:, 0, 0, 0] * 255).round().tolist() == labels.tolist() == [1, 3]
+    with pytest.raises(KeyError, match="4"):
+        set_of(dataset, np.array([4]))
+
+
+def test_a_batch_is_not_a_window_onto_the_stored_images():
+    samples = image_set(3)
+    before = samples.images.copy()
+    samples.batch(torch.arange(3), "cpu")[0].zero_()
+    assert np.array_equal(samples.images, before)
+    assert isinstance(samples, ImageSet)
+
+
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_uploaded_images_are_the_same_samples_and_no_others(block):
+    whole = image_set(9)
+    rows = np.array([7, 0, 3, 8])
+    samples = ImageSet(whole.images, rows, whole.ids[rows], whole.labels[rows])
+    held = uploaded(samples, "cpu", block)
+    assert isinstance(held.images, torch.Tensor) and held.images.shape == (4, 8, 8, 3)
+    index = torch.tensor([2, 0, 3, 3])
+    for one, other in zip(held.batch(index, "cpu"), samples.batch(index, "cpu"), strict=True):
+        assert torch.equal(one, other)
+    np.testing.assert_array_equal(held.ids, samples.ids)
+
+
+def test_on_a_cpu_images_are_where_the_computing_is():
+    samples = image_set(4)
+    assert resident(samples, "cpu", 0.5) is samples
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(share, monkeypatch, capsys):
+    samples = image_set(10)  # 1,920 bytes
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (4000, 8000))
+    monkeypatch.setattr("munkey.data.image_set.uploaded", lambda *_: "uploaded")
+    assert (resident(samples, "cuda", share) == "uploaded") == (share == 0.9)
+    assert ("they are streamed" in capsys.readouterr().out) == (share == 0.1)
+
+
+def test_computed_images_are_given_as_they_are():
+    images, labels = torch.rand(5, 3, 2, 2, generator=generator()), torch.arange(5)
+    batch = TensorSet(images, labels).batch(torch.tensor([4, 1]), "cpu")
+    assert torch.equal(batch.images, images[[4, 1]])
+    assert batch.labels.tolist() == [4, 1]
+
+
+def test_positions_in_joined_sets_run_through_one_set_after_the_other():
+    first, second = image_set(3, seed=1), image_set(4, seed=2)
+    joined = Joined((first, TensorSet(torch.zeros(2, 3, 8, 8), torch.tensor([7, 8])), second))
+    assert len(joined) == 9
+    images, labels = joined.batch(torch.tensor([8, 0, 4, 5, 2]), "cpu")
+    expected = [second.batch(torch.tensor([3]), "cpu"), first.batch(torch.tensor([0]), "cpu")]
+    assert torch.equal(images[:2], torch.cat([batch.images for batch in expected]))
+    assert not images[2].any()
+    assert labels.tolist() == [*(int(batch.labels) for batch in expected), 8, second.labels[0], first.labels[2]]

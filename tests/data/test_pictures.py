@@ -1,0 +1,115 @@
+"""Picture files of every mode are read right; those that cannot be used are named."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from munkey.data import pictures
+from munkey.data.registry import DATASETS
+from munkey.data.source import SourceError
+from tests.data.inputs import class_folders, loaded, pets_in, settings
+
+
+def open_file(name):
+    return Path(name).open("rb")
+
+
+def decoded(image, ending, folder):
+    """A picture after it was saved in the format of an ending."""
+    path = folder / f"x.{ending}"
+    image.save(path)
+    (block,) = pictures.decode([str(path)], open_file, None)
+    return block[0]
+
+
+def images_of(path):
+    return DATASETS["imagefolder"].load(settings(path)).images
+
+
+@pytest.mark.parametrize(
+    ("mode", "ending"), [("L", "png"), ("P", "gif"), ("RGBA", "png"), ("CMYK", "jpg"), ("1", "bmp")]
+)
+def test_any_color_mode_becomes_rgb(tmp_path, mode, ending):
+    pixels = decoded(Image.new("RGB", (4, 4), (200, 0, 0)).convert(mode), ending, tmp_path)
+    assert pixels.shape == (4, 4, 3)
+    if mode not in ("1", "L"):
+        np.testing.assert_allclose(pixels[0, 0], [200, 0, 0], atol=12)
+
+
+def test_transparent_becomes_white_and_16_bit_keeps_its_high_byte(tmp_path):
+    Image.new("RGBA", (2, 2), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    Image.fromarray(np.full((2, 2), 0x1234, np.uint16)).save(tmp_path / "deep.png")
+    names = [str(tmp_path / "clear.png"), str(tmp_path / "deep.png")]
+    (block,) = pictures.decode(names, open_file, None)
+    assert block[0].min() == 255
+    assert (block[1] == 0x12).all()
+
+
+def test_dark_16_bit_gray_stays_dark(tmp_path):
+    dark = Image.fromarray(np.full((2, 2), 200, np.uint16))
+    assert decoded(dark, "png", tmp_path).max() == 0
+    assert decoded(dark, "tif", tmp_path).max() == 0
+
+
+def test_float_pictures_are_read_as_0_to_1(tmp_path):
+    values = np.array([[0.0, 0.5], [0.25, 1.0]], dtype=np.float32)
+    np.testing.assert_array_equal(decoded(Image.fromarray(values), "tif", tmp_path)[..., 0], [[0, 128], [64, 255]])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([[np.nan, 0.5]], np.float32), "not finite"),
+        (np.array([[0.0, 200.0]], np.float32), r"must lie in \[0, 1\]"),
+        (np.array([[0, 70_000]], np.int32), "must be 16 bits"),
+    ],
+)
+def test_gray_without_a_known_scale_is_refused(tmp_path, values, message):
+    with pytest.raises(SourceError, match=message):
+        decoded(Image.fromarray(values), "tif", tmp_path)
+
+
+def test_mixed_sizes_need_a_storage_size(tmp_path):
+    class_folders(tmp_path / "pets", {"cat": 8})
+    class_folders(tmp_path / "pets", {"dog": 8}, size=(16, 4))
+    with pytest.raises(SourceError, match=r"(?s)8 faults.*set source\.storage_size"):
+        loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets")), tmp_path / "out")
+    dataset = loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=5)), tmp_path / "out")
+    assert dataset.images.shape == (16, 5, 5, 3)
+
+
+def test_all_corrupt_pictures_are_named_at_once_and_nothing_is_left(tmp_path):
+    class_folders(tmp_path / "pets", {"cat": 8, "dog": 8})
+    (tmp_path / "pets/cat/003.png").write_bytes(b"no picture")
+    whole = (tmp_path / "pets/dog/005.png").read_bytes()
+    (tmp_path / "pets/dog/005.png").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SourceError, match=r"(?s)2 faults.*cat/003\.png.*dog/005\.png"):
+        loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets")), tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_picture_too_big_to_be_true_is_named_like_any_other_fault(tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 3)  # of 12
+    with pytest.raises(SourceError, match=r"20 faults"):
+        list(images_of(pets_in(tmp_path)))
+
+
+def test_a_broken_member_of_a_zip_is_named(tmp_path):
+    content = io.BytesIO()
+    Image.fromarray(np.zeros((3, 3, 3), np.uint8)).save(content, "png")
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("a.png", content.getvalue())
+    whole = bytearray((tmp_path / "x.zip").read_bytes())
+    whole[50] ^= 255
+    (tmp_path / "x.zip").write_bytes(whole)
+    with zipfile.ZipFile(tmp_path / "x.zip") as archive, pytest.raises(SourceError, match=r"a\.png: cannot be read"):
+        list(pictures.decode(["a.png"], archive.open, None))
+
+
+def test_the_end_of_a_block_is_a_number_of_bytes_not_of_pictures(tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "BLOCK", 100)  # three pictures of 36 bytes
+    assert [len(block) for block in images_of(pets_in(tmp_path))] == [3] * 6 + [2]

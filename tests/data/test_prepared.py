@@ -1,0 +1,131 @@
+"""A data set's prepared form reads back as its source; what is wrong with a source is reported."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from munkey.core.files import DamagedFileError
+from munkey.data.prepared import load, prepare
+from munkey.data.registry import DATASETS
+from munkey.data.source import SPLITS, Source, SourceError
+from tests.data.inputs import class_folders, settings
+
+
+@pytest.fixture
+def source():
+    """Two samples of each of two classes in every split."""
+    images = np.random.default_rng(0).integers(0, 256, (12, 4, 5, 3), dtype=np.uint8)
+    return Source(images, np.arange(12) % 2, np.repeat(SPLITS, 4), ["cat", "dog"])
+
+
+def test_what_is_prepared_reads_back(source, tmp_path):
+    prepare(source, tmp_path)
+    dataset = load(tmp_path)
+    np.testing.assert_array_equal(dataset.images, source.images)
+    np.testing.assert_array_equal(dataset.labels, source.labels)
+    np.testing.assert_array_equal(dataset.splits, source.splits)
+    assert dataset.ids.tolist() == list(range(12))
+    assert dataset.classes == ["cat", "dog"]
+    assert dataset.ids_of("val").tolist() == [4, 5, 6, 7]
+
+
+def test_images_are_mapped_and_cannot_be_changed(source, tmp_path):
+    prepare(source, tmp_path)
+    images = load(tmp_path).images
+    assert isinstance(images, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        images[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (lambda s: {"images": s.images.astype(np.float32)}, r"\(12, 4, 5, 3\) float32"),
+        (lambda s: {"images": s.images[..., 0]}, r"must be \(N, H, W, 3\) uint8, not \(12, 4, 5\)"),
+        (lambda s: {"images": s.images[:11]}, "11 images, 12 labels and 12 splits"),
+        (lambda s: {"labels": s.labels + 1}, "labels run from 1 to 2, but there are 2 classes"),
+        (lambda s: {"labels": s.labels - 1}, "labels run from -1 to 0"),
+        (lambda s: {"labels": np.where(s.splits == "val", 0, s.labels)}, "no image of class 'dog' in split 'val'"),
+        (lambda s: {"splits": np.where(s.splits == "test", "val", s.splits)}, "'cat' in split 'test'"),
+        (lambda s: {"splits": np.where(np.arange(12) == 0, "trian", s.splits)}, "not test, train, trian, val"),
+    ],
+)
+def test_what_is_wrong_with_a_source_is_reported_and_nothing_is_written(source, tmp_path, fault, message):
+    with pytest.raises(ValueError, match=message):
+        prepare(replace(source, **fault(source)), tmp_path / "prepared")
+    assert not list(tmp_path.glob("prepared/*"))
+
+
+def test_truncated_images_are_named(source, tmp_path):
+    prepare(source, tmp_path)
+    path = tmp_path / "images.npy"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(DamagedFileError, match=r"images\.npy.*Delete this file"):
+        load(tmp_path)
+
+
+def test_images_and_samples_must_be_equal_in_number(source, tmp_path):
+    prepare(source, tmp_path)
+    np.save(tmp_path / "images.npy", source.images[:10])
+    with pytest.raises(DamagedFileError, match=r"images\.npy: holds 10 images, samples\.csv 12"):
+        load(tmp_path)
+
+
+def in_blocks(source):
+    """The same source in blocks of 5, 5 and 2 images."""
+    return replace(source, images=[source.images[:5], source.images[5:10], source.images[10:]])
+
+
+def test_blocks_are_written_as_one_array_is(source, tmp_path):
+    prepare(source, tmp_path / "array")
+    prepare(in_blocks(source), tmp_path / "blocks")
+    for name in ("images.npy", "samples.csv", "classes.json"):
+        assert (tmp_path / "array" / name).read_bytes() == (tmp_path / "blocks" / name).read_bytes()
+    np.save(tmp_path / "numpy.npy", source.images)
+    np.testing.assert_array_equal(np.load(tmp_path / "numpy.npy"), np.load(tmp_path / "array/images.npy"))
+
+
+def test_what_a_killed_preparation_left_is_removed(source, tmp_path):
+    (tmp_path / ".images.npy.abc.npy").write_bytes(b"half")
+    prepare(source, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["classes.json", "images.npy", "samples.csv"]
+
+
+def test_an_interrupted_preparation_starts_anew_and_ends_the_same(source, tmp_path):
+    source = in_blocks(source)
+
+    def interrupted():
+        yield source.images[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(replace(source, images=interrupted()), tmp_path / "cut")
+    assert not list((tmp_path / "cut").iterdir())
+    for folder in ("cut", "whole"):
+        prepare(source, tmp_path / folder)
+    assert (tmp_path / "cut/images.npy").read_bytes() == (tmp_path / "whole/images.npy").read_bytes()
+
+
+def test_copies_across_splits_are_counted(tmp_path):
+    for split, count in {"train": 4, "val": 3, "test": 3}.items():
+        class_folders(tmp_path / "pets" / split, {"cat": count, "dog": count})
+    for copy in ("val/cat/000.png", "test/dog/001.png"):
+        (tmp_path / "pets" / copy).write_bytes((tmp_path / "pets/train/cat/002.png").read_bytes())
+    warnings = []
+    prepare(DATASETS["imagefolder"].load(settings(tmp_path / "pets")), tmp_path / "out", report=warnings.append)
+    assert len(warnings) == 1 and warnings[0].startswith("WARNING: 2 images of val or test occur in another split too")
+
+
+def test_a_copy_of_a_val_image_in_test_counts_too(source, tmp_path):
+    source.images[9] = source.images[4]
+    warnings = []
+    prepare(source, tmp_path, report=warnings.append)
+    assert warnings and warnings[0].startswith("WARNING: 1 images of val or test occur in another split too")
+
+
+def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp_path):
+    prepare(source, tmp_path, least=4)
+    source.labels[0] = 7
+    with pytest.raises(SourceError, match=r"(?s)2 faults.*labels run from 0 to 7.*4 training samples; keys\.depth"):
+        prepare(source, tmp_path, least=5)

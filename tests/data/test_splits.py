@@ -1,0 +1,43 @@
+"""Splits that a data set lacks are fixed, and shares are rounded by largest remainder."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.data.splits import apportion, expect, held_out
+
+
+def test_held_out_samples_are_split_40_to_60_the_same_every_time():
+    first = held_out("cifar10", 10_000)
+    assert ((first == "val").sum(), (first == "test").sum()) == (4_000, 6_000)
+    np.testing.assert_array_equal(first, held_out("cifar10", 10_000))
+    assert (held_out("pathmnist", 10_004, 4_000) == "test").sum() == 6_004
+
+
+def test_wrong_counts_are_refused():
+    with pytest.raises(ValueError, match=r"should have .*'train': 7007.* hold .*'train': 3"):
+        expect("dermamnist", np.array(["train"] * 3), train=7_007)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "shares"),
+    [
+        ([50, 30, 20], 10, [5, 3, 2]),  # exact
+        ([7, 2, 1], 4, [3, 1, 0]),  # quotas 2.8, 0.8, 0.4
+        ([5, 3, 2], 5, [3, 1, 1]),  # quotas 2.5, 1.5, 1.0: the tie goes to the lower class
+        ([10, 10, 10], 4, [2, 1, 1]),
+        ([1113, 223, 6], 134, [111, 22, 1]),  # quotas 111.13, 22.27, 0.60
+    ],
+)
+def test_classes_share_by_largest_remainder(sizes, count, shares):
+    assert apportion(np.array(sizes), count).tolist() == shares
+
+
+@given(st.lists(st.integers(1, 10**5), min_size=1, max_size=30), st.data())
+def test_shares_add_up_and_lie_within_one_of_proportional(sizes, data):
+    count = data.draw(st.integers(0, sum(sizes)))
+    shares = apportion(np.array(sizes), count)
+    assert shares.sum() == count
+    assert (shares >= 0).all() and (shares <= sizes).all()
+    assert (np.abs(shares - count * np.array(sizes) / sum(sizes)) < 1).all()

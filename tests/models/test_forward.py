@@ -1,0 +1,196 @@
+"""What families share: a training is its stage's name and nothing else, and batches do not matter to an answer."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.data.image_set import ImageSet
+from munkey.models import forward, system
+from munkey.models.family import FAMILIES
+from munkey.training.loop import Fit, cosine
+from tests.conftest import MUNKEY, VIT, generator, global_state, image_set, unit_rows
+from tests.models.inputs import DATA, STAGE, answered, normalized, recipe, retrieval, seven_samples, trained
+
+BOTH = pytest.mark.parametrize("family", ["vit", "munkey"])
+OTHER_STAGE = STAGE / "other"
+
+
+def saved(tmp_path, trained_system):
+    system.save(tmp_path / "s.safetensors", trained_system)
+    return (tmp_path / "s.safetensors").read_bytes()
+
+
+# Training
+
+
+@BOTH
+def test_a_run_is_repeated_byte_by_byte_under_its_stage_and_differs_under_another(params, tmp_path, family):
+    first = saved(tmp_path, trained(recipe(params, family), family).system)
+    torch.manual_seed(1234)  # the global generator must not matter
+    assert saved(tmp_path, trained(recipe(params, family), family).system) == first
+    assert saved(tmp_path, trained(recipe(params, family, OTHER_STAGE), family).system) != first
+
+
+def test_fresh_weights_and_tokens_differ_between_stages(params):
+    one, other = (
+        trained(recipe(params, "munkey", stage, train={"lr": 1e-30}), "munkey").system for stage in (STAGE, OTHER_STAGE)
+    )
+    assert not torch.allclose(one.memory.tokens, other.memory.tokens)
+    assert not torch.allclose(one.model.blocks[0].mlp.fc1.weight, other.model.blocks[0].mlp.fc1.weight)
+
+
+@pytest.mark.parametrize("varied", ["order", "crops"])
+def test_order_and_crops_differ_between_stages(params, monkeypatch, varied):
+    """With the other one and the fresh weights held still, only this one is left to make a difference."""
+    fresh = FAMILIES["vit"].build(VIT, generator())
+    monkeypatch.setattr(FAMILIES["vit"], "build", lambda *_: copy.deepcopy(fresh))
+    still = {}
+    if varied == "order":
+        still = {"crop_scale": [1.0, 1.0], "crop_ratio": [1.0, 1.0]}
+    else:
+        monkeypatch.setattr(forward, "shuffled", lambda count, size, _: torch.arange(count).split(size))
+    one, other = (
+        trained(recipe(params, "vit", stage, train=still), "vit").system.model.blocks[0].mlp.fc1.weight
+        for stage in (STAGE, OTHER_STAGE)
+    )
+    assert not torch.allclose(one, other, atol=1e-5, rtol=0)
+
+
+@BOTH
+def test_order_and_crops_are_drawn_under_names_of_their_own(params, monkeypatch, family):
+    seeds = {"order": set(), "crops": set()}
+    shuffled, augment = forward.shuffled, forward.Augmentation.__call__
+
+    def noted_order(count, size, source):
+        seeds["order"].add(source.initial_seed())
+        return shuffled(count, size, source)
+
+    def noted_crops(self, images, source):
+        seeds["crops"].add(source.initial_seed())
+        return augment(self, images, source)
+
+    monkeypatch.setattr(forward, "shuffled", noted_order)
+    monkeypatch.setattr(forward.Augmentation, "__call__", noted_crops)
+    trained(recipe(params, family), family)
+    assert seeds == {"order": {(STAGE / "order").seed()}, "crops": {(STAGE / "crops").seed()}}
+
+
+@BOTH
+def test_training_leaves_the_global_generators_alone(params, family):
+    state = global_state()
+    trained(recipe(params, family), family)
+    assert global_state() == state
+
+
+def test_training_leaves_its_samples_and_keys_alone(params):
+    samples = image_set(12)
+    before = samples.images.copy()
+    result = trained(recipe(params, "munkey"), "munkey", samples)
+    np.testing.assert_array_equal(samples.images, before)
+    np.testing.assert_array_equal(result.system.memory.keys, unit_rows(12, 4))
+
+
+def test_weight_decay_reaches_tokens_that_nothing_else_moves(params):
+    """With every token dropped there is no gradient, so the tokens shrink by each step's 1 - lr * decay."""
+    result = trained(recipe(params, "munkey", p_image=0, p_token=1), "munkey")
+    fresh = 0.02 * torch.randn(12, 5, generator=(STAGE / "tokens").torch_generator())
+    rate = cosine(params.train.lr, epochs=2, warmup_epochs=0)
+    steps = [epoch + position / 3 for epoch in range(2) for position in range(3)]
+    shrunk = math.prod(1 - rate(step) * params.train.weight_decay for step in steps)
+    torch.testing.assert_close(result.system.memory.tokens.detach(), shrunk * fresh, rtol=1e-6, atol=0)
+
+
+@BOTH
+def test_training_moves_every_parameter(params, family):
+    architecture = {"vit": VIT, "munkey": MUNKEY}[family]
+    fresh = FAMILIES[family].build(architecture, (STAGE / "weights").torch_generator()).state_dict()
+    result = trained(recipe(params, family, **({"p_image": 0.3, "p_token": 0.3} if family == "munkey" else {})), family)
+    assert result.system.architecture == architecture
+    assert [name for name, value in result.system.model.state_dict().items() if torch.equal(value, fresh[name])] == []
+
+
+def test_history_has_an_entry_per_epoch(params):
+    history = trained(recipe(params, "vit"), "vit").history
+    assert [entry["epoch"] for entry in history] == [1, 2]
+    assert [entry["lr"] for entry in history] == [params.train.lr, params.train.lr / 2]
+
+
+@BOTH
+def test_the_settings_reach_the_optimizer_and_the_number_format(params, monkeypatch, family):
+    fits = []
+    run = Fit.run
+    monkeypatch.setattr(Fit, "run", lambda fit: fits.append(fit) or run(fit))
+    train = {"lr": 0.01, "warmup_epochs": 1.0, "betas": [0.7, 0.8], "weight_decay": 0.3, "precision": "bfloat16"}
+    trained(recipe(params, family, train=train), family)
+    group = fits[0].optimizer.param_groups[0]
+    assert (group["betas"], group["weight_decay"]) == ((0.7, 0.8), 0.3)
+    assert [fits[0].rate(done) for done in (0.0, 0.5, 1.0)] == [0.0, 0.005, 0.01]
+    assert (fits[0].epochs, fits[0].precision.name) == (2, "bfloat16")
+
+
+@BOTH
+def test_a_watcher_sees_the_start_and_every_epoch_as_they_are(params, family):
+    seen = []
+
+    def watch(epoch, watched):
+        seen.append((epoch, watched.model.head.weight.detach().clone()))
+
+    result = trained(recipe(params, family), family, watch=watch)
+    assert [epoch for epoch, _ in seen] == [0, 1, 2]
+    architecture = {"vit": VIT, "munkey": MUNKEY}[family]
+    fresh = FAMILIES[family].build(architecture, (STAGE / "weights").torch_generator())
+    assert torch.equal(seen[0][1], fresh.head.weight)
+    assert not torch.equal(seen[1][1], seen[0][1])
+    assert torch.equal(seen[2][1], result.system.model.head.weight)
+
+
+def test_a_trained_model_is_ready_to_answer(params):
+    assert not trained(recipe(params, "vit"), "vit").system.model.training
+
+
+def test_two_colors_are_learned(params):
+    noise = np.random.default_rng(0).integers(0, 100, (40, 8, 8, 3), dtype=np.uint8)
+    labels = np.arange(40) % 2
+    noise[labels == 0, ..., 0] += 150
+    noise[labels == 1, ..., 2] += 150
+    samples = ImageSet(noise, np.arange(40), np.arange(40), labels)
+    result = trained(recipe(params, "vit", train={"epochs": 20, "lr": 0.01}), "vit", samples)
+    assert result.history[-1]["loss"] < 0.1 < result.history[0]["loss"]
+    assert (answered(result.system, samples).argmax(axis=1) == labels).all()
+
+
+# Answers
+
+
+@pytest.mark.parametrize(("passes", "sizes"), [(1, [3, 3, 1]), (2, [1] * 7), (6, [1] * 7)])
+def test_blocks_hold_all_samples_in_order_normalized_with_mean_and_deviation(monkeypatch, passes, sizes):
+    monkeypatch.setattr(forward, "PASSES", 3)
+    blocks = list(forward.blocks(seven_samples(), DATA, "cpu", passes))
+    assert [len(block.images) for block in blocks] == sizes
+    assert [i for block in blocks for i in range(7)[block.where]] == list(range(7))
+    torch.testing.assert_close(torch.cat([block.images for block in blocks]), normalized(seven_samples()))
+
+
+def test_answers_do_not_depend_on_how_samples_are_batched(munkey_system, inference, monkeypatch):
+    family, members = FAMILIES["munkey"], image_set(6)
+
+    def read():
+        asked = retrieval(munkey_system.memory, inference())
+        cut = family.cut_logits(munkey_system, members, DATA, "cpu")
+        features = family.features(munkey_system, members, DATA, "cpu")
+        return [answered(munkey_system, seven_samples(), asked), *cut.values(), features]
+
+    at_once = read()
+    monkeypatch.setattr(forward, "PASSES", 3)
+    for in_parts, expected in zip(read(), at_once, strict=True):
+        np.testing.assert_allclose(in_parts, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_answers_are_float32_without_a_gradient():
+    weight = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    blocks = forward.blocks(seven_samples(), DATA, "cpu")
+    logits = forward.answers(blocks, lambda block: block.images.mean(dim=(2, 3)).double() * weight)
+    assert (logits.shape, logits.dtype) == ((7, 3), np.float32)

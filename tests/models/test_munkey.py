@@ -1,0 +1,148 @@
+"""MUNKEY's retrieval and late fusion equal a slow loop that follows the paper's words; nothing deleted can answer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.core.ids import NOBODY
+from munkey.models.family import FAMILIES
+from tests.conftest import image_set
+from tests.models.inputs import DATA, QUERIES, answered, normalized, retrieval, seven_samples
+
+FUSIONS = pytest.mark.parametrize("fusion", ["ensemble", "softmax", "rank"])
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def without(system, *ids):
+    """The system after these samples were deleted."""
+    return replace(system, memory=system.memory.forget(np.array(ids)))
+
+
+def emptied(system):
+    return without(system, *system.memory.ids.tolist())
+
+
+def answered_slowly(system, images, asked):
+    """One query, one neighbor, one pass at a time."""
+    logits, settings = [], asked.settings
+    for image, ids, cosines in zip(images[:, None], *asked.neighbors, strict=True):
+        present = [(i, c) for i, c in zip(ids[: settings.k], cosines[: settings.k], strict=True) if i != NOBODY]
+        tokens = torch.stack([system.memory.tokens[system.memory.ids == i][0] for i, _ in present])
+        similarity = np.exp([c / settings.temperature for _, c in present])
+        falling = np.array([1 / (2 + rank) for rank in range(len(present))])
+        weights = falling if settings.fusion == "rank" else similarity
+        weights = torch.tensor(weights / weights.sum(), dtype=torch.float32)
+        if settings.fusion == "ensemble":
+            logits.append(sum(w * system.model(image, token[None]) for w, token in zip(weights, tokens, strict=True)))
+        else:
+            logits.append(system.model(image, (weights @ tokens)[None]))
+    return torch.cat(logits)
+
+
+@FUSIONS
+@pytest.mark.parametrize("k", [1, 4, 6])
+@torch.no_grad()
+def test_answers_equal_those_of_a_slow_loop(munkey_system, inference, fusion, k):
+    samples, asked = seven_samples(), retrieval(munkey_system.memory, inference(fusion=fusion, k=k))
+    logits = answered(munkey_system, samples, asked)
+    assert logits.dtype == np.float32
+    np.testing.assert_allclose(logits, answered_slowly(munkey_system, normalized(samples), asked), **CLOSE)
+
+
+@FUSIONS
+@torch.no_grad()
+def test_a_memory_with_fewer_rows_than_k_answers_with_what_it_has(munkey_system, inference, fusion):
+    samples, left = seven_samples(), without(munkey_system, 10, 14, 16, 20)
+    asked = retrieval(left.memory, inference(fusion=fusion, k=4))
+    assert (asked.neighbors.ids[:, 2:] == NOBODY).all()
+    np.testing.assert_allclose(
+        answered(left, samples, asked), answered_slowly(left, normalized(samples), asked), **CLOSE
+    )
+
+
+@FUSIONS
+@torch.no_grad()
+def test_an_empty_memory_answers_with_the_null_token(munkey_system, inference, fusion):
+    samples, empty = seven_samples(), emptied(munkey_system)
+    logits = answered(empty, samples, retrieval(empty.memory, inference(fusion=fusion)))
+    dropped = torch.ones(7, dtype=torch.bool)
+    expected = munkey_system.model(normalized(samples), torch.zeros(7, 5), token_dropped=dropped)
+    np.testing.assert_allclose(logits, expected, **CLOSE)
+
+
+def test_a_retained_sample_answers_from_its_own_token_and_a_forgotten_one_does_not(munkey_system, inference):
+    """Each member's key is that of the query of the same id."""
+    memory = replace(munkey_system.memory, keys=torch.from_numpy(QUERIES.keys[:6]))
+    whole = replace(munkey_system, memory=memory)
+    left, one = without(whole, 14), inference(k=1)
+    own = FAMILIES["munkey"].cut_logits(whole, image_set(6, side=10), DATA, "cpu")["both"]
+    before = answered(whole, seven_samples(), retrieval(whole.memory, one))[:6]
+    np.testing.assert_allclose(before, own, **CLOSE)
+    after = answered(left, seven_samples(), retrieval(left.memory, one))[:6]
+    same = np.isclose(after, own, rtol=1e-3, atol=1e-3).all(axis=1)
+    assert same.tolist() == [True, True, False, True, True, True]
+
+
+def test_a_neighbor_that_was_deleted_cannot_answer(munkey_system, inference):
+    stale = retrieval(munkey_system.memory, inference(k=6))
+    with pytest.raises(KeyError, match="14"):
+        answered(without(munkey_system, 14), seven_samples(), stale)
+
+
+# Pathways and features of members. They are some of the memory's, in another order, so that rows cannot pass for ids.
+
+SOME = np.array([18, 12, 16, 14])
+
+
+def some_members():
+    members = image_set(6, side=10)
+    return replace(members, rows=np.array([4, 1, 3, 2]), ids=SOME, labels=members.labels[[4, 1, 3, 2]])
+
+
+def tokens_of_some(system):
+    return system.memory.tokens[[4, 1, 3, 2]]
+
+
+@pytest.mark.parametrize("passes", [256, 3])
+@torch.no_grad()
+def test_pathways_are_cut_as_their_names_say(munkey_system, monkeypatch, passes):
+    monkeypatch.setattr("munkey.models.forward.PASSES", passes)
+    model, tokens, images = munkey_system.model, tokens_of_some(munkey_system), normalized(some_members())
+    yes, no = torch.ones(4, dtype=torch.bool), torch.zeros(4, dtype=torch.bool)
+    cut = FAMILIES["munkey"].cut_logits(munkey_system, some_members(), DATA, "cpu")
+    assert list(cut) == ["image", "token", "both"]
+    for name, expected in {
+        "image": model(images, tokens, no, yes),
+        "token": model(images, tokens, yes, no),
+        "both": model(images, tokens, no, no),
+    }.items():
+        np.testing.assert_allclose(cut[name], expected, **CLOSE)
+        assert cut[name].dtype == np.float32 and cut[name].flags.c_contiguous
+
+
+@pytest.mark.parametrize("passes", [256, 3])
+@torch.no_grad()
+def test_features_are_what_the_head_reads_from_own_image_and_own_token(munkey_system, monkeypatch, passes):
+    monkeypatch.setattr("munkey.models.forward.PASSES", passes)
+    model, images = munkey_system.model, normalized(some_members())
+    sequence = torch.cat(
+        [model.sequence(model.patch_embed(images)), model.adapter(tokens_of_some(munkey_system))[:, None]], dim=1
+    )
+    for block in model.blocks:
+        sequence = block(sequence)
+    features = FAMILIES["munkey"].features(munkey_system, some_members(), DATA, "cpu")
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(features, model.norm(sequence)[:, 0], **CLOSE)
+
+
+def test_reading_features_leaves_nothing_behind_in_the_model(munkey_system):
+    FAMILIES["munkey"].features(munkey_system, some_members(), DATA, "cpu")
+    assert not munkey_system.model.head._forward_pre_hooks
+
+
+@pytest.mark.parametrize("read", ["cut_logits", "features"])
+def test_pathways_and_features_are_those_of_members_alone(munkey_system, read):
+    with pytest.raises(KeyError, match="18"):
+        getattr(FAMILIES["munkey"], read)(without(munkey_system, 18), some_members(), DATA, "cpu")

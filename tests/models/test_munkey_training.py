@@ -1,0 +1,138 @@
+"""The memory in training: which token receives gradient, what stands in for it, and what is dropped how often."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.core.ids import NOBODY
+from munkey.memory.neighbors import Neighbors
+from munkey.models.families.munkey import Draw, Exemplars
+from munkey.models.family import MemberKeys
+from tests.conftest import generator, unit_rows
+from tests.models.inputs import STAGE, member_keys
+
+IDS = 10 + 2 * np.arange(8)
+
+
+@pytest.fixture
+def exemplars(params):
+    """Exemplars of eight samples, four neighbors each; keyword arguments replace MUNKEY's settings."""
+
+    def make(members=None, ids=IDS, stage=STAGE, **changes):
+        settings = type(params.munkey).model_validate(params.munkey.model_dump() | changes)
+        return Exemplars(ids, members or member_keys(ids), settings, stage, "cpu")
+
+    return make
+
+
+def draw(retrieved, neighbors):
+    """A draw that drops nothing."""
+    retrieved = torch.as_tensor(retrieved)
+    kept = torch.zeros(len(retrieved), dtype=torch.bool)
+    return Draw(kept, kept, retrieved, torch.as_tensor(neighbors))
+
+
+def rows_with_gradient(exemplars, munkey, index):
+    images = torch.randn(len(index), 3, 8, 8, generator=generator())
+    exemplars.forward(munkey, images, torch.tensor(index)).square().sum().backward()
+    return exemplars.tokens.grad.abs().sum(dim=1).nonzero()[:, 0].tolist()
+
+
+def test_gradient_reaches_a_samples_own_token_and_no_other(exemplars, munkey):
+    assert rows_with_gradient(exemplars(p_image=0, p_token=0, p_retrieve=0), munkey, [1, 6]) == [1, 6]
+
+
+def test_no_token_receives_gradient_where_neighbors_stand_in(exemplars, munkey):
+    assert rows_with_gradient(exemplars(p_image=0, p_token=0, p_retrieve=1), munkey, [1, 6]) == []
+
+
+def test_no_token_receives_gradient_where_the_token_is_dropped(exemplars, munkey):
+    assert rows_with_gradient(exemplars(p_image=0, p_token=1, p_retrieve=0), munkey, [1, 6]) == []
+
+
+def test_in_a_mixed_batch_a_token_learns_from_its_own_sample_alone(exemplars):
+    """All eight are in the batch, so every stand-in is also some other sample's own token."""
+    memory, index = exemplars(), torch.arange(8)
+    retrieved = index % 2 == 0
+    memory.training_tokens(index, draw(retrieved, [4] * 8)).sum().backward()
+    assert torch.equal(memory.tokens.grad, (~retrieved).float()[:, None].expand(8, 5))
+
+
+def test_the_stand_in_is_the_similarity_weighted_average_of_the_nearest_others(exemplars):
+    part = exemplars(temperature=0.3)
+    stand_ins = part.training_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
+    for stand_in, member, count in zip(stand_ins, (2, 5), (2, 3), strict=True):
+        cosines = (part.memory.keys @ part.memory.keys[member]).double()
+        cosines[member] = -torch.inf
+        top = cosines.argsort(descending=True)[:count]
+        weights = (cosines[top] / 0.3).softmax(dim=0).float()
+        torch.testing.assert_close(stand_in, weights @ part.tokens.detach()[top])
+
+
+def test_the_own_token_is_passed_on_as_it_is(exemplars):
+    part = exemplars()
+    assert torch.equal(part.training_tokens(torch.tensor([2, 5]), draw([False, False], [4, 4])), part.tokens[[2, 5]])
+
+
+def test_in_a_memory_of_two_the_other_one_stands_in_alone(exemplars):
+    """Even where it points away: a neighbor that is absent, with a cosine of 0, would weigh more."""
+    keys = unit_rows(1, 4) * np.array([[1], [-1]], dtype=np.float32)
+    cosines = np.array([[-1, 0, 0, 0]] * 2, dtype=np.float32)
+    near = Neighbors(np.array([[4, *[NOBODY] * 3], [3, *[NOBODY] * 3]]), cosines)
+    part = exemplars(MemberKeys(keys, near), ids=np.array([3, 4]))
+    assert part.neighbors.tolist() == [[1, NOBODY, NOBODY, NOBODY], [0, NOBODY, NOBODY, NOBODY]]
+    torch.testing.assert_close(
+        part.training_tokens(torch.tensor([0, 1]), draw([True, True], [4, 4])), part.tokens.detach()[[1, 0]]
+    )
+
+
+@pytest.mark.parametrize(("p_image", "p_token", "p_retrieve"), [(0.3, 0.1, 0.2), (0.1, 0.9, 0.5), (0, 0, 0), (0, 1, 1)])
+def test_pathways_are_dropped_as_often_as_asked_for_and_never_both(exemplars, p_image, p_token, p_retrieve):
+    count = 40_000
+    image, token, retrieved, _ = exemplars(p_image=p_image, p_token=p_token, p_retrieve=p_retrieve).draw(count)
+    assert not (image & token).any()
+    for drawn, p in ((image, p_image), (token, p_token), (retrieved, p_retrieve)):
+        assert drawn.float().mean().item() == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / count) + 1e-9)
+
+
+def test_retrieval_is_drawn_independently_of_dropping(exemplars):
+    image, token, retrieved, _ = exemplars(p_image=0.3, p_token=0.3, p_retrieve=0.5).draw(40_000)
+    for dropped in (image, token, ~(image | token)):
+        assert retrieved[dropped].float().mean().item() == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_number_of_neighbors_is_uniform_over_its_whole_range(exemplars):
+    drawn = exemplars(neighbors=[2, 4]).draw(30_000)
+    shares = torch.bincount(drawn.neighbors, minlength=5) / len(drawn.neighbors)
+    np.testing.assert_allclose(shares, [0, 0, 1 / 3, 1 / 3, 1 / 3], atol=0.015)
+
+
+def test_what_is_drawn_differs_between_stages_and_repeats_within_one(exemplars):
+    def drawn(stage):
+        return torch.stack(exemplars(stage=stage).draw(100)).tolist()
+
+    assert drawn(STAGE) == drawn(STAGE) != drawn(STAGE / "other")
+
+
+def test_fresh_tokens_have_the_spread_asked_for(exemplars):
+    nobody = Neighbors(np.full((2000, 1), NOBODY), np.zeros((2000, 1), np.float32))
+    part = exemplars(MemberKeys(unit_rows(2000, 4), nobody), ids=np.arange(2000), token_std=0.02)
+    assert part.tokens.std().item() == pytest.approx(0.02, rel=0.03)
+    assert part.tokens.mean().item() == pytest.approx(0, abs=0.001)
+
+
+def test_a_memory_holds_the_ids_the_keys_and_the_tokens_that_learn(exemplars):
+    part = exemplars()
+    np.testing.assert_array_equal(part.memory.ids, IDS)
+    np.testing.assert_array_equal(part.memory.keys, unit_rows(8, 4))
+    assert part.memory.tokens is part.tokens and part.tokens.requires_grad
+
+
+def test_the_tokens_of_direct_key_share_no_storage_with_the_keys(exemplars):
+    """Otherwise whoever changed the one in place would change the other."""
+    part = exemplars(architecture="direct-key")
+    with torch.no_grad():
+        part.tokens.zero_()
+    np.testing.assert_array_equal(part.memory.keys, unit_rows(8, 4))

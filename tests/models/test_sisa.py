@@ -1,0 +1,268 @@
+"""SISA: deletion gives exactly the weights of a training without what was deleted, with no more work than needed."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from munkey.core.randomness import Stage
+from munkey.data.augment import Augmentation
+from munkey.data.image_set import image_set
+from munkey.models.families import sisa
+from munkey.models.family import FAMILIES, System, Training
+from munkey.models.networks.sisa import Sisa, SisaArchitecture
+from munkey.training.checkpoint import Checkpoint, CheckpointFile
+from tests.conftest import VIT, lively
+from tests.conftest import image_set as random_images
+from tests.models.inputs import STAGE, answered, normalized, quiet, recipe, seven_samples, trained
+from tests.unlearn.world import (
+    ARCHITECTURE,
+    SISA_STAGE,
+    original,
+    recorded,
+    same,
+    sisa_recipe,
+    tensors,
+    unlearn,
+    world,
+)
+
+
+def training(samples, **fields):
+    """A training of SISA with two slices of two epochs each."""
+    return Training(samples, 10, **{"recipe": sisa_recipe(), "device": "cpu", "report": quiet} | fields)
+
+
+def oracle(retain):
+    """SISA that never saw what is not in `retain`, from the same seeds."""
+    return FAMILIES["sisa"].train(training(retain)).system
+
+
+def cells_of(ids):
+    return sisa.cells(np.asarray(ids), 5, 2, SISA_STAGE)
+
+
+def samples_of(ids):
+    return image_set(world().dataset, ids)
+
+
+def without(ids):
+    """The training samples without these."""
+    return samples_of(np.setdiff1d(world().dataset.ids_of("train"), ids))
+
+
+# Deletion
+
+
+def test_deletion_gives_exactly_the_weights_of_the_oracle():
+    deleted, asked = unlearn("sisa")
+    assert not same(tensors(deleted), tensors(original("sisa")))
+    assert same(tensors(deleted), tensors(oracle(world().parts["retain"])))
+    first = sisa.touched(asked.forget_ids, 5, 2, SISA_STAGE)
+    assert asked.facts == {"retrained_slices": sum(2 - part for part in first.values()), "slices": 10}
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_one_deleted_sample_retrains_its_shard_from_its_slice_on(part):
+    members = world().dataset.ids_of("train")
+    cells = cells_of(members)
+    gone = members[cells.slices == part][:1]
+    deletion = sisa.delete(original("sisa"), gone, training(without(gone)))
+    assert (deletion.retrained, deletion.slices) == (2 - part, 10)
+    assert len(deletion.history) == 2 * (2 - part)
+    assert same(tensors(deletion.system), tensors(oracle(without(gone))))
+    shard = int(cells.shards[members == gone][0])
+    for other in range(5):
+        for kept in range(2):
+            before, after = (s.model.state(other, kept).state_dict() for s in (original("sisa"), deletion.system))
+            assert same(before, after) == (other != shard or kept < part)
+
+
+def test_deletion_leaves_its_original_untouched():
+    before = {name: value.clone() for name, value in tensors(original("sisa")).items()}
+    unlearn("sisa")
+    assert same(tensors(original("sisa")), before)
+
+
+def test_deleting_twice_is_deleting_once():
+    members = world().dataset.ids_of("train")
+    first, second = members[:3], members[3:6]
+    once = sisa.delete(original("sisa"), members[:6], training(without(members[:6]))).system
+    after_first = sisa.delete(original("sisa"), first, training(without(first))).system
+    twice = sisa.delete(after_first, second, training(without(members[:6]))).system
+    assert same(tensors(once), tensors(twice))
+
+
+# Cells, shards and slices
+
+
+def test_a_cell_does_not_depend_on_who_else_is_there_and_cells_are_about_equal():
+    ids = np.arange(10_000)
+    cells = cells_of(ids)
+    for of_all, of_some in zip(cells, cells_of(ids[::7]), strict=True):
+        np.testing.assert_array_equal(of_all[::7], of_some)
+    counts = np.bincount(cells.shards * 2 + cells.slices, minlength=10)
+    assert counts.min() > 900 and counts.max() < 1100  # 1000 expected, standard deviation 30
+
+
+def test_the_first_slice_that_a_deletion_touches_is_found_for_each_shard_that_it_touches():
+    ids = np.arange(100)
+    shards, slices = sisa.cells(ids, 4, 3, STAGE)
+    gone = ids[(shards == 2) & (slices > 0)][::-1]
+    assert set(slices[gone]) == {1, 2}
+    assert sisa.touched(gone, 4, 3, STAGE) == {2: 1}
+    assert list(sisa.touched(ids[::-1], 4, 3, STAGE).items()) == [(0, 0), (1, 0), (2, 0), (3, 0)]
+
+
+def test_each_model_sees_its_own_shard_alone_and_slices_grow():
+    data, logs = recorded()
+    _, asked = unlearn("sisa", data=data)
+    retain = data["retain"].ids
+    cells = cells_of(retain)
+    for shard, first in sisa.touched(asked.forget_ids, 5, 2, SISA_STAGE).items():
+        in_shard = retain[cells.shards == shard]
+        drawn = [batch for batch in logs["retain"] if np.isin(batch, in_shard).any()]
+        assert all(np.isin(batch, in_shard).all() for batch in drawn)
+        slices = [retain[(cells.shards == shard) & (cells.slices <= part)] for part in range(first, 2)]
+        expected = np.concatenate([np.repeat(members, 2) for members in slices])  # two epochs a slice
+        np.testing.assert_array_equal(np.sort(np.concatenate(drawn)), np.sort(expected))
+
+
+def test_epochs_are_shared_out_so_that_the_work_stays():
+    assert sisa.epochs_per_slice(40, 1) == 40
+    assert sisa.epochs_per_slice(40, 2) == 27  # 27 over half + 27 over all, about 40 over all
+    assert sisa.epochs_per_slice(40, 3) == 20  # over one, two and three thirds: 40 over all
+
+
+def test_an_empty_cell_is_no_fault():
+    system, history = FAMILIES["sisa"].train(training(samples_of(world().dataset.ids_of("train")[:4])))
+    assert len(history) < 20 and all(torch.isfinite(t).all() for t in tensors(system).values())
+
+
+def test_another_stage_gives_other_weights():
+    other = replace(sisa_recipe(), stage=Stage("tiny", "other"))
+    result = FAMILIES["sisa"].train(training(world().parts["retain"], recipe=other))
+    assert not same(tensors(result.system), tensors(oracle(world().parts["retain"])))
+
+
+def three_slices(params):
+    """Two shards with three slices of two epochs each. The rate rises for one and a half of all six epochs."""
+    train = {"epochs": 4, "lr": 0.01, "warmup_epochs": 1.5, "betas": [0.7, 0.8], "weight_decay": 0.1}
+    return recipe(params, "sisa", train=train, shards=2, slices=3)
+
+
+def trained_slowly(chosen, samples, shard):
+    """The weights of a shard after each of its slices, step by step; and the learning rate and the loss by epoch."""
+    augment = Augmentation(8, chosen.train.crop_scale, chosen.train.crop_ratio, 0.4, 0.2)
+    cell = np.array([(STAGE / "cell" / i).seed() % 6 for i in samples.ids])
+    model = FAMILIES["vit"].build(VIT, (STAGE / "weights" / shard).torch_generator())
+    states, curve, batch_size = [], [], chosen.train.batch_size
+    for part in range(3):
+        members = torch.tensor(np.flatnonzero((cell // 3 == shard) & (cell % 3 <= part)))
+        order, crops = ((STAGE / name / shard / part).torch_generator() for name in ("order", "crops"))
+        optimizer = torch.optim.AdamW(model.parameters(), betas=(0.7, 0.8), weight_decay=0.1, fused=True)
+        for epoch in range(2):
+            batches, losses, rates = torch.randperm(len(members), generator=order).split(batch_size), [], []
+            for position, index in enumerate(batches):
+                done = 2 * part + epoch + position / len(batches)
+                falling = 0.005 * (1 + math.cos(math.pi * (done - 1.5) / 4.5))
+                optimizer.param_groups[0]["lr"] = rate = 0.01 * done / 1.5 if done < 1.5 else falling
+                rates.append(rate)
+                images, labels = samples.batch(members[index], "cpu")
+                loss = F.cross_entropy(model(augment(images, crops)), labels)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+            curve.append((rates[0], np.mean(losses)))
+        states.append({name: value.clone() for name, value in model.state_dict().items()})
+    return states, curve
+
+
+def test_each_slice_of_each_shard_is_trained_as_written_out(params):
+    """Fresh weights a shard; each slice from the one before, with generators and an optimizer of its own; one rate."""
+    chosen, samples = three_slices(params), random_images(24)
+    result = trained(chosen, "sisa", samples)
+    curves = []
+    for shard in range(2):
+        states, curve = trained_slowly(chosen, samples, shard)
+        curves += curve
+        for part, state in enumerate(states):
+            for name, value in result.system.model.state(shard, part).state_dict().items():
+                torch.testing.assert_close(value, state[name], rtol=1e-5, atol=1e-6)
+    assert [epoch["epoch"] for epoch in result.history] == list(range(1, 13))
+    np.testing.assert_allclose([(epoch["lr"], epoch["loss"]) for epoch in result.history], curves, rtol=1e-5)
+
+
+def test_shards_start_from_weights_of_their_own(params):
+    model = trained(recipe(params, "sisa", train={"lr": 1e-30}, shards=2, slices=2), "sisa").system.model
+    one, other = (model.state(shard, 0).blocks[0].mlp.fc1.weight for shard in range(2))
+    assert not torch.allclose(one, other)
+
+
+# Answers
+
+
+@torch.no_grad()
+def test_the_answer_is_the_mean_probability_of_the_last_slices():
+    model = lively(Sisa(SisaArchitecture(**vars(ARCHITECTURE), shards=3, slices=2)))
+    images = torch.rand(4, 3, 8, 8, generator=Stage("images").torch_generator())
+    expected = torch.stack([model.state(shard, 1)(images).softmax(dim=1) for shard in range(3)]).mean(dim=0)
+    torch.testing.assert_close(model(images).exp(), expected)
+
+
+@torch.no_grad()
+def test_it_answers_from_the_resized_and_normalized_image():
+    architecture = SisaArchitecture(**vars(VIT), shards=3, slices=2)
+    model = lively(FAMILIES["sisa"].build(architecture, None))
+    logits = answered(System("sisa", architecture, model), seven_samples())
+    assert logits.dtype == np.float32
+    np.testing.assert_allclose(logits, model(normalized(seven_samples())), rtol=1e-4, atol=1e-5)
+
+
+def test_its_architecture_is_read_from_the_parameters(params):
+    chosen = recipe(params, "sisa", shards=4, slices=3)
+    assert FAMILIES["sisa"].architecture(chosen, 3) == SisaArchitecture(**vars(VIT), shards=4, slices=3)
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("cut_after", [1, 3, 7])
+def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(cut_after, tmp_path, monkeypatch):
+    """Cut in the first slice, at its end, and in a later shard; finished slices are not trained again."""
+    samples, file = world().parts["retain"], CheckpointFile(tmp_path / "progress.pt", 0.0)
+    whole, history = FAMILIES["sisa"].train(training(samples))
+    saves, save = [], Checkpoint.save
+
+    class Killed(Exception):
+        pass
+
+    def cut(self, *state):
+        save(self, *state)
+        saves.append(self.file.path.name)
+        if len(saves) == cut_after:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "save", cut)
+        with pytest.raises(Killed):
+            FAMILIES["sisa"].train(training(samples, checkpoint=file))
+    messages = []
+    again, later = FAMILIES["sisa"].train(training(samples, checkpoint=file, report=messages.append))
+    assert same(tensors(again), tensors(whole))
+    assert [epoch["loss"] for epoch in later] == [epoch["loss"] for epoch in history]
+    assert sum(message.startswith("epoch ") for message in messages) == len(history) - cut_after
+    file.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_the_ends_of_slices_are_kept_when_checkpoints_are_far_apart(tmp_path):
+    far_apart = CheckpointFile(tmp_path / "p.pt", 1000.0)
+    FAMILIES["sisa"].train(training(world().parts["retain"], checkpoint=far_apart))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"p.{shard}.{part}.pt" for shard in range(5) for part in range(2)
+    ]

@@ -1,0 +1,100 @@
+"""A system on disk is the system: same weights, same memory, same bytes each time; what does not fit is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from munkey.core.files import DamagedFileError
+from munkey.encoders.keys import Keys
+from munkey.models.family import FAMILIES, System
+from munkey.models.networks.sisa import SisaArchitecture
+from munkey.models.system import load, save
+from tests.conftest import MUNKEY, VIT, generator, lively, unit_rows
+
+
+def systems(munkey_system):
+    sisa = SisaArchitecture(**vars(VIT), shards=2, slices=3)
+    return {
+        "vit": System("vit", VIT, FAMILIES["vit"].build(VIT, generator())),
+        "munkey": munkey_system,
+        "sisa": System("sisa", sisa, lively(FAMILIES["sisa"].build(sisa, None))),
+        "knn": FAMILIES["knn"].from_keys(Keys(np.array([3, 5, 9]), unit_rows(3, 4)), np.array([0, 2, 1]), 3),
+    }
+
+
+@pytest.mark.parametrize("family", ["vit", "munkey", "sisa", "knn"])
+def test_a_system_loads_as_it_was_saved(munkey_system, tmp_path, family):
+    original = systems(munkey_system)[family]
+    save(tmp_path / "s.safetensors", original)
+    loaded = load(tmp_path / "s.safetensors", original.architecture)
+    assert (loaded.family, loaded.architecture) == (family, original.architecture)
+    assert (loaded.model is None) == (original.model is None)
+    assert (loaded.memory is None) == (original.memory is None)
+    if original.model is not None:
+        assert loaded.model.state_dict().keys() == original.model.state_dict().keys()
+        for name, value in original.model.state_dict().items():
+            assert torch.equal(loaded.model.state_dict()[name], value)
+    if original.memory is not None:
+        for part in ("ids", "keys", "tokens"):
+            assert torch.equal(getattr(loaded.memory, part), getattr(original.memory, part))
+
+
+def test_an_emptied_memory_survives_saving(munkey_system, tmp_path):
+    empty = replace(munkey_system, memory=munkey_system.memory.forget(munkey_system.memory.ids.numpy()))
+    save(tmp_path / "s.safetensors", empty)
+    assert load(tmp_path / "s.safetensors").memory.tokens.shape == (0, 5)
+
+
+def test_the_same_system_gives_the_same_bytes(munkey_system, tmp_path):
+    written = set()
+    for _ in range(20):
+        save(tmp_path / "s.safetensors", munkey_system)
+        written.add((tmp_path / "s.safetensors").read_bytes())
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize("kept", [0, 5, 200, -1])
+def test_a_truncated_checkpoint_is_named_with_what_to_do(munkey_system, tmp_path, kept):
+    path = tmp_path / "s.safetensors"
+    save(path, munkey_system)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(DamagedFileError, match=r"s\.safetensors: .*Delete this file and run again"):
+        load(path)
+
+
+def test_tensors_of_something_else_are_not_taken_for_a_checkpoint(tmp_path):
+    save_file({"weight": torch.zeros(2)}, tmp_path / "s.safetensors")
+    with pytest.raises(DamagedFileError, match=r"s\.safetensors"):
+        load(tmp_path / "s.safetensors")
+
+
+def test_a_checkpoint_of_another_architecture_is_refused_with_the_difference(munkey_system, tmp_path):
+    save(tmp_path / "s.safetensors", munkey_system)
+    with pytest.raises(ValueError, match=r"s\.safetensors holds another architecture") as refused:
+        load(tmp_path / "s.safetensors", replace(MUNKEY, depth=12, token_dim=128))
+    assert "depth is 2, expected 12" in str(refused.value)
+    assert "token_dim is 5, expected 128" in str(refused.value)
+    assert "width" not in str(refused.value)
+
+
+def test_a_length_of_tokens_that_is_not_known_agrees_with_every_length(munkey_system, tmp_path):
+    save(tmp_path / "s.safetensors", munkey_system)
+    loaded = load(tmp_path / "s.safetensors", replace(MUNKEY, token_dim=None))
+    assert loaded.architecture.token_dim == 5
+
+
+def test_a_file_that_is_not_there_is_not_called_damaged(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent"):
+        load(tmp_path / "absent.safetensors")
+
+
+def test_changing_a_copy_of_the_model_leaves_the_system_untouched(munkey_system):
+    before = {name: value.clone() for name, value in munkey_system.model.state_dict().items()}
+    copied = munkey_system.copy_of_model()
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.zero_()
+    assert all(torch.equal(munkey_system.model.state_dict()[name], value) for name, value in before.items())

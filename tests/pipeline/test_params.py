@@ -1,0 +1,182 @@
+"""Wrong parameters are refused before any job starts, in words that name the key, its value and what is allowed."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.pipeline.params import ParamsError, least_samples, load, rate_name
+from tests.conftest import ROOT, changed
+
+PRESETS = sorted((ROOT / "workflow/presets").glob("*.yaml"))
+
+
+def overlaid(config, overlay):
+    """As Snakemake's --configfile does: maps are merged, everything else is replaced."""
+    merged = dict(config)
+    for key, value in overlay.items():
+        merged[key] = overlaid(merged[key], value) if isinstance(merged.get(key), dict) else value
+    return merged
+
+
+def test_the_projects_parameters_are_valid(config):
+    assert load(config).model_dump() == config
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
+    overlay = yaml.safe_load(preset.read_text())
+    monkeypatch.chdir(tmp_path)
+    if path := overlay.get("source", {}).get("path"):
+        (tmp_path / path).mkdir(parents=True)
+    load(overlaid(config, overlay))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        # unknown names
+        ("trian", {}, ["trian = {}", "unknown key", "did you mean 'train'", "datasets"]),
+        ("train.learning_rate", 0.1, ["train.learning_rate = 0.1", "unknown key", "epochs, batch_size, lr"]),
+        ("search_grid", {"cf.rate": [0.1]}, ["search_grid", "unknown key 'cf.rate'", "cf.lr_factor"]),
+        ("search_grid", {"amun.stride": [0.1, 2.0]}, ["search_grid: amun", "stride = 2.0", "less than or equal to 1"]),
+        ("unlearn.cf.momentum", 0.9, ["unlearn.cf.momentum = 0.9", "unknown key", "lr_factor"]),
+        ("unlearn.nosuch", {}, ["unlearn", "unknown method 'nosuch'", "cf", "munkey"]),
+        ("methods", ["nosuch"], ["methods", "unknown method 'nosuch'", "cf", "munkey"]),
+        ("datasets", ["nosuch"], ["datasets", "unknown data set 'nosuch'", "digits"]),
+        ("keys.encoder", "nosuch", ["keys", "unknown encoder 'nosuch'", "efficientnet-lite0"]),
+        ("overrides.nosuch", {}, ["overrides", "unknown data set 'nosuch'", "digits"]),
+        ("overrides.digits.trian", {"lr": 0.1}, ["overrides.digits.trian", "unknown key", "train"]),
+        ("overrides.digits.seeds", [1], ["overrides.digits.seeds = [1]", "unknown key", "train"]),
+        ("overrides.digits.train.lrr", 0.1, ["overrides.digits.train.lrr = 0.1", "unknown key", "did you mean 'lr'"]),
+        ("overrides.digits.unlearn.cf.rl", 1.0, ["overrides.digits.unlearn.cf.rl = 1.0", "unknown key", "lr_factor"]),
+        ("overrides.digits.unlearn.nosuch", {}, ["overrides.digits.unlearn", "unknown method 'nosuch'", "cf"]),
+        ("inference.fusion", "mean", ["inference.fusion = 'mean'", "'ensemble'", "'softmax'", "'rank'"]),
+        ("forget.sampling", "random", ["forget.sampling = 'random'", "'stratified' or 'uniform'"]),
+        ("device", "tpu", ["device = 'tpu'", "'auto'", "'cpu'", "'cuda'"]),
+        ("ablations", {"inference.k": [1, 4, 1]}, ["ablations.inference.k = ['1', '4', '1']", "listed once"]),
+        ("train.precision", "half", ["train.precision = 'half'", "'bfloat16'"]),
+        # wrong types
+        ("train.epochs", "ten", ["train.epochs = 'ten'", "integer"]),
+        ("train.epochs", 1.5, ["train.epochs = 1.5", "integer"]),
+        ("train.epochs", True, ["train.epochs = True", "integer"]),
+        ("train.lr", "1e-3", ["train.lr = '1e-3'", "number", "write 1.0e-3"]),
+        ("train.betas", 0.9, ["train.betas = 0.9", "list"]),
+        ("train", None, ["train = None", "dictionary"]),
+        ("datasets", "digits", ["datasets = 'digits'", "list"]),
+        ("overrides.digits.train", 3, ["overrides.digits.train = 3", "dictionary"]),
+        ("unlearn.cf", 3, ["unlearn.cf = 3", "dictionary"]),
+        # values out of range
+        ("forget.rates", [0.0], ["forget.rates.0 = 0.0", "greater than 0"]),
+        ("forget.rates", [0.1, 1.0], ["forget.rates.1 = 1.0", "less than 1"]),
+        ("forget.rates", [-0.1], ["forget.rates.0 = -0.1", "greater than 0"]),
+        ("forget.rates", [], ["forget.rates = []", "at least 1"]),
+        ("forget.rates", [0.1, 0.1], ["rates = [0.1, 0.1]", "once"]),
+        ("munkey.p_token", 0.8, ["munkey", "p_image + p_token = 0.3 + 0.8", "at most 1"]),
+        ("munkey.p_retrieve", 1.1, ["munkey.p_retrieve = 1.1", "less than or equal to 1"]),
+        ("munkey.p_image", float("nan"), ["munkey.p_image = nan"]),
+        ("munkey.neighbors", [5, 2], ["neighbors = [5, 2]", "low <= high"]),
+        ("munkey.neighbors", [0, 2], ["munkey.neighbors.0 = 0", "greater than or equal to 1"]),
+        ("munkey.neighbors", [2, 34], ["munkey.neighbors = 34", "at most keys.depth = 33"]),
+        ("inference.k", 34, ["inference.k = 34", "at most keys.depth = 33"]),
+        ("inference.temperature", 0.0, ["inference.temperature = 0.0", "greater than 0"]),
+        ("train.lr", float("inf"), ["train.lr = inf", "finite"]),
+        ("train.betas", [0.9, 1.0], ["train.betas.1 = 1.0", "less than 1"]),
+        ("train.betas", [0.9], ["train.betas = [0.9]", "at least 2"]),
+        ("train.crop_scale", [0.5, 1.5], ["crop_scale = [0.5, 1.5]", "high <= 1"]),
+        ("train.crop_ratio", [2.0, 1.0], ["crop_ratio = [2.0, 1.0]", "low <= high"]),
+        ("train.warmup_epochs", 40, ["warmup_epochs = 40", "below epochs = 40"]),
+        ("model.heads", 5, ["width = 64", "multiple of heads = 5"]),
+        ("data.image_size", 18, ["data.image_size = 18", "multiple of model.patch_size = 4"]),
+        ("sisa.shards", 0, ["sisa.shards = 0", "greater than or equal to 1"]),
+        ("sisa.slice", 2, ["sisa.slice = 2", "unknown key", "did you mean 'slices'"]),
+        ("unlearn.sisa.slices", 2, ["unlearn.sisa.slices = 2", "unknown key"]),
+        ("seeds", [-1], ["seeds.0 = -1", "greater than or equal to 0"]),
+        ("seeds", [1, 1], ["seeds = [1, 1]", "once"]),
+        ("seeds", [], ["seeds = []", "at least 1"]),
+        ("threads", 0, ["threads = 0", "greater than or equal to 1"]),
+        ("unlearn.cf.lr_factor", 0.0, ["unlearn.cf.lr_factor = 0.0", "greater than 0"]),
+        ("overrides.digits.inference.k", 99, ["overrides.digits", "inference.k = 99", "at most keys.depth"]),
+    ],
+)
+def test_a_fault_is_refused_by_key_value_and_what_is_allowed(config, path, value, words):
+    with pytest.raises(ParamsError) as refused:
+        load(changed(config, path, value))
+    assert all(part in str(refused.value) for part in words), str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["seeds", "train", "train.lr", "sisa", "munkey.p_drop", "unlearn.cf.lr_factor", "tracking.uri"]
+)
+def test_a_missing_key_is_named(config, path):
+    *parents, last = path.split(".")
+    section = config
+    for name in parents:
+        section = section[name]
+    del section[last]
+    with pytest.raises(ParamsError, match=rf"- {path}: missing"):
+        load(config)
+
+
+def test_a_listed_method_without_its_section_is_refused(config):
+    del config["unlearn"]["cf"]
+    with pytest.raises(ParamsError, match=r"no section unlearn\.cf"):
+        load(config)
+
+
+def test_all_faults_are_listed_at_once(config):
+    faulty = changed(changed(config, "train.epochs", 0), "munkey.token_dim", "many")
+    with pytest.raises(ParamsError) as refused:
+        load(faulty)
+    assert "train.epochs = 0" in str(refused.value)
+    assert "munkey.token_dim = 'many'" in str(refused.value)
+
+
+def test_a_fault_is_listed_once_however_many_data_sets_share_it(config):
+    with pytest.raises(ParamsError) as refused:
+        load(changed(config, "unlearn.cf.lr_factor", -1.0))
+    assert str(refused.value).count("lr_factor") == 1
+
+
+def test_whole_numbers_are_numbers(config):
+    assert load(changed(config, "train.lr", 1)).train.lr == 1.0
+
+
+def test_an_override_replaces_what_it_names_and_nothing_else(config):
+    overridden = changed(config, "overrides.digits.train", {"lr": 0.5, "betas": [0.1, 0.2]})
+    params = load(overridden)
+    expected = params.train.model_dump() | {"lr": 0.5, "betas": [0.1, 0.2]}
+    assert params.of("digits").train.model_dump() == expected
+    assert params.train.lr == config["train"]["lr"]
+    assert params.of("digits").model.model_dump() == config["model"]
+
+
+def test_loading_leaves_the_configuration_as_it_was(config):
+    overridden = changed(config, "overrides.digits.train.lr", 0.5)
+    before = yaml.safe_dump(overridden)
+    load(overridden).of("digits")
+    assert yaml.safe_dump(overridden) == before
+
+
+def test_the_data_set_must_hold_enough_samples_for_the_neighbors_that_are_left_after_forgetting(config):
+    deep = changed(changed(config, "keys.depth", 40), "overrides.digits", {"forget": {"rates": [0.1, 0.2]}})
+    assert least_samples(deep, "digits") == 50  # 0.8 of them are 40
+
+
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True))
+def test_a_rates_name_is_that_rate_and_no_other(rate):
+    assert float(rate_name(rate)) == rate
+
+
+def test_a_rate_is_named_as_in_the_paper():
+    assert [rate_name(rate) for rate in (0.10, 0.02)] == ["0.1", "0.02"]
+
+
+def test_checking_parameters_imports_nothing_heavy():
+    heavy = "torch", "sklearn", "pandas", "faiss", "mlflow", "transformers", "timm", "torchvision", "scipy", "medmnist"
+    code = f"import sys, munkey.pipeline.params; print(*[name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,102 @@
+"""What is shown: rows of the tables in order, figures and what they are drawn from."""
+
+import pytest
+
+from munkey.pipeline.shown import Shown
+from munkey.report.summary import Row
+from munkey.unlearn.contract import METHODS
+from tests.pipeline.inputs import small_plan
+
+TWO = {"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}}
+
+
+def shown(changes: dict[str, object] | None = None) -> Shown:
+    return Shown(small_plan(changes))
+
+
+def test_rows_are_originals_oracles_and_methods_as_listed():
+    rows = shown({"methods": ["munkey", "sisa", "l1-sparse", "knn"]}).rows
+    assert [(row["name"], row["title"], row["oracle"], row["context"]) for row in rows] == [
+        ("original-t", "Original (T)", "retrain-t", True),
+        ("original-m", "Original (M)", "retrain-m", True),
+        ("original-s", "Original (S)", "retrain-s", True),
+        ("retrain-t", "Retrain (T)", None, False),
+        ("retrain-m", "Retrain (M)", None, False),
+        ("retrain-s", "Retrain (S)", None, False),
+        ("munkey", "MUNKEY", "retrain-m", False),
+        ("sisa", "SISA", "retrain-s", False),
+        ("l1-sparse", "ℓ₁-sparse", "retrain-t", False),
+        ("knn", "KNN", None, False),
+    ]
+    assert [row["latex_title"] for row in rows] == [
+        row["title"] if row["name"] != "l1-sparse" else METHODS["l1-sparse"].latex_title for row in rows
+    ]
+
+
+def test_rows_are_what_the_tables_read():
+    assert [Row(**row).name for row in shown().rows][4:] == ["knn", "cf", "ssd", "munkey"]
+
+
+def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_deletion():
+    rows = shown({"methods": ["cf"]}).ablation_rows
+    assert [(row["name"], row["oracle"], row["context"]) for row in rows] == [
+        ("original-m", "retrain-m", True),
+        ("retrain-m", None, False),
+        ("munkey", "retrain-m", False),
+    ]
+
+
+def test_pairs_of_the_selection_by_case():
+    assert shown().pairs == {
+        "p_drop/0.0_0.0": {"p_image": 0.0, "p_token": 0.0},
+        "p_drop/0.1_0.1": {"p_image": 0.1, "p_token": 0.1},
+        "p_drop/0.3_0.1": {"p_image": 0.3, "p_token": 0.1},
+    }
+
+
+def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set():
+    charts = [
+        *("overview", "forgetting", "neighbors"),
+        *("radar-digits", "radar-cifar10", "sensitivity-digits", "sensitivity-cifar10"),
+        *("tokens-digits", "tokens-cifar10"),
+    ]
+    two = shown(TWO)
+    assert list(two.charts) == charts
+    assert two.figures == [*charts, "retrieval-digits-rate0.1", "retrieval-cifar10-rate0.05"]
+    assert two.charts["tokens-cifar10"] == {"kind": "tokens", "dataset": "cifar10"}
+    assert two.charts["overview"] == {"kind": "overview", "dataset": None}
+
+
+def test_neighbors_are_drawn_only_where_k_is_ablated():
+    assert "neighbors" not in shown({"ablations": {"munkey.token_dim": [32]}}).figures
+
+
+@pytest.mark.parametrize(
+    ("chart", "files"),
+    [
+        ("overview", {}),
+        ("forgetting", {"table": "results/tables/main.csv"}),
+        ("neighbors", {"table": "results/tables/ablations.csv"}),
+        ("radar-cifar10", {"table": "results/selection/cifar10/table.csv"}),
+        ("sensitivity-cifar10", {"trace": "results/trace/cifar10/seed7.npz"}),
+        (
+            "tokens-digits",
+            {"trace": "results/trace/digits/seed7.npz", "classes": "results/data/digits/classes.json"},
+        ),
+    ],
+)
+def test_what_a_chart_is_drawn_from(chart: str, files: dict[str, str]):
+    """A trace is of the first seed that is listed, not of the smallest."""
+    assert shown(TWO | {"seeds": [7, 0]}).chart_input(chart) == files
+
+
+def test_what_is_held_against_the_paper_are_the_sections_of_each_data_set():
+    compared = shown(TWO | {"overrides": {"cifar10": {"train": {"lr": 0.5}, "forget": {"rates": [0.05]}}}}).compared
+    names = {"data", "model", "train", "keys", "munkey", "inference", "finetune"}
+    assert {dataset: sections.keys() for dataset, sections in compared.items()} == {"digits": names, "cifar10": names}
+    assert compared["cifar10"]["train"]["lr"] == 0.5 != compared["digits"]["train"]["lr"]
+
+
+def test_the_grid_in_words():
+    words = "Seeds 0, 1; forget rates digits: 0.02, 0.1, cifar10: 0.05; methods knn, cf, ssd, munkey."
+    assert shown(TWO).grid_in_words == words

@@ -1,0 +1,78 @@
+"""Every kind of chart is drawn from the files that its rule names."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from munkey.core.files import write_npz
+from munkey.report.figures import charts, projection
+from munkey.report.figures.charts import CHARTS, Source
+from tests.report.figures.test_figures import curve, grid, methods, training
+
+
+def source(**files):
+    return Source({name: str(path) for name, path in files.items()}, dataset="digits", seed=7, threshold=0.25)
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """Sensitivity over the epochs, and tokens and features of 12 samples at three of them."""
+    frame, rng = training(), np.random.default_rng(0)
+    arrays = {name: frame[name].to_numpy() for name in charts.TRACED}
+    for epoch in (0, 10, 5):
+        arrays |= {f"{kind}_{epoch}": rng.normal(size=(12, 4)) for kind in ("tokens", "features")}
+    write_npz(tmp_path / "trace.npz", arrays | {"labels": np.arange(12, dtype=np.int16) % 3})
+    return tmp_path / "trace.npz"
+
+
+def test_there_are_charts_of_six_kinds():
+    assert list(CHARTS) == ["overview", "forgetting", "neighbors", "radar", "sensitivity", "tokens"]
+    assert CHARTS["overview"](source()).axes
+
+
+def test_the_methods_are_drawn_from_the_summary_and_munkey_stands_out(tmp_path):
+    table = pd.concat([methods(), methods().assign(title="Original (T)", unlearn_s_mean=np.nan)])
+    table.to_csv(tmp_path / "main.csv", index=False)
+    (axes,) = CHARTS["forgetting"](source(table=tmp_path / "main.csv")).axes
+    weights = {text.get_text(): text.get_fontweight() for text in axes.texts}
+    assert set(weights) == set(methods()["title"])
+    assert [name for name, weight in weights.items() if weight == "bold"] == ["MUNKEY"]
+
+
+def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
+    digits = curve()[curve()["dataset"] == "digits"].rename(columns={"k": "value"})
+    table = pd.concat(
+        [
+            digits.assign(knob="inference.k", title="MUNKEY"),
+            digits.assign(knob="inference.k", title="Original (M)", TA_mean=0.0),
+            digits.assign(knob="keys.encoder", value="resnet18", title="MUNKEY"),
+        ]
+    )
+    table.to_csv(tmp_path / "ablations.csv", index=False)
+    accuracy, _ = CHARTS["neighbors"](source(table=tmp_path / "ablations.csv")).axes
+    (line,) = [container.lines[0] for container in accuracy.containers]
+    assert line.get_xdata().tolist() == [1, 2, 4, 32]
+    assert line.get_ydata().tolist() == digits["TA_mean"].tolist()
+
+
+def test_the_radar_is_drawn_from_the_table_of_the_selection(tmp_path):
+    grid().to_csv(tmp_path / "table.csv", index=False)
+    (axes,) = CHARTS["radar"](source(table=tmp_path / "table.csv")).axes
+    assert len(axes.lines) == len(grid())
+
+
+def test_sensitivity_is_drawn_from_a_trace_with_its_threshold(trace):
+    left, _ = CHARTS["sensitivity"](source(trace=trace)).axes
+    assert left.get_title(loc="left") == "digits, n = 1 seed"
+    assert [line.get_ydata()[0] for line in left.lines if line.get_linestyle() == ":"] == [0.25]
+
+
+def test_tokens_are_drawn_at_three_moments_in_order(trace, tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "umap_2d", lambda points, seed: points[:, :2])
+    (tmp_path / "classes.json").write_text(json.dumps(["a", "b", "c"]))
+    figure = CHARTS["tokens"](source(trace=trace, classes=tmp_path / "classes.json"))
+    titles = [axes.get_title() for axes in figure.axes[:3]]
+    assert titles == ["start (epoch 0)", "middle (epoch 5)", "end (epoch 10)"]
+    assert projection.umap_2d is not charts.umap_2d

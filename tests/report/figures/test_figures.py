@@ -1,0 +1,173 @@
+"""Figures: they show what they were given, text is inside and apart, the same figure gives the same bytes."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.text import Text
+
+from munkey.report.figures import curves, diagram, forgetting, projection, radar, retrieval, theme
+
+RNG = np.random.default_rng(0)
+
+
+def curve():
+    return pd.DataFrame(
+        {"dataset": d, "k": k, "TA_mean": 90 + k / 8, "TA_sd": 0.5, "gap_mean": 1 + k / 16, "gap_sd": np.nan, "n": 3}
+        for d in ("digits", "other")
+        for k in (1, 2, 4, 32)
+    )
+
+
+def grid():
+    pairs = [(0.0, 0.0), (0.1, 0.1), (0.1, 0.3), (0.3, 0.1), (0.3, 0.3)]
+    return pd.DataFrame(
+        {"dataset": "digits", "p_image": i, "p_token": t, "TA": 94 + i, "RA": 99 - t, "FA": 90 + 3 * i, "MIA": 50 + t}
+        | {"P_s": 0.1 + t / 4, "gap": 1 + i, "chosen": (i, t) == (0.3, 0.1)}
+        for i, t in pairs
+    )
+
+
+def methods():
+    names = ["CF", "CF-k", "EU-k", "NegGrad+", "Amnesiac", "SCRUB", "SSD", "AMUN", "MUNKEY"]
+    seconds = [6.2, 2.3, 1.9, 9.9, 5.4, 7.5, 1.0, 20.0, 0.008]
+    gaps = [1.2, 1.6, 1.1, 1.9, 1.85, 1.4, 2.2, 2.6, 0.3]
+    return pd.DataFrame(
+        {"dataset": "digits", "rate": 0.1, "title": t, "unlearn_s_mean": s, "gap_mean": g, "gap_sd": 0.7, "n": 3}
+        for t, s, g in zip(names, seconds, gaps, strict=True)
+    )
+
+
+def training():
+    return pd.DataFrame(
+        {
+            "dataset": "digits",
+            "seed": 0,
+            "epoch": e,
+            "P_s": e / 20,
+            "A_image": 40 + e,
+            "A_token": 60 + e,
+            "A_both": 80 + e,
+        }
+        for e in range(11)
+    )
+
+
+def moment(classes=3, count=30):
+    labels = np.arange(count) % classes
+    flat = [RNG.normal(size=(count, 2)) for _ in range(2)]
+    return projection.Projection("start (epoch 0)", *flat, labels, [f"class {c}" for c in range(classes)])
+
+
+def picture():
+    return RNG.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+
+
+def example(status="forgotten", after="7"):
+    neighbors = [
+        retrieval.Retrieved(picture(), "3", 0.75, "correct"),
+        retrieval.Retrieved(picture(), "3", 0.25, status),
+    ]
+    before, later = retrieval.Answer(neighbors, "3"), retrieval.Answer(neighbors[:1], after)
+    return retrieval.Example("forget sample", picture(), "3", before, later)
+
+
+ALL = {
+    "k_curve": lambda: curves.k_curve(curve()),
+    "radar": lambda: radar.draw(grid()),
+    "forgetting": lambda: forgetting.draw(methods(), "MUNKEY"),
+    "sensitivity": lambda: curves.sensitivity(training()),
+    "projection": lambda: projection.draw([moment(), moment(), moment()]),
+    "projection, many classes": lambda: projection.draw([moment(30, 90)]),
+    "retrieval": lambda: retrieval.draw([example(), example("new", "5")]),
+    "overview": diagram.overview,
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_figure_gives_the_same_bytes(name, tmp_path):
+    first = [path.read_bytes() for path in theme.save(ALL[name](), tmp_path / "a")]
+    state = RNG.bit_generator.state
+    RNG.bit_generator.state = state
+    figure = ALL[name]()
+    again = [path.read_bytes() for path in theme.save(figure, tmp_path / "b")]
+    twice = [path.read_bytes() for path in theme.save(figure, tmp_path / "c")]
+    assert again == twice and all(len(content) > 5000 for content in first)
+    if name not in ("projection", "projection, many classes", "retrieval"):  # those are drawn from random arrays here
+        assert first == again
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_all_text_is_inside_the_figure_and_large_enough(name):
+    figure = ALL[name]()
+    figure.draw_without_rendering()
+    frame = figure.bbox.padded(1)
+    ticks = [label for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())]
+    texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible() and text not in ticks]
+    assert texts
+    for text in texts:
+        box = Text.get_window_extent(text)
+        assert frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1, text
+        assert text.get_fontsize() >= 8
+
+
+def test_names_of_methods_lie_apart_and_munkey_stands_out():
+    figure = ALL["forgetting"]()
+    axes = figure.axes[0]
+    names = {text.get_text(): text for text in axes.texts}
+    assert set(names) == set(methods()["title"])
+    boxes = [Text.get_window_extent(text) for text in names.values()]  # without the line to the point
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    assert names["MUNKEY"].get_fontweight() == "bold" and names["CF"].get_fontweight() == "normal"
+    assert axes.get_xscale() == "log"
+
+
+def test_the_k_curve_has_a_line_per_data_set_and_ticks_at_k():
+    figure = ALL["k_curve"]()
+    for axes in figure.axes:
+        assert [line.get_label() for line in axes.containers] == ["digits", "other"]
+        assert axes.get_xticks().tolist() == [1, 2, 4, 32]
+
+
+def test_the_chosen_pair_is_dashed_black_and_the_corner_gray():
+    (axes,) = ALL["radar"]().axes
+    lines = {line.get_label()[:10]: line for line in axes.lines}
+    chosen = next(line for name, line in lines.items() if name.startswith("(0.3, 0.1)"))
+    corner = next(line for name, line in lines.items() if name.startswith("(0, 0)"))
+    assert (to_hex(chosen.get_color()), chosen.get_linestyle()) == ("#000000", "--")
+    assert to_hex(corner.get_color()) == "#808080"
+
+
+def test_frames_and_marks_tell_what_became_of_neighbors_and_predictions():
+    figure = ALL["retrieval"]()
+    frames = [{to_hex(spine.get_edgecolor()) for spine in axes.spines.values()} for axes in figure.axes]
+    assert frames[2] == {theme.PURPLE.lower()} and frames[8] == {theme.BLUE.lower()}
+    queries = [axes.get_xlabel() for axes in figure.axes if "predicted" in axes.get_xlabel()]
+    assert [("✓" in text, "✗" in text) for text in queries] == [(True, False), (False, True)] * 2
+    with pytest.raises(ValueError, match="unknown status"):
+        retrieval.draw([example("gone")])
+
+
+def test_umap_gives_the_same_plane_for_the_same_seed():
+    points = RNG.normal(size=(40, 6)).astype(np.float32)
+    first, again = projection.umap_2d(points, 0), projection.umap_2d(points, 0)
+    np.testing.assert_array_equal(first, again)
+    assert first.shape == (40, 2)
+
+
+@pytest.mark.parametrize(
+    ("draw", "frame", "message"),
+    [
+        (curves.k_curve, curve().iloc[:0], "no rows"),
+        (curves.k_curve, curve().drop(columns="TA_sd"), "lacks the columns"),
+        (curves.k_curve, curve().assign(TA_mean=np.nan), "NaN"),
+        (radar.draw, grid().assign(chosen=False), "exactly one chosen"),
+        (partial(forgetting.draw, emphasized="MUNKEY"), methods().assign(unlearn_s_mean=0.0), "must be positive"),
+        (curves.sensitivity, training().assign(P_s=np.inf), "infinite"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, frame, message):
+    with pytest.raises(ValueError, match=message):
+        draw(frame)

@@ -1,0 +1,76 @@
+"""Tables of the ablations: each case against the oracle of its own kind."""
+
+import pandas as pd
+import pytest
+
+from munkey.report import ablations
+from munkey.report.markup import render
+from munkey.report.summary import Row
+from tests.report.inputs import CASE_ROWS, CASES, cases
+
+
+def summary_of(*datasets, gaps=CASES):
+    return ablations.summarize_cases(pd.concat([cases(name, gaps) for name in datasets]), CASE_ROWS)
+
+
+def test_each_case_is_compared_with_the_oracle_of_its_own_kind():
+    summary = summary_of("digits")
+    gaps = summary[summary["method"] == "after"].set_index("case")["gap_mean"]
+    assert gaps.to_dict() == pytest.approx(CASES)
+    assert set(summary["knob"]) == {"inference.fusion", "inference.k", "munkey.architecture"}
+    assert set(summary["value"]) == {"ensemble", "rank", "8", "direct-key"}
+
+
+def test_every_knob_has_its_lowest_gap_in_bold():
+    ((title, frame),) = ablations.every_knob(summary_of("digits"), CASE_ROWS, "markdown")
+    assert "n = 2 seeds" in title and "10 %" in title
+    gaps = frame.set_index("Value")["Avg Gap"]
+    assert gaps["ensemble"].startswith("**") and gaps["rank"].startswith("<u>") and gaps["8"].startswith("**")
+
+
+def test_the_papers_layouts_name_its_strategies():
+    summary = summary_of("digits", "other")
+    ((_, short),) = ablations.strategies(summary, CASE_ROWS, "latex")
+    assert short["Strategy"].tolist() == ["Direct Key", "Ensemble", "Rank"]
+    assert list(short.columns) == ["Strategy", "P_s, digits", "Avg Gap, digits", "P_s, other", "Avg Gap, other"]
+    tables = list(ablations.aggregation(summary, CASE_ROWS, "latex"))
+    assert len(tables) == 2
+    assert tables[0].frame["Category"].tolist() == ["Retrained"] * 3 + ["After"] * 3
+    assert tables[0].frame["Model variant"].tolist() == ["Direct Key", "Ensemble", "Rank"] * 2
+    assert tables[0].frame["Avg Gap"].tolist()[:3] == ["–"] * 3
+    assert [gap[:5] for gap in tables[0].frame["Avg Gap"][3:]] == ["$8.00", r"\bold", r"\unde"]
+    text = render(tables, "latex")
+    assert r"\toprule" in text and "%" not in text.split("toprule")[1].split("bottom")[0]
+
+
+def test_the_short_table_marks_gaps_but_not_sensitivities():
+    ((_, short),) = ablations.strategies(summary_of("digits"), CASE_ROWS, "markdown")
+    assert short["P_s, digits"].tolist() == ["0.150 ± 0.071"] * 3
+    marks = short["Avg Gap, digits"].tolist()
+    assert [gap[:2] for gap in marks] == ["8.", "**", "<u"]
+
+
+def test_without_the_papers_strategies_there_is_no_short_table():
+    summary = summary_of("digits", gaps={"inference.k/8": 1.0})
+    assert list(ablations.strategies(summary, CASE_ROWS, "markdown")) == []
+    assert list(ablations.aggregation(summary, CASE_ROWS, "markdown")) == []
+
+
+def test_encoders_stand_with_their_oracles_first():
+    gaps = {"keys.encoder/resnet18": 2.0, "keys/vit-b16_224": 1.0, "inference.k/8": 0.5}
+    ((_, frame),) = ablations.encoders(summary_of("digits", gaps=gaps), CASE_ROWS, "markdown")
+    models = ["Retrained (resnet18)", "Retrained (vit-b16_224)", "Key encoder resnet18", "Key encoder vit-b16_224"]
+    assert frame["Model"].tolist() == models
+    assert list(frame.columns) == ["Model", "TA", "RA", "FA", "MIA", "Avg Gap"]
+    assert [gap[:3] for gap in frame["Avg Gap"]] == ["–", "–", "<u>", "**1"]
+
+
+def test_the_tables_take_their_systems_from_the_rows():
+    rows = [Row("original-x", "Original (X)", "retrain-x", context=True), Row("retrain-x", "Retrain (X)", None),
+            Row("x", "X", "retrain-x")]  # fmt: skip
+    other = cases(methods=("original-x", "retrain-x", "x"))
+    summary = ablations.summarize_cases(other, rows)
+    for name, table in ablations.TABLES.items():
+        ours = list(table(summary_of("digits"), CASE_ROWS, "html"))
+        theirs = list(table(summary, rows, "html"))
+        assert render(theirs, "html").replace("<td>X</td>", "<td>After</td>") == render(ours, "html"), name

@@ -1,0 +1,93 @@
+"""The report's page: text is escaped, tables are not; figures have captions; where the results came from."""
+
+import pandas as pd
+
+from munkey.report import page
+from munkey.report.ablations import summarize_cases
+from munkey.report.markup import Titled
+from munkey.report.summary import summarize
+from tests.conftest import ROOT
+from tests.report.inputs import CASE_ROWS, ROWS, cases, tidy
+
+TEMPLATE = ROOT / "workflow/report/page.html.j2"
+
+
+def page_of(**contents):
+    empty = {"datasets": [], "grid": "", "chapters": [], "figures": [], "origin": [], "runs": [], "params": ""}
+    return page.Page(**empty | contents)
+
+
+def test_the_page_escapes_text_but_not_tables():
+    chapter = page.chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
+    text = page.render(page_of(grid="<script>", chapters=[chapter], params="a: <b>"), TEMPLATE)
+    assert "<p>&lt;script&gt;</p>" in text and "<td><b>1</b></td>" in text
+    assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
+
+
+def test_the_page_shows_all_that_it_is_given():
+    text = page.render(
+        page_of(
+            datasets=["digits", "other"],
+            figures=[page.Figure("radar-digits", "A radar.", "data:image/png;base64,AAAA")],
+            origin=[page.Fact("Commit", "abc")],
+            runs=[page.Link("digits: CF", "http://localhost/1")],
+        ),
+        TEMPLATE,
+    )
+    assert "<title>munkey: digits, other</title>" in text
+    assert 'src="data:image/png;base64,AAAA"' in text and 'href="../figures/radar-digits.svg"' in text
+    assert "<dt>Commit</dt><dd>abc</dd>" in text
+    assert "1 MLflow runs" in text and '<a href="http://localhost/1">digits: CF</a>' in text
+    assert "MLflow runs" not in page.render(page_of(), TEMPLATE)
+
+
+def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables():
+    grid = pd.DataFrame(
+        [{"dataset": "digits", "p_image": 0.1, "p_token": 0.1, "P_s": 0.1, "gap": 1.0, "reason": "why"}]
+    )
+    results = page.Results(
+        summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [grid], ["no comparison"]
+    )
+    chapters = page.chapters(results)
+    names = ["main", "runtime", "ablations", "aggregation", "strategies", "encoders", "selection", "paper"]
+    assert [chapter.id for chapter in chapters] == names
+    tables = {chapter.id: chapter.tables for chapter in chapters}
+    assert [len(tables[name]) for name in names] == [1, 1, 1, 1, 1, 0, 1, 0]
+    assert tables["main"][0].title.startswith("digits: mean ± sd") and "<td>SCRUB</td>" in tables["main"][0].html
+    assert tables["selection"][0].title == "digits" and "<td>why</td>" in tables["selection"][0].html
+    assert chapters[-1].remarks == ["no comparison"]
+
+
+def test_a_figures_caption_names_its_data_set(tmp_path):
+    for stem, words in (
+        ("radar-digits", ["grid", "digits"]),
+        ("retrieval-digits-rate0.1", ["digits, forget rate 0.1"]),
+    ):
+        path = tmp_path / f"{stem}.png"
+        path.write_bytes(b"png")
+        made = page.figure(path)
+        assert made.name == stem and all(word in made.caption for word in words)
+        assert made.data.startswith("data:image/png;base64,")
+
+
+def test_every_kind_of_figure_has_a_caption():
+    from munkey.report.figures.charts import CHARTS
+
+    assert set(page.CAPTIONS) == {*CHARTS, "retrieval"}
+
+
+def record(device, started, ended, torch="2"):
+    provenance = {"commit": "abc", "device": device, "versions": {"python": "3.11", "torch": torch}}
+    return {"started": started, "ended": ended, "provenance": provenance}
+
+
+def test_the_origin_names_each_value_once_and_the_whole_span():
+    records = [record("CPU b", "2026-01-02", "2026-01-05"), record("CPU a", "2026-01-01", "2026-01-03", torch="3")]
+    facts = dict(page.origin(records, "2026-02-01"))
+    assert facts == {
+        "Report made": "2026-02-01",
+        "Jobs ran": "2026-01-01 to 2026-01-05 (UTC)",
+        "Machine": "CPU a, CPU b",
+        "Commit": "abc",
+        "Versions": "python 3.11, torch 2, torch 3",
+    }

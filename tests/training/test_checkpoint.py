@@ -1,0 +1,197 @@
+"""A training killed at any moment resumes, and ends with the bytes of one that was never disturbed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+import torch
+
+from munkey.models import system
+from munkey.training.checkpoint import FOLDER, Checkpoint, CheckpointFile
+from munkey.training.loop import adamw
+from tests.conftest import ROOT, generator
+from tests.training.inputs import trained
+
+JOB = """
+import sys
+from pathlib import Path
+import tests.conftest
+from munkey.models import system
+from munkey.training.checkpoint import CheckpointFile
+from tests.training.inputs import trained
+result = trained(sys.argv[1], CheckpointFile(Path(sys.argv[2]), float(sys.argv[3])))
+system.save(sys.argv[4], result.system)
+assert len(result.history) == 12
+"""
+
+
+def job(family, path, every_s, result):
+    """The tiny training in a process of its own, as jobs are: other tests leave libraries here in other states."""
+    command = [sys.executable, "-c", JOB, family, path, str(every_s), result]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def same_bytes(path, one, other):
+    for name, part in (("one", one), ("other", other)):
+        system.save(path / name, part)
+    return (path / "one").read_bytes() == (path / "other").read_bytes()
+
+
+def timeless(history):
+    return [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in history]
+
+
+class Cut(Exception):
+    pass
+
+
+def cut_after(monkeypatch, epoch):
+    """From now on a training fails right after it has saved its state after this epoch."""
+    save = Checkpoint.save
+
+    def cut(self, optimizer, scaler, history):
+        save(self, optimizer, scaler, history)
+        if len(history) == epoch:
+            raise Cut
+
+    monkeypatch.setattr(Checkpoint, "save", cut)
+
+
+@pytest.mark.parametrize(
+    ("family", "precision"), [("vit", "float32"), ("munkey", "float32"), ("vit", "float16"), ("munkey", "float16")]
+)
+def test_it_resumes_after_any_epoch_and_ends_the_same(family, precision, tmp_path, monkeypatch):
+    """In float16 the scale of the loss grows after every second step, until a step overflows and is left out."""
+    monkeypatch.setattr(torch.amp, "GradScaler", partial(torch.amp.GradScaler, growth_interval=2))
+    whole, history = trained(family, precision=precision)
+    for epoch in (1, 5, 11):
+        file = CheckpointFile(tmp_path / f"{epoch}.pt", 0.0)
+        with monkeypatch.context() as patched:
+            cut_after(patched, epoch)
+            with pytest.raises(Cut):
+                trained(family, file, precision=precision)
+        again, later = trained(family, file, precision=precision)
+        assert same_bytes(tmp_path, whole, again)
+        assert timeless(later) == timeless(history)
+
+
+@pytest.mark.parametrize("family", ["vit", "munkey"])
+def test_killed_at_random_moments_it_ends_with_the_same_bytes(family, tmp_path):
+    path, draw = tmp_path / "progress.pt", random.Random(family)
+    for _ in range(3):
+        killed = job(family, path, 0.0, tmp_path / "never")
+        while "epoch" not in (line := killed.stdout.readline()) and line:
+            pass
+        time.sleep(draw.uniform(0, 0.15))
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+    again, whole = tmp_path / "again", tmp_path / "whole"
+    messages, _ = job(family, path, 0.0, again).communicate()
+    job(family, tmp_path / "unused.pt", 1000.0, whole).communicate()
+    assert "resumes after epoch" in messages
+    assert again.read_bytes() == whole.read_bytes()
+
+
+def test_checkpoints_are_as_far_apart_as_asked(tmp_path):
+    trained("vit", CheckpointFile(tmp_path / "p.pt", 1000.0), epochs=3)
+    assert not list(tmp_path.iterdir())
+
+
+def test_there_is_no_checkpoint_of_a_whole_training(tmp_path):
+    trained("vit", CheckpointFile(tmp_path / "p.pt", 0.0), epochs=3)
+    assert len(torch.load(tmp_path / "p.pt", weights_only=True)["history"]) == 2
+
+
+def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
+    file = CheckpointFile(tmp_path / "p.pt", 0.0)
+    trained("vit", file, epochs=3)
+    with pytest.raises((ValueError, RuntimeError)):
+        trained("munkey", file, epochs=3)
+    assert torch.load(file.path, weights_only=True)["history"][0]["epoch"] == 1
+
+
+# One checkpoint
+
+
+def stepped(value):
+    """An optimizer after a step from `value`, with its parameter, its scaler and a generator that has drawn."""
+    weight, source = torch.nn.Parameter(torch.full((2,), value)), generator(int(value))
+    optimizer, scaler = adamw([weight], [0.9, 0.99], 0.0), torch.amp.GradScaler("cpu", init_scale=128 * value)
+    scaler.scale(weight.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    torch.rand(3, generator=source)
+    return weight, optimizer, scaler, source
+
+
+def test_everything_is_put_back_as_it_was(tmp_path):
+    file = CheckpointFile(tmp_path / "p.pt", 0.0)
+    weight, optimizer, scaler, source = stepped(2.0)
+    Checkpoint(file, [source]).save(optimizer, scaler, [{"epoch": 1, "loss": 0.5}])
+    other_weight, other_optimizer, other_scaler, other_source = stepped(5.0)
+    history = Checkpoint(file, [other_source]).restore(other_optimizer, other_scaler)
+    assert history == [{"epoch": 1, "loss": 0.5}]
+    assert torch.equal(other_weight, weight)
+    assert torch.equal(other_optimizer.state[other_weight]["exp_avg"], optimizer.state[weight]["exp_avg"])
+    assert other_scaler.get_scale() == scaler.get_scale() == 256
+    assert torch.equal(torch.rand(3, generator=other_source), torch.rand(3, generator=source))
+
+
+def test_where_there_is_no_checkpoint_nothing_is_put_back(tmp_path):
+    weight, optimizer, scaler, source = stepped(2.0)
+    before = weight.detach().clone()
+    assert Checkpoint(CheckpointFile(tmp_path / "p.pt", 0.0), [source]).restore(optimizer, scaler) == []
+    assert torch.equal(weight, before)
+
+
+@pytest.mark.parametrize(("always_after", "saves"), [(None, [112, 124, 136]), (2, [108, 120, 132])])
+def test_the_seconds_between_two_checkpoints_are_counted_from_the_last_one(tmp_path, monkeypatch, always_after, saves):
+    """An epoch takes four seconds, and ten shall lie between two checkpoints. Epoch 2 ends at 108."""
+    clock = [100]
+    monkeypatch.setattr("munkey.training.checkpoint.time.monotonic", lambda: clock[0])
+    _, optimizer, scaler, _ = stepped(2.0)
+    checkpoint = Checkpoint(CheckpointFile(tmp_path / "p.pt", 10.0), [], always_after)
+    saved = []
+    for epoch in range(1, 11):
+        clock[0] += 4
+        checkpoint.save(optimizer, scaler, [{"epoch": float(number)} for number in range(epoch)])
+        if checkpoint.file.path.exists():
+            saved.append(clock[0])
+            checkpoint.file.path.unlink()
+    assert saved == saves
+
+
+# Files of checkpoints
+
+
+def test_the_file_depends_on_the_identity_and_on_when_the_inputs_changed(tmp_path):
+    inputs = [tmp_path / "one", tmp_path / "other"]
+    for path in inputs:
+        path.write_text("same size")
+        os.utime(path, ns=(1, 1))
+
+    def path_of(*identity):
+        return CheckpointFile.of(identity, map(str, inputs), 60.0).path
+
+    first = path_of("digits", 0)
+    assert path_of("digits", 0) == first
+    assert first.parent == FOLDER
+    assert len({first, path_of("digits", 1), path_of("digits"), path_of("cifar", 0)}) == 4
+    os.utime(inputs[1], ns=(1, 2))
+    assert path_of("digits", 0) != first
+
+
+def test_the_checkpoints_of_a_training_and_of_its_parts_are_removed_and_no_others(tmp_path):
+    file, other = CheckpointFile(tmp_path / "abc.pt", 60.0), CheckpointFile(tmp_path / "abcd.pt", 60.0)
+    parts = [file, file.part(0, 1), file.part(2, 0), other, other.part(0, 1)]
+    assert [part.path.name for part in parts] == ["abc.pt", "abc.0.1.pt", "abc.2.0.pt", "abcd.pt", "abcd.0.1.pt"]
+    assert {part.every_s for part in parts} == {60.0}
+    for part in parts:
+        part.path.touch()
+    file.remove()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["abcd.0.1.pt", "abcd.pt"]

@@ -1,0 +1,99 @@
+"""Precision and compilation change how fast a training is, and hardly what it learns; nothing waits inside an epoch."""
+
+import shutil
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from munkey.data.resample import crop_resize, random_boxes
+from munkey.training.precision import Precision
+from tests.conftest import generator
+from tests.training.inputs import trained
+
+FAMILIES = pytest.mark.parametrize("family", ["vit", "munkey"])
+
+
+def weights(system):
+    return torch.cat([tensor.flatten() for tensor in system.model.state_dict().values()])
+
+
+@FAMILIES
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_lower_precision_learns_the_same_with_weights_of_float32(family, precision):
+    whole, history = trained(family)
+    lower, later = trained(family, precision=precision)
+    assert weights(lower).dtype == torch.float32 and not torch.equal(weights(lower), weights(whole))
+    assert later[0]["loss"] == pytest.approx(history[0]["loss"], rel=0.05)
+    assert later[-1]["loss"] < 0.9 * later[0]["loss"]
+
+
+def test_auto_is_float32_on_a_cpu_and_any_other_name_means_itself():
+    assert Precision("auto", "cpu").name == "float32" and Precision("float16", "cpu").name == "float16"
+    assert torch.equal(weights(trained("vit", precision="auto").system), weights(trained("vit").system))
+
+
+def test_auto_on_a_gpu_is_bfloat16(monkeypatch):
+    monkeypatch.setattr(torch.amp, "GradScaler", lambda *_, **__: None)
+    assert Precision("auto", "cuda").name == "bfloat16"
+
+
+@pytest.mark.parametrize(("name", "scale"), [("float32", 1), ("bfloat16", 1), ("float16", 2.0**16)])
+def test_the_loss_is_scaled_in_float16_alone(name, scale):
+    assert Precision(name, "cpu").scaler.scale(torch.ones(1)).item() == scale
+
+
+@FAMILIES
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+def test_compiled_it_learns_what_it_learns_anyway(family):
+    whole, history = trained(family, epochs=2)
+    faster, later = trained(family, epochs=2, compile=True)
+    assert type(faster.model) is type(whole.model)
+    assert (weights(faster) - weights(whole)).abs().mean() < 1e-4  # the first steps of Adam amplify what is near 0
+    assert later[-1]["loss"] == pytest.approx(history[-1]["loss"], rel=1e-2)
+
+
+@FAMILIES
+def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_none(family, monkeypatch):
+    calls = []
+
+    def compile_in_name(model):
+        def forward(*inputs):
+            calls.append(model)
+            return model(*inputs)
+
+        return forward
+
+    monkeypatch.setattr(torch, "compile", compile_in_name)
+    trained(family, epochs=2)
+    assert not calls
+    system, _ = trained(family, epochs=2, compile=True)
+    assert calls == [system.model] * 2 * 4  # 60 samples, 16 at once
+
+
+def test_pixels_are_cropped_in_float32_whatever_the_precision():
+    images = torch.rand(6, 3, 16, 16, generator=generator())
+    boxes = random_boxes(6, 16, 16, [0.1, 1.0], [0.75, 4 / 3], generator(1))
+    with Precision("bfloat16", "cpu").forward():
+        lower = crop_resize(images, boxes, 8)
+    assert torch.equal(lower, crop_resize(images, boxes, 8))
+
+
+class ReadsBack(TorchDispatchMode):
+    """Counts what a host would have to wait for a device for."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function.overloadpacket.__name__ in ("_local_scalar_dense", "nonzero", "masked_select", "equal")
+        return function(*args, **(kwargs or {}))
+
+
+@FAMILIES
+def test_numbers_are_read_back_once_an_epoch(family):
+    trained(family, epochs=1)
+    with ReadsBack() as reads:
+        trained(family, epochs=1)
+        one = reads.count
+        trained(family, epochs=4)
+    assert reads.count - 2 * one == 3 * 2  # an epoch's mean loss and its number of hits

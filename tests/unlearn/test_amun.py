@@ -1,0 +1,100 @@
+"""AMUN: what it attacks with, what it trains on, what it reports."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.data.image_set import Joined, TensorSet
+from munkey.models.family import System
+from munkey.unlearn.adversarial import Attacked
+from tests.unlearn.world import original, settings, tuning, unlearn, weights, world
+
+
+def answer(pixels: torch.Tensor) -> torch.Tensor:
+    return original("amun").model((pixels - 0.5) / 0.5)
+
+
+def forget() -> tuple[torch.Tensor, torch.Tensor]:
+    samples = world().parts["forget"]
+    return samples.batch(torch.arange(len(samples)), "cpu")
+
+
+@pytest.fixture
+def trained_on(monkeypatch: pytest.MonkeyPatch) -> list[Joined]:
+    """What AMUN hands to the fine-tuning."""
+    seen: list[Joined] = []
+
+    def look(system: System, asked: object, factor: float, samples: Joined, **_: object) -> System:
+        seen.append(samples)
+        return system
+
+    monkeypatch.setattr("munkey.unlearn.finetune.finetune", look)
+    return seen
+
+
+@pytest.mark.parametrize("keep_forget", [False, True])
+def test_it_trains_on_the_retain_set_and_the_adversarial_images(trained_on: list[Joined], keep_forget: bool) -> None:
+    _, asked = unlearn("amun", changed={"keep_forget": keep_forget})
+    *kept, adversarial = trained_on[0].parts
+    expected = [world().parts["retain"], *([world().parts["forget"]] if keep_forget else [])]
+    assert [part.ids.tolist() for part in kept] == [part.ids.tolist() for part in expected]
+    assert isinstance(adversarial, TensorSet)
+    assert torch.equal(answer(adversarial.images).argmax(dim=1), adversarial.labels)
+    assert (adversarial.labels != forget()[1]).all()
+    assert asked.facts["failed"] == 0
+    assert sum(asked.facts["epsilon"].values()) == 13
+
+
+def test_failed_images_are_left_out_and_reported(trained_on: list[Joined]) -> None:
+    _, asked = unlearn("amun", changed={"epsilon_cap": 0.04})
+    assert asked.facts["failed"] >= 5
+    assert asked.facts["failed"] + sum(asked.facts["epsilon"].values()) == 13
+    assert set(asked.facts["epsilon"]) <= {"0", "0.04"}
+    assert len(trained_on[0].parts[1]) == 13 - asked.facts["failed"]
+
+
+def test_it_trains_even_where_every_attack_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = world().parts["forget"]
+    clean, labels = forget()
+    answered = (answer(clean).argmax(dim=1) == labels).numpy()
+    assert answered.any()
+    subset = replace(right, rows=right.rows[answered], ids=right.ids[answered], labels=right.labels[answered])
+    tiny = {"epsilon": 1e-6, "epsilon_cap": 1e-6}
+    system, asked = unlearn("amun", changed=tiny, data=world().parts | {"forget": subset})
+    assert asked.facts == {"epsilon": {}, "failed": int(answered.sum())}
+    assert not np.array_equal(weights(system)["head.bias"], weights(original("amun"))["head.bias"])
+
+
+def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
+    trained_on: list[Joined], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[list[float], int, float]] = []
+    took = torch.tensor([8, 1, torch.inf, 2, 8] + 8 * [1], dtype=torch.float64) * 0.05
+
+    def attack(
+        answer: object, clean: torch.Tensor, labels: torch.Tensor, radii: Sequence[float], steps: int, stride: float
+    ) -> Attacked:
+        start = sum(len(radius) for radius in reached)
+        calls.append((list(radii), steps, stride))
+        reached.append(took[start : start + len(clean)])
+        return Attacked(clean, labels + 1, reached[-1])
+
+    reached: list[torch.Tensor] = []
+    monkeypatch.setattr("munkey.unlearn.adversarial.untargeted_l2", attack)
+    lines: list[str] = []
+    changed = {"epsilon": 0.05, "epsilon_cap": 0.4, "steps": 7, "stride": 0.3}
+    _, asked = unlearn("amun", tuned=tuning(batch_size=5), changed=changed, report=lines.append)
+    assert calls == [([0.05, 0.1, 0.2, 0.4], 7, 0.3)] * 3
+    assert lines == [f"attacked {count}/13 images" for count in (5, 10, 13)]
+    assert list(asked.facts["epsilon"].items()) == [("0.05", 9), ("0.1", 1), ("0.4", 2)]  # by rising radius
+    assert asked.facts["failed"] == 1
+    (_, adversarial), labels = trained_on[0].parts, forget()[1]
+    assert torch.equal(adversarial.labels, (labels + 1)[took.isfinite()])
+
+
+def test_the_cap_must_reach_the_first_radius() -> None:
+    with pytest.raises(ValueError, match="epsilon_cap"):
+        settings("amun", epsilon_cap=0.01)

@@ -1,0 +1,348 @@
+"""The contract of all unlearning methods at once, through the registry, on a tiny real experiment."""
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from munkey.data.augment import Augmentation
+from munkey.models.family import System
+from munkey.pipeline.params import load
+from munkey.settings import DataSettings, FinetuneSettings, Section
+from munkey.unlearn.contract import METHODS, Tuning, method
+from tests.unlearn.world import (
+    CROPS,
+    EPOCHS,
+    PARAMS,
+    PROJECT,
+    TRAIN,
+    Tensors,
+    original,
+    recipe,
+    recorded,
+    request,
+    same,
+    settings,
+    tensors,
+    tuning,
+    unlearn,
+    world,
+)
+
+ALL_NEEDS = frozenset(f"{part} {kind}" for part in ("forget", "retain", "val") for kind in ("images", "labels"))
+WITH_DATA = [name for name in METHODS if METHODS[name].needs]
+FINETUNED = [name for name in WITH_DATA if name not in ("ssd", "sisa")]  # what draws from the request's generator
+
+
+class Untouchable:
+    """Raises whatever is done with it."""
+
+    def _touched(self, *_: object) -> None:
+        raise AssertionError("a method reached for data that it does not declare")
+
+    __getitem__ = __len__ = __iter__ = __array__ = _touched
+
+
+class Outcome(NamedTuple):
+    """What a method gives, and the global random generators before and after it."""
+
+    result: Tensors
+    before: list[object]
+    after: list[object]
+
+
+def state(system: System) -> list[object]:
+    """Everything of a system that a method could change: bytes of all tensors, flags, gradients, mode."""
+    parts: list[object] = [(name, tensor.detach().numpy().tobytes()) for name, tensor in tensors(system).items()]
+    if system.model is not None:
+        parts += [(name, p.requires_grad, p.grad) for name, p in system.model.named_parameters()]
+        parts += [(name, module.training) for name, module in system.model.named_modules()]
+    return parts
+
+
+def global_states() -> list[object]:
+    return [torch.get_rng_state().numpy().tobytes(), repr(np.random.get_state()), random.getstate()]  # noqa: NPY002
+
+
+def run_all(names: list[str], noise: int) -> dict[str, Outcome]:
+    """Results of the methods run in this order, with the global generators in a state of their own."""
+    random.seed(noise)
+    np.random.seed(noise)  # noqa: NPY002
+    torch.manual_seed(noise)
+    outcomes = {}
+    for name in names:
+        before = global_states()
+        system, _ = unlearn(name)
+        outcomes[name] = Outcome(tensors(system), before, global_states())
+    return outcomes
+
+
+@cache
+def two_orders() -> tuple[dict[str, Outcome], dict[str, Outcome]]:
+    return run_all(list(METHODS), noise=1), run_all(list(METHODS)[::-1], noise=2)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_original_and_the_data_are_left_as_they_were(name: str) -> None:
+    def data() -> list[bytes]:
+        return [array.tobytes() for part in world().parts.values() for array in (part.rows, part.ids, part.labels)]
+
+    before = state(original(name)), data()
+    unlearn(name)
+    assert (state(original(name)), data()) == before
+    assert not world().dataset.images.flags.writeable
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_result_shares_no_storage_with_the_original(name: str) -> None:
+    system, _ = unlearn(name)
+    originals = {tensor.untyped_storage().data_ptr() for tensor in tensors(original(name)).values()}
+    assert not originals & {tensor.untyped_storage().data_ptr() for tensor in tensors(system).values()}
+    assert system.family == original(name).family
+    assert system.architecture == original(name).architecture
+    assert tensors(system).keys() == tensors(original(name)).keys()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_seed_gives_the_same_bytes_in_any_order_and_under_any_global_generator(name: str) -> None:
+    forwards, backwards = two_orders()
+    assert same(forwards[name].result, backwards[name].result)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_global_generators_are_left_alone(name: str) -> None:
+    for order in two_orders():
+        assert order[name].after == order[name].before
+
+
+@pytest.mark.parametrize("name", FINETUNED)
+def test_another_seed_gives_another_result(name: str) -> None:
+    assert not same(tensors(unlearn(name, seed=0)[0]), tensors(unlearn(name, seed=1)[0]))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_only_declared_data_is_touched(name: str) -> None:
+    data = {
+        part: replace(
+            samples,
+            **{kind: Untouchable() for kind in ("images", "labels") if f"{part} {kind}" not in METHODS[name].needs},
+        )
+        for part, samples in world().parts.items()
+    }
+    freely, _ = unlearn(name, needs=ALL_NEEDS, data=data)
+    assert same(tensors(freely), tensors(unlearn(name)[0]))
+
+
+@pytest.mark.parametrize(("name", "need"), [(name, need) for name in METHODS for need in sorted(METHODS[name].needs)])
+def test_all_that_is_declared_is_needed_and_guarded(name: str, need: str) -> None:
+    with pytest.raises(PermissionError, match=need.split(maxsplit=1)[0]):
+        unlearn(name, needs=METHODS[name].needs - {need})
+
+
+def test_images_can_be_read_without_their_labels() -> None:
+    forget = request("cf", needs=frozenset({"forget images"})).forget
+    assert forget.images[forget.rows].shape == (13, 8, 8, 3)
+    for reach in (
+        lambda: forget.labels[0],
+        lambda: np.asarray(forget.labels),
+        lambda: forget.batch(torch.arange(2), "cpu"),
+    ):
+        with pytest.raises(PermissionError, match="forget labels"):
+            reach()
+
+
+def test_a_method_that_declares_no_needs_cannot_fine_tune() -> None:
+    assert {name for name in METHODS if not METHODS[name].finetunes} == {"knn", "munkey", "sisa"}
+    with pytest.raises(PermissionError, match="fine-tunes, but does not declare"):
+        _ = request("munkey").tuning
+
+
+def test_fine_tuning_shares_rate_crops_and_number_format_with_the_training_of_the_original() -> None:
+    data = DataSettings(image_size=12, pixel_mean=0.4, pixel_std=0.2)
+    train = TRAIN.model_copy(update={"crop_scale": [0.3, 0.9], "crop_ratio": [0.5, 2.0], "precision": "bfloat16"})
+    finetune = FinetuneSettings(epochs=7, batch_size=3, betas=[0.1, 0.2], weight_decay=0.4)
+    tuned = Tuning.of(replace(recipe("vit"), data=data, train=train), finetune)
+    augment = Augmentation(size=12, scale=[0.3, 0.9], ratio=[0.5, 2.0], mean=0.4, std=0.2)
+    assert tuned == Tuning(settings=finetune, base_lr=4e-3, augment=augment, precision="bfloat16")
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
+def test_every_sample_takes_its_turn_and_no_last_batch_is_dropped(name: str) -> None:
+    passes = {  # over the retain, the forget and the validation set
+        "neggrad-plus": (EPOCHS, None, 0),
+        "amnesiac": (EPOCHS, EPOCHS, 0),
+        "scrub": (EPOCHS, EPOCHS + EPOCHS, EPOCHS),  # the second: to find the epoch to rewind to
+        "ssd": (1, 2, 0),
+        "amun": (EPOCHS, 1, 0),
+        "salun": (EPOCHS, 1 + EPOCHS, 0),
+        "bad-teacher": (EPOCHS, EPOCHS, 0),
+    }.get(name, (EPOCHS, 0, 0))
+    data, logs = recorded()
+    unlearn(name, data=data, changed={"retain_share": 1.0} if name == "bad-teacher" else {})
+    for (part, batches), times in zip(logs.items(), passes, strict=True):
+        if times is not None:
+            drawn = np.concatenate([*batches, np.array([], dtype=int)])
+            assert np.array_equal(np.sort(drawn), np.repeat(data[part].ids, times))
+
+
+@dataclass(frozen=True)
+class CountedCrops(Augmentation):
+    """Crops as an augmentation does, and notes how many images it crops with which generator."""
+
+    counts: list[int] = field(default_factory=list)
+    generators: list[torch.Generator] = field(default_factory=list)
+
+    def __call__(self, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        self.counts.append(len(images))
+        self.generators.append(generator)
+        return super().__call__(images, generator)
+
+
+@pytest.mark.parametrize("name", FINETUNED)
+def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
+    cropped = {  # images of an epoch
+        "neggrad-plus": 60 + 4 * 13,  # the whole forget set beside each of four retain batches
+        "amnesiac": 60 + 13,
+        "scrub": 60 + 13,
+        "amun": 60 + 13,
+        "salun": 60 + 13,
+        "bad-teacher": 18 + 13,  # 0.3 of the retain set
+    }.get(name, 60)
+    crops = CountedCrops(**vars(CROPS))
+    _, asked = unlearn(name, tuned=tuning(augment=crops))
+    assert sum(crops.counts) == EPOCHS * cropped
+    assert all(generator is asked.generator for generator in crops.generators)
+
+
+@pytest.mark.parametrize("name", FINETUNED)
+def test_the_learning_rate_is_the_methods_factor_times_that_of_training(name: str) -> None:
+    _, asked = unlearn(name, tuned=tuning(lr=0.004), changed={"lr_factor": 0.25})
+    assert [entry["lr"] for entry in asked.history] == [0.001] * EPOCHS
+
+
+@pytest.mark.parametrize("name", FINETUNED)
+def test_the_optimizer_gets_betas_and_weight_decay_of_the_section_finetune(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimizers: list[torch.optim.AdamW] = []
+
+    def adamw(*parameters: object, **options: object) -> torch.optim.AdamW:
+        optimizers.append(created(*parameters, **options))
+        return optimizers[-1]
+
+    created = torch.optim.AdamW
+    monkeypatch.setattr(torch.optim, "AdamW", adamw)
+    usual = tuning()
+    shared = usual.settings.model_copy(update={"betas": [0.7, 0.8], "weight_decay": 0.3})
+    unlearn(name, tuned=replace(usual, settings=shared))
+    (group,) = optimizers[0].param_groups
+    assert len(optimizers) == 1
+    assert (group["betas"], group["weight_decay"]) == ((0.7, 0.8), 0.3)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", FINETUNED)
+def test_it_trains_in_the_number_format_of_the_original(name: str, precision: str) -> None:
+    formats: set[torch.dtype] = set()
+
+    def note(module: torch.nn.Module, _: object, output: torch.Tensor) -> None:
+        if module.training and isinstance(module, torch.nn.Linear):
+            formats.add(output.dtype)
+
+    hook = torch.nn.modules.module.register_module_forward_hook(note)
+    try:
+        system, _ = unlearn(name, tuned=replace(tuning(), precision=precision))
+    finally:
+        hook.remove()
+    assert formats == {getattr(torch, precision)}
+    assert {parameter.dtype for parameter in system.model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_result_is_ready_for_use(name: str) -> None:
+    model = unlearn(name)[0].model
+    if model is not None:
+        assert not any(module.training for module in model.modules())
+        assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
+def test_a_frozen_parameter_stays_frozen_and_bit_identical(name: str) -> None:
+    trained = original(name)
+    frozen = replace(trained, model=trained.copy_of_model())
+    frozen.model.pos_embed.requires_grad_(False)
+    changed = METHODS[name].run(frozen, request(name), settings(name)).model
+    assert torch.equal(changed.pos_embed, trained.model.pos_embed)
+    assert [p.requires_grad for p in changed.parameters()] == [p.requires_grad for p in frozen.model.parameters()]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_reported_fits_into_a_record(name: str) -> None:
+    _, asked = unlearn(name)
+    json.dumps([asked.history, asked.facts], allow_nan=False)
+    if name != "sisa":
+        assert [entry["epoch"] for entry in asked.history] == (list(range(1, EPOCHS + 1)) if name in FINETUNED else [])
+    assert all({"loss", "accuracy", "lr", "seconds"} <= entry.keys() for entry in asked.history)
+
+
+@pytest.mark.parametrize("name", ["munkey", "knn"])
+def test_deletion_drops_rows_and_changes_nothing_else(name: str) -> None:
+    before, after = tensors(original(name)), tensors(unlearn(name)[0])
+    kept = ~np.isin(before["memory.ids"].numpy(), world().forget_ids)
+    assert kept.sum() == 60
+    for tensor in before:
+        expected = before[tensor][kept] if tensor.startswith("memory.") else before[tensor]
+        assert torch.equal(after[tensor], expected)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_knob_stands_in_the_methods_own_section(name: str) -> None:
+    section, fields = PARAMS["unlearn"][name], METHODS[name].settings.model_fields
+    assert section.keys() == fields.keys()
+    assert all(field.is_required() for field in fields.values())
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        METHODS[name].settings(**section, surprise=1)
+    load(PARAMS | {"methods": [name]})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_says_where_it_comes_from(name: str) -> None:
+    entry = METHODS[name]
+    assert entry.title and entry.latex_title and entry.description and entry.citation
+    assert entry.latex_title.isascii()
+    assert entry.run.__module__ == f"munkey.unlearn.methods.{name.replace('-', '_')}"
+    page = (PROJECT / "docs" / "methods" / f"{name}.md").read_text()
+    assert page.startswith(f"# {entry.title}\n")
+
+
+def test_the_paper_has_nine_baselines_knn_and_munkey() -> None:
+    beyond = {name for name in METHODS if not METHODS[name].in_paper}
+    assert {"salun", "bad-teacher", "sisa"} <= beyond
+    assert set(METHODS) - beyond == {
+        *("cf", "cf-k", "eu-k", "l1-sparse", "neggrad-plus", "amnesiac", "scrub", "ssd", "amun"),
+        *("knn", "munkey"),
+    }
+    assert len({METHODS[name].title for name in METHODS}) == len(METHODS)
+
+
+def test_a_name_is_registered_once_and_an_unknown_one_lists_the_valid_ones() -> None:
+    again = method("cf", title="", description="", family="vit", settings=Section)
+    with pytest.raises(ValueError, match="registered twice"):
+        again(lambda system, *_: system)
+    with pytest.raises(KeyError, match="neggrad-plus"):
+        METHODS["negrad"]
+
+
+def test_planning_imports_nothing_heavy() -> None:
+    heavy = {"torch", "timm", "sklearn", "faiss", "pandas", "scipy"}
+    code = f"import sys; from munkey.unlearn.contract import METHODS; len(METHODS); print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,280 @@
+"""What the fine-tuning methods do, exactly: their losses, gradients, labels and the weights they may move."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from munkey.data.image_set import Joined, TensorSet
+from munkey.models.family import FAMILIES, System
+from munkey.models.networks.vit import ViT
+from munkey.unlearn.contract import Tuning
+from munkey.unlearn.finetune import distillation, endless, mislabeled
+from munkey.unlearn.methods.l1_sparse import penalized
+from tests.unlearn.world import (
+    ARCHITECTURE,
+    STAGE,
+    WHOLE,
+    original,
+    plain_descent,
+    recorded,
+    request,
+    same,
+    tuning,
+    unlearn,
+    weights,
+    whole,
+    world,
+)
+
+HEAD = {"head.weight", "head.bias"}
+MATRICES = {
+    f"blocks.{block}.{layer}.weight" for block in (0, 1) for layer in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
+}
+
+
+def one_step(epochs: int = 1) -> Tuning:
+    """All of a set in one batch, uncropped, at rate 1: with plain descent a weight changes by its gradient."""
+    return tuning(epochs, batch_size=100, augment=WHOLE, lr=1.0)
+
+
+def fresh_copy() -> torch.nn.Module:
+    return original("cf").copy_of_model()
+
+
+def gradients(model: torch.nn.Module, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    return dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
+
+
+def assert_moved_by(before: dict[str, torch.Tensor], after: System, expected: dict[str, torch.Tensor]) -> None:
+    """after = before - 1 * expected, for every weight; and some of them did move."""
+    assert max(gradient.abs().max() for gradient in expected.values()) > 1e-3
+    for name, value in weights(after).items():
+        torch.testing.assert_close(before[name] - value, expected[name], rtol=1e-3, atol=1e-6)
+
+
+def test_cf_takes_the_gradient_of_the_retain_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_descent(monkeypatch, "munkey.unlearn.finetune")
+    images, labels = whole("retain")
+    model = fresh_copy()
+    expected = gradients(model, F.cross_entropy(model(images), labels))
+    assert_moved_by(weights(original("cf")), unlearn("cf", tuned=one_step(), changed={"lr_factor": 1.0})[0], expected)
+
+
+@pytest.mark.parametrize("name", ["cf-k", "eu-k"])
+def test_only_the_head_moves(name: str) -> None:
+    before, after = weights(original(name)), weights(unlearn(name)[0])
+    assert {tensor for tensor in before if not torch.equal(before[tensor], after[tensor])} == HEAD
+
+
+def test_eu_k_starts_from_a_fresh_head() -> None:
+    before = weights(original("eu-k"))
+    after = weights(unlearn("eu-k", tuned=tuning(epochs=0))[0])
+    first = FAMILIES["vit"].build(ARCHITECTURE, (STAGE / "vit" / "weights").torch_generator()).head.weight
+    assert not torch.equal(after["head.weight"], before["head.weight"])
+    assert not torch.equal(after["head.weight"], first)
+    assert torch.equal(after["head.bias"], torch.zeros(10))
+    bound = after["head.weight"].shape[1] ** -0.5  # the ViT's own initializer: uniform within it
+    assert after["head.weight"].abs().max() <= bound < 1.2 * after["head.weight"].abs().max()
+    assert all(torch.equal(before[name], after[name]) for name in before.keys() - HEAD)
+
+
+def test_cf_k_starts_from_the_trained_head() -> None:
+    assert same(weights(original("cf-k")), weights(unlearn("cf-k", tuned=tuning(epochs=0))[0]))
+
+
+def test_the_l1_penalty_covers_the_matrices_of_the_blocks_and_nothing_else() -> None:
+    model = fresh_copy()
+    assert penalized(model).keys() == MATRICES
+    assert {name for name, p in model.named_parameters() if any(p is q for q in penalized(model).values())} == MATRICES
+
+
+@pytest.mark.parametrize(("schedule", "second"), [("constant", 0.02), ("linear", 0.01)])
+def test_l1_sparse_adds_lambda_times_the_sign(monkeypatch: pytest.MonkeyPatch, schedule: str, second: float) -> None:
+    plain_descent(monkeypatch, "munkey.unlearn.finetune")
+    images, labels = whole("retain")
+    model, before, total = fresh_copy(), weights(original("cf")), {}
+    for lam in (0.02, second):
+        step = gradients(model, F.cross_entropy(model(images), labels))
+        for name, parameter in model.named_parameters():
+            step[name] += lam * parameter.detach().sign() if name in MATRICES else 0
+            parameter.data -= step[name]
+            total[name] = total.get(name, 0) + step[name]
+    changed = {"lr_factor": 1.0, "lam": 0.02, "schedule": schedule}
+    assert_moved_by(before, unlearn("l1-sparse", tuned=one_step(epochs=2), changed=changed)[0], total)
+
+
+def test_a_linear_l1_schedule_falls_from_epoch_to_epoch_not_within_one() -> None:
+    """Several batches an epoch: the first epoch is the same as under a constant lambda, the second is not."""
+    for epochs, equal in ((1, True), (2, False)):
+        a, b = (
+            weights(unlearn("l1-sparse", tuned=tuning(epochs), changed={"schedule": schedule})[0])
+            for schedule in ("constant", "linear")
+        )
+        assert same(a, b) == equal
+
+
+def test_one_neggrad_plus_step_is_the_weighted_difference_of_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_descent(monkeypatch, "munkey.unlearn.finetune")
+    model = fresh_copy()
+    kept, dropped = (gradients(model, F.cross_entropy(model(x), y)) for x, y in (whole("retain"), whole("forget")))
+    expected = {name: 0.75 * kept[name] - 0.25 * dropped[name] for name in kept}
+    changed = {"lr_factor": 1.0, "alpha": 0.75}
+    assert_moved_by(weights(original("cf")), unlearn("neggrad-plus", tuned=one_step(), changed=changed)[0], expected)
+
+
+def test_the_accuracy_of_neggrad_plus_is_that_on_the_retain_set() -> None:
+    """One batch of each set: what is reported is the original's accuracy, from before the only step."""
+    images, labels = whole("retain")
+    correct = (fresh_copy()(images).argmax(dim=1) == labels).sum().item()
+    _, asked = unlearn("neggrad-plus", tuned=one_step())
+    assert correct > 13  # more than the forget set could give
+    assert asked.history[0]["accuracy"] == pytest.approx(100 * correct / 60)
+
+
+def test_neggrad_plus_cycles_the_forget_set_within_an_epoch_of_the_retain_set() -> None:
+    data, logs = recorded()
+    unlearn("neggrad-plus", tuned=tuning(epochs=2, batch_size=5), data=data)
+    assert [len(batch) for batch in logs["retain"]] == [5] * 24
+    assert [len(batch) for batch in logs["forget"]] == [5, 5, 3] * 8
+    rounds = [np.concatenate(logs["forget"][start : start + 3]) for start in range(0, 24, 3)]
+    assert all(np.array_equal(np.sort(drawn), data["forget"].ids) for drawn in rounds)
+    assert len({drawn.tobytes() for drawn in rounds}) == 8
+
+
+def test_each_round_of_forget_batches_is_shuffled_and_cropped_anew() -> None:
+    asked = request("neggrad-plus")
+    marked = replace(asked.forget, labels=np.arange(13))
+    stream = endless(marked, 5, asked)
+    rounds = []
+    for _ in range(3):
+        images, marks = (torch.cat(parts) for parts in zip(*(next(stream) for _ in range(3)), strict=True))
+        assert sorted(marks.tolist()) == list(range(13))
+        rounds.append((marks, images[marks.argsort()]))
+    for (marks, images), (later_marks, later_images) in pairwise(rounds):
+        assert not torch.equal(marks, later_marks)
+        # On 8 px two of the few possible crops may coincide by chance.
+        assert sum(torch.equal(image, later) for image, later in zip(images, later_images, strict=True)) < 4
+
+
+def test_a_wrong_label_is_uniform_over_the_other_classes() -> None:
+    rows = np.zeros(12000, dtype=int)
+    samples = replace(world().parts["forget"], rows=rows, ids=rows, labels=np.repeat(np.arange(4), 3000))
+    wrong = mislabeled(samples, 4, torch.Generator().manual_seed(0)).labels
+    assert not (wrong == samples.labels).any()
+    for label in range(4):
+        counts = np.bincount(wrong[samples.labels == label], minlength=4)
+        assert counts[label] == 0
+        assert np.all(np.abs(np.delete(counts, label) - 1000) < 100)  # 4 standard deviations
+
+
+@pytest.mark.parametrize("name", ["amnesiac", "salun"])
+def test_forget_labels_are_wrong_and_drawn_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the training is given: both sets; the labels of the forget set wrong, and the same in every epoch."""
+    drawn: dict[int, set[int]] = {}
+    truth = world().parts["forget"]
+    seen: list[Joined] = []
+
+    def look(system: System, asked: object, factor: float, samples: Joined, *_: object) -> System:
+        seen.append(samples)
+        return system
+
+    monkeypatch.setattr("munkey.unlearn.finetune.finetune", look)
+    unlearn(name)
+    retain, wrong = seen[0].parts
+    assert np.array_equal(retain.ids, world().parts["retain"].ids)
+    assert np.array_equal(retain.labels, world().parts["retain"].labels)
+    assert np.array_equal(wrong.ids, truth.ids)
+    for _ in range(2):
+        _, labels = wrong.batch(torch.arange(len(wrong)), "cpu")
+        for sample, label in zip(wrong.ids, labels.tolist(), strict=True):
+            drawn.setdefault(int(sample), set()).add(label)
+    assert all(len(labels) == 1 for labels in drawn.values())
+    assert not any(label in drawn[int(i)] for i, label in zip(truth.ids, truth.labels, strict=True))
+
+
+def test_salun_moves_only_the_most_salient_half() -> None:
+    before, after = weights(original("salun")), weights(unlearn("salun", changed={"share": 0.5})[0])
+    model = fresh_copy()
+    forget = world().parts["forget"]
+    index = torch.randperm(13, generator=request("salun").generator)  # 13 samples, batch 16: one batch
+    images, labels = forget.batch(index, "cpu")
+    summed = gradients(model, F.cross_entropy(model((images - 0.5) / 0.5), labels))
+    threshold = torch.cat([g.abs().flatten() for g in summed.values()]).median()
+    moved = {name: before[name] != after[name] for name in before}
+    count = sum(int(m.sum()) for m in moved.values())
+    total = sum(m.numel() for m in moved.values())
+    assert 0.45 * total < count <= round(0.5 * total)
+    for name in before:
+        assert not (moved[name] & (summed[name].abs() < threshold)).any()
+        assert not (moved[name] != (summed[name].abs() > threshold))[summed[name].abs() > 1.01 * threshold].any()
+
+
+def test_salun_holds_the_other_weights_at_every_pass() -> None:
+    """Not only at the end: a pass with weights that must not move would give the others another gradient."""
+    before, passes = weights(original("salun")), []
+
+    def note(module: torch.nn.Module, _: object) -> None:
+        if module.training and isinstance(module, ViT):
+            passes.append({name: value.detach() != before[name] for name, value in module.named_parameters()})
+
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(note)
+    try:
+        after = weights(unlearn("salun", tuned=tuning(epochs=3), changed={"share": 0.1})[0])
+    finally:
+        hook.remove()
+    moved = [int(sum(mask.sum() for mask in masks.values())) for masks in passes]
+    at_any_time = {name: torch.stack([masks[name] for masks in passes]).any(dim=0) for name in before}
+    total = sum(value.numel() for value in before.values())
+    assert len(passes) == 3 * 5 and moved[0] == 0  # 73 samples in batches of 16
+    assert 0 < sum(int(mask.sum()) for mask in at_any_time.values()) <= round(0.1 * total)
+    assert all(torch.equal(after[name][~mask], before[name][~mask]) for name, mask in at_any_time.items())
+
+
+def test_bad_teacher_follows_a_random_model_on_the_forget_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_descent(monkeypatch, "munkey.unlearn.finetune")
+    bad = FAMILIES["vit"].build(ARCHITECTURE, request("bad-teacher").generator)
+    model, good, temperature = fresh_copy(), fresh_copy(), 2.0
+    pairs = [(whole("retain")[0], good), (whole("forget")[0], bad)]
+    loss = torch.zeros(())
+    for images, teacher in pairs:
+        taught = (teacher(images) / temperature).softmax(dim=1).detach()
+        answered = (model(images) / temperature).log_softmax(dim=1)
+        loss = loss + temperature**2 * (taught * (taught.log() - answered)).sum() / 73
+    changed = {"lr_factor": 1.0, "temperature": temperature, "retain_share": 1.0}
+    after = unlearn("bad-teacher", tuned=one_step(), changed=changed)[0]
+    assert_moved_by(weights(original("cf")), after, gradients(model, loss))
+
+
+def test_bad_teacher_uses_a_share_of_the_retain_set_drawn_once() -> None:
+    data, logs = recorded()
+    unlearn("bad-teacher", tuned=tuning(epochs=3), data=data, changed={"retain_share": 0.3})
+    ids, times = np.unique(np.concatenate(logs["retain"]), return_counts=True)
+    assert len(ids) == 18
+    assert set(times) == {3}
+
+
+def test_distillation_is_the_textbook_formula() -> None:
+    student, teacher = (
+        torch.tensor([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5]]),
+        torch.tensor([[0.0, 3.0, 1.0], [0.0, 1.0, 0.5]]),
+    )
+    p, q = (teacher / 4).softmax(1), (student / 4).softmax(1)
+    expected = 16 * (p * (p / q).log()).sum() / 2
+    torch.testing.assert_close(distillation(student, teacher, 4.0), expected)
+
+
+def test_joined_sets_keep_the_order_of_the_positions() -> None:
+    retain, forget = world().parts["retain"], world().parts["forget"]
+    tail = TensorSet(torch.rand(3, 3, 8, 8), torch.tensor([7, 8, 9]))
+    joined = Joined((retain, TensorSet(torch.empty(0, 3, 8, 8), torch.empty(0, dtype=torch.long)), forget, tail))
+    assert len(joined) == 60 + 13 + 3
+    images, labels = joined.batch(torch.tensor([75, 2, 61, 60, 59]), "cpu")
+    assert torch.equal(images[0], tail.images[2])
+    assert torch.equal(images[1], retain.batch(torch.tensor([2]), "cpu")[0][0])
+    assert torch.equal(images[2:4], forget.batch(torch.tensor([1, 0]), "cpu")[0])
+    assert labels.tolist() == [9, retain.labels[2], forget.labels[1], forget.labels[0], retain.labels[59]]

@@ -1,0 +1,109 @@
+"""SCRUB against a direct loop of max and min steps, and its rewinding."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.unlearn.world import WHOLE, original, plain_descent, recorded, tuning, unlearn, weights, whole
+
+RATE, GAMMA, ALPHA, T = 0.2, 0.7, 0.5, 4.0
+CHANGED = {"lr_factor": 1.0, "gamma": GAMMA, "alpha": ALPHA, "temperature": T, "forget_batch_size": 100}
+
+
+def divergence(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    p, q = (teacher / T).softmax(dim=1), (student / T).softmax(dim=1)
+    return T**2 * (p * (p.log() - q.log())).sum(dim=1).mean()
+
+
+def descend(model: torch.nn.Module, loss: torch.Tensor) -> None:
+    names = tuple(model.parameters())
+    for parameter, gradient in zip(names, torch.autograd.grad(loss, names), strict=True):
+        parameter.data -= RATE * gradient
+
+
+def percent(model: torch.nn.Module, part: str) -> float:
+    images, labels = whole(part)
+    return 100 * (model(images).argmax(dim=1) == labels).double().mean().item()
+
+
+@pytest.mark.parametrize("chosen", [1, 2, 3])
+def test_max_and_min_steps_equal_a_direct_loop(monkeypatch: pytest.MonkeyPatch, chosen: int) -> None:
+    """Three epochs of one full batch, the last without a max step, seen after each: the rewinding is made to choose it.
+
+    The first max step is flat (student = teacher). Were the teacher to share weights with the student, the later ones
+    would be flat too.
+    """
+    plain_descent(monkeypatch, "munkey.training.loop")
+    measured = iter([abs(epoch - chosen) * part for epoch in (1, 2, 3) for part in (1.0, 0.0)])
+    monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
+    (kept, labels), (dropped, _) = whole("retain"), whole("forget")
+    teacher = original("scrub").copy_of_model()
+    student, away = copy.deepcopy(teacher), torch.zeros(())
+    for epoch in range(1, chosen + 1):
+        if epoch <= 2:
+            away = -divergence(student(dropped), teacher(dropped).detach())
+            assert away.item() == pytest.approx(0, abs=1e-6) if epoch == 1 else away.item() < -1e-2
+            descend(student, away)
+        logits = student(kept)
+        descend(student, GAMMA * F.cross_entropy(logits, labels) + ALPHA * divergence(logits, teacher(kept).detach()))
+
+    tuned = tuning(epochs=3, batch_size=100, augment=WHOLE, lr=RATE)
+    system, asked = unlearn("scrub", tuned=tuned, changed=CHANGED | {"max_epochs": 2, "decay_after": []})
+    assert asked.facts == {"chosen_epoch": chosen, "validation_gap": 0}
+    expected = student.state_dict()
+    for name, value in weights(system).items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-4)
+    assert max((expected[name] - value).abs().max() for name, value in teacher.state_dict().items()) > 1e-2
+
+
+def test_the_epoch_with_the_smallest_validation_gap_comes_back() -> None:
+    system, asked = unlearn("scrub", tuned=tuning(epochs=6, lr=0.01))
+    gaps = [abs(entry["val_accuracy"] - entry["forget_accuracy"]) for entry in asked.history]
+    chosen = asked.facts["chosen_epoch"]
+    assert chosen == 1 + gaps.index(min(gaps))
+    assert len(set(gaps)) > 1
+    assert percent(system.model, "val") == pytest.approx(asked.history[chosen - 1]["val_accuracy"])
+    assert percent(system.model, "forget") == pytest.approx(asked.history[chosen - 1]["forget_accuracy"])
+
+
+def test_the_rate_falls_after_the_epochs_that_are_named() -> None:
+    _, asked = unlearn("scrub", tuned=tuning(epochs=10, lr=1.0), changed={"lr_factor": 0.001, "decay_after": [5, 8, 9]})
+    expected = [1e-3] * 5 + [1e-4] * 3 + [1e-5, 1e-6]
+    assert [entry["lr"] for entry in asked.history] == pytest.approx(expected)
+
+
+def test_max_passes_end_after_max_epochs() -> None:
+    """With max passes in the first epoch only, more of them allowed but not reached changes nothing; fewer does."""
+    requests = [unlearn("scrub", tuned=tuning(epochs=2), changed={"max_epochs": n})[1] for n in (2, 9, 1)]
+    losses = [[epoch["loss"] for epoch in request.history] for request in requests]
+    assert losses[0] == losses[1]
+    assert losses[0][0] == losses[2][0]
+    assert losses[0][1] != losses[2][1]
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "chosen"),
+    [
+        ([(50, 60), (60, 50), (50, 61)], 1),  # equal gaps of 10 on either side: the first of them
+        ([(70, 40), (50, 52), (40, 90)], 2),
+        ([(50, 90), (50, 30), (60, 57)], 3),  # -40 is no smaller gap than 3
+    ],
+)
+def test_it_rewinds_to_the_first_epoch_of_the_smallest_absolute_gap(
+    accuracies: list[tuple[float, float]], chosen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = iter([accuracy for pair in accuracies for accuracy in pair])
+    monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
+    _, asked = unlearn("scrub", tuned=tuning(epochs=3))
+    val, forget = accuracies[chosen - 1]
+    assert asked.facts == {"chosen_epoch": chosen, "validation_gap": abs(val - forget)}
+
+
+def test_max_passes_have_batches_of_their_own_size() -> None:
+    data, logs = recorded()
+    unlearn("scrub", tuned=tuning(epochs=2), changed={"forget_batch_size": 5, "max_epochs": 1}, data=data)
+    assert [len(batch) for batch in logs["retain"]] == 2 * [16, 16, 16, 12]
+    # The max pass; then, and after the second epoch too, the forget set as a whole, to measure its accuracy.
+    assert [len(batch) for batch in logs["forget"]] == [5, 5, 3, 13, 13]

@@ -1,0 +1,88 @@
+"""SSD against a direct loop."""
+
+import torch
+from torch.nn import functional as F
+
+from munkey.data.image_set import Joined
+from munkey.unlearn.methods.ssd import dampening
+from munkey.unlearn.saliency import importances
+from tests.unlearn.world import BATCH, original, request, same, settings, unlearn, weights, world
+
+KEYS = [f"blocks.{block}.attn.qkv.bias" for block in (0, 1)]
+
+
+def everything() -> Joined:
+    return Joined((world().parts["retain"], world().parts["forget"]))
+
+
+def direct_importances(samples: Joined, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """(1/n) sum over batches of (d mean cross-entropy / d w)^2, the long way."""
+    model = original("ssd").copy_of_model()
+    order = torch.randperm(len(samples), generator=generator).tolist()
+    total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
+    starts = range(0, len(order), BATCH)
+    for start in starts:
+        images, labels = samples.batch(torch.tensor(order[start : start + BATCH]), "cpu")
+        model.zero_grad()
+        F.cross_entropy(model((images - 0.5) / 0.5), labels).backward()
+        for name, p in model.named_parameters():
+            total[name] += p.grad**2
+    for name in KEYS:
+        total[name][16:32] = 0  # width 16: query, key, value
+    return {name: value / len(starts) for name, value in total.items()}
+
+
+def test_importances_equal_a_direct_loop() -> None:
+    asked = request("ssd")
+    computed = importances(original("ssd").copy_of_model(), everything(), asked)
+    expected = direct_importances(everything(), request("ssd").generator)
+    assert computed.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(computed[name], value, rtol=1e-4, atol=1e-12)
+
+
+def test_new_weights_equal_a_direct_loop() -> None:
+    before, generator = weights(original("ssd")), request("ssd").generator
+    forgotten = direct_importances(Joined((world().parts["forget"],)), generator)
+    everywhere = direct_importances(everything(), generator)
+    system, asked = unlearn("ssd", changed={"alpha": 1.5, "lam": 0.5})
+    dampened = 0
+    for name, after in weights(system).items():
+        expected = before[name].clone()
+        for at in range(expected.numel()):
+            of_forget, of_all = forgotten[name].flatten()[at], everywhere[name].flatten()[at]
+            if of_forget > 1.5 * of_all:
+                expected.view(-1)[at] *= min(0.5 * of_all / of_forget, 1)
+                dampened += 1
+        torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-8)
+    assert 100 < dampened < 5000
+    assert abs(asked.facts["dampened"] - dampened) <= 2  # a tie may round either way
+    assert asked.facts["weights"] == sum(value.numel() for value in before.values())
+
+
+def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
+    """Its gradient is zero in exact arithmetic: what is computed is noise that would pick weights at random."""
+    before, after = weights(original("ssd")), weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0])
+    computed = importances(original("ssd").copy_of_model(), everything(), request("ssd"))
+    for name in KEYS:
+        assert not computed[name][16:32].any()
+        assert torch.equal(before[name][16:32], after[name][16:32])
+        assert not torch.equal(before[name][:16], after[name][:16])
+        assert not torch.equal(before[name][32:], after[name][32:])
+
+
+def test_a_weight_is_never_amplified() -> None:
+    factor = dampening(
+        torch.tensor([4.0, 4.0, 1.0, 0.0]), torch.tensor([1.0, 3.0, 1.0, 0.0]), settings("ssd", alpha=1.0)
+    )
+    assert factor.tolist() == [0.25, 0.75, 1.0, 1.0]
+    strong = dampening(torch.tensor([4.0]), torch.tensor([1.0]), settings("ssd", alpha=1.0, lam=8.0))
+    assert strong.tolist() == [1.0]
+
+
+def test_it_warns_where_nothing_is_dampened() -> None:
+    lines: list[str] = []
+    system, asked = unlearn("ssd", changed={"alpha": 1e9}, report=lines.append)
+    assert asked.facts["dampened"] == 0
+    assert same(weights(system), weights(original("ssd")))
+    assert any("warning" in line and "alpha < 1 / rate = 5.6" in line for line in lines)

@@ -1,0 +1,1 @@
+"""Snakemake ships no types. Only what workflow/scripts use is described here."""
