@@ -6,12 +6,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.evaluation import metrics
-from munkey.evaluation.metrics import accuracy, attack_features, measure, membership_inference, pathway_sensitivity
+from munkey.evaluation.metrics import (
+    accuracy,
+    attack_features,
+    auroc,
+    measure,
+    membership_inference,
+    pathway_sensitivity,
+)
 from munkey.evaluation.records import Evaluation
 
 
@@ -21,8 +29,8 @@ def logits_right(labels, right, classes=3):
     return 4 * np.eye(classes, dtype=np.float32)[top]
 
 
-def attacked(retain, forget, test, seed=0):
-    labels = np.arange(len(test)) % 2
+def attacked(retain, forget, test, seed=0, labels=None):
+    labels = np.arange(len(test)) % 2 if labels is None else labels
     return membership_inference(retain, forget, test, labels, np.random.default_rng(seed))
 
 
@@ -49,7 +57,9 @@ def test_attack_features_are_loss_entropy_confidence_and_margin():
 
 
 def test_attack_features_of_a_uniform_answer():
-    np.testing.assert_allclose(attack_features(np.zeros((1, 4)), np.array([2])), [[np.log(4), np.log(4), 0.25, 0]])
+    np.testing.assert_allclose(
+        attack_features(np.zeros((1, 4)), np.array([2])), [[np.log(4), np.log(4), 0.25, 0]], rtol=5e-6
+    )
 
 
 @pytest.mark.parametrize("top", [200.0, 1e4, 3e38])
@@ -115,11 +125,9 @@ class RecordedAttack:
     outsiders: list[int] = field(default_factory=list)
     judged: list[int] = field(default_factory=list)
 
-    def fit(self, features, truth):
-        self.members, self.outsiders = (features[truth == member, 0].tolist() for member in (1, 0))
-
-    def decision_function(self, features):
-        self.judged = features[:, 0].tolist()
+    def __call__(self, features):
+        """Scores; the forget samples are asked about first."""
+        self.judged += features[:, 0].tolist()
         return np.arange(len(features))
 
 
@@ -134,7 +142,13 @@ def attacks(monkeypatch):
     def run(seed=0, retain=RETAIN):
         fed = []
         with monkeypatch.context() as patched:
-            patched.setattr(metrics, "make_pipeline", lambda *_: fed.append(RecordedAttack()) or fed[-1])
+            patched.setattr(
+                metrics,
+                "fitted_attack",
+                lambda members, outsiders: (
+                    fed.append(RecordedAttack(members[:, 0].tolist(), outsiders[:, 0].tolist())) or fed[-1]
+                ),
+            )
             generator = np.random.default_rng(seed)
             membership_inference(retain[:, None], FORGET[:, None], TEST[:, None], CLASSES, generator)
         return fed
@@ -180,7 +194,7 @@ def test_halves_and_members_depend_on_the_generator_alone(attacks):
 
 def test_the_scores_of_both_halves_are_averaged(monkeypatch):
     scores = iter([0.2, 0.6])
-    monkeypatch.setattr(metrics, "roc_auc_score", lambda *_: next(scores))
+    monkeypatch.setattr(metrics, "auroc", lambda *_: next(scores))
     assert attacked(normal(0, 40, 0), normal(0, 20, 1), normal(0, 40, 2)) == pytest.approx(40)
 
 
@@ -284,3 +298,37 @@ def test_what_is_measured_of_a_case_names_it(run):
     case = replace(run, case="inference.k/8")
     assert list(case.key) == ["dataset", "case", "rate", "seed", "method"]
     assert case.key == run.key | {"case": "inference.k/8"}
+
+
+def test_auroc_is_the_share_of_pairs_and_what_rounding_parts_counts_half():
+    assert auroc(np.array([3.0, 1.0]), np.array([2.0, 0.0])) == 0.75
+    assert auroc(np.array([1.0, 1.0 + 4e-6]), np.array([1.0, 1.0 - 4e-6])) == 0.5
+    assert auroc(np.array([1.0 + 2e-5]), np.array([1.0])) == 1.0
+    positives, negatives = normal(0.3, 200, 0)[:, 0], normal(0, 300, 1)[:, 0]
+    truth = np.repeat([1, 0], [200, 300])
+    expected = roc_auc_score(truth, np.concatenate([positives, negatives]))
+    assert auroc(positives, negatives) == pytest.approx(expected, abs=1e-4)
+
+
+def test_answers_that_are_alike_but_for_the_order_of_classes_tie():
+    """Votes of four neighbors: floats sum them up to different last digits, which must not rank them."""
+    votes = np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]).clip(1e-6)
+    logits = np.log(np.tile(votes, (100, 1))).astype(np.float32)
+    features = attack_features(logits, np.tile([0, 1, 2], 100))
+    random = np.random.default_rng(0).permutation(300)
+    assert attacked(*(features[part] for part in np.split(random, [100, 150]))) == 50
+
+
+def test_the_attack_says_the_same_of_logits_that_another_machine_rounds_differently():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 10, 900)
+    logits = random.normal(size=(900, 10)) + 4 * np.eye(10)[labels] * (random.random((900, 1)) < 0.9)
+    votes = np.log(np.stack([np.bincount(random.choice([one, two], 4), minlength=10) / 4 for one, two in
+                             zip(labels, random.integers(0, 10, 900), strict=True)]).clip(1e-6))  # fmt: skip
+    for answers in (logits, votes):
+        parts = []
+        for noise in (0.0, 1e-6):
+            moved = answers + random.uniform(-noise, noise, answers.shape)
+            features = attack_features(moved, labels)
+            parts.append(attacked(features[:500], features[500:600], features[600:], labels=labels[600:]))
+        assert abs(parts[0] - parts[1]) <= 0.01

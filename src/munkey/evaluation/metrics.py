@@ -1,14 +1,11 @@
 """Metrics from logits (sec. 4): TA, RA, FA, MIA, pathway sensitivity. All in percent but P_s. No model is needed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
@@ -16,6 +13,7 @@ from munkey.data import forget_sets
 from munkey.evaluation.records import Evaluation
 
 EPSILON = 1e-8  # of P_s (sec. 3.2)
+TOLERANCE = 1e-5  # of the attack's features and scores: what differs by less differs by rounding alone
 
 
 def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
@@ -52,12 +50,30 @@ def membership_inference(
         size = min(len(fitted), len(retain))
         members = retain[generator.choice(len(retain), size=size, replace=False)]
         outsiders = test[generator.choice(fitted, size=size, replace=False)]
-        attack = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        attack.fit(np.concatenate([members, outsiders]), np.repeat([1, 0], size))
-        judged = np.concatenate([forget, test[scored]])
-        truth = np.repeat([1, 0], [len(forget), len(scored)])
-        scores.append(roc_auc_score(truth, attack.decision_function(judged)))
+        score = fitted_attack(members, outsiders)
+        scores.append(auroc(score(forget), score(test[scored])))
     return 100 * float(np.mean(scores))
+
+
+def fitted_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """A logistic regression, fitted to convergence, from features (N, 4) to scores (N,): higher for members.
+
+    Features are standardized; one that varies by no more than TOLERANCE is left small, since to stretch it would
+    stretch rounding noise.
+    """
+    both = np.concatenate([members, outsiders])
+    mean, spread = both.mean(axis=0), np.sqrt(both.var(axis=0) + TOLERANCE**2)
+    attack = LogisticRegression(tol=1e-10, max_iter=1000)
+    attack.fit((both - mean) / spread, np.repeat([1, 0], [len(members), len(outsiders)]))
+    return lambda features: np.asarray(attack.decision_function((features - mean) / spread))
+
+
+def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
+    """Share of pairs in which the positive scores higher; scores within TOLERANCE of each other count half."""
+    ranked = np.sort(negatives)
+    lower = np.searchsorted(ranked, positives - TOLERANCE, side="left")
+    not_higher = np.searchsorted(ranked, positives + TOLERANCE, side="right")
+    return float(np.mean(lower + not_higher) / (2 * len(ranked)))
 
 
 def pathway_sensitivity(image: float, token: float, both: float) -> float:
