@@ -55,8 +55,8 @@ def test_top_share_ranks_all_tensors_together() -> None:
     assert masks["b"].tolist() == [True, True, False, False]
 
 
-@pytest.mark.parametrize(("share", "count"), [(0.3, 3), (0.26, 2), (1.0, 9)])
-def test_top_share_rounds_to_the_nearest_number_of_weights(share: float, count: int) -> None:
+@pytest.mark.parametrize(("share", "count"), [(0.3, 2), (0.26, 2), (0.34, 3), (1.0, 9)])
+def test_top_share_cuts_off_a_fraction_of_a_weight_as_the_original(share: float, count: int) -> None:
     mask = top_share({"a": torch.arange(9.0)}, share)["a"]
     assert mask.tolist() == [False] * (9 - count) + [True] * count
 

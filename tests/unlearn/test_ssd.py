@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from munkey.data.image_set import Joined
 from munkey.unlearn.methods.ssd import dampening
 from munkey.unlearn.saliency import importances
-from tests.unlearn.world import BATCH, original, request, same, settings, unlearn, weights, world
+from tests.unlearn.world import BATCH, original, recorded, request, same, settings, unlearn, weights, world
 
 KEYS = [f"blocks.{block}.attn.qkv.bias" for block in (0, 1)]
 
@@ -15,10 +15,10 @@ def everything() -> Joined:
     return Joined((world().parts["retain"], world().parts["forget"]))
 
 
-def direct_importances(samples: Joined, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """(1/n) sum over batches of (d mean cross-entropy / d w)^2, the long way."""
+def direct_importances(samples: Joined) -> dict[str, torch.Tensor]:
+    """(1/n) sum over batches, in the order of the samples, of (d mean cross-entropy / d w)^2, the long way."""
     model = original("ssd").copy_of_model()
-    order = torch.randperm(len(samples), generator=generator).tolist()
+    order = list(range(len(samples)))
     total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     starts = range(0, len(order), BATCH)
     for start in starts:
@@ -35,16 +35,16 @@ def direct_importances(samples: Joined, generator: torch.Generator) -> dict[str,
 def test_importances_equal_a_direct_loop() -> None:
     asked = request("ssd")
     computed = importances(original("ssd").copy_of_model(), everything(), asked)
-    expected = direct_importances(everything(), request("ssd").generator)
+    expected = direct_importances(everything())
     assert computed.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(computed[name], value, rtol=1e-4, atol=1e-12)
 
 
 def test_new_weights_equal_a_direct_loop() -> None:
-    before, generator = weights(original("ssd")), request("ssd").generator
-    forgotten = direct_importances(Joined((world().parts["forget"],)), generator)
-    everywhere = direct_importances(everything(), generator)
+    before = weights(original("ssd"))
+    forgotten = direct_importances(Joined((world().parts["forget"],)))
+    everywhere = direct_importances(everything())
     system, asked = unlearn("ssd", changed={"alpha": 1.5, "lam": 0.5})
     dampened = 0
     for name, after in weights(system).items():
@@ -86,3 +86,18 @@ def test_it_warns_where_nothing_is_dampened() -> None:
     assert asked.facts["dampened"] == 0
     assert same(weights(system), weights(original("ssd")))
     assert any("warning" in line and "alpha < 1 / rate = 5.6" in line for line in lines)
+
+
+def test_nothing_is_drawn_so_the_generator_does_not_matter() -> None:
+    first, second = (unlearn("ssd", seed=seed, changed={"alpha": 1.5})[0] for seed in (0, 1))
+    assert same(weights(first), weights(second))
+
+
+def test_the_forget_set_lies_in_batches_of_its_own_at_the_end() -> None:
+    """60 retain samples in batches of 16 and 13 to forget: the fourth batch holds 12 and 4 of them, the fifth 9."""
+    data, logs = recorded()
+    asked = request("ssd", data=data)
+    importances(original("ssd").copy_of_model(), Joined((data["retain"], data["forget"])), asked)
+    assert [len(batch) for batch in logs["retain"]] == [16, 16, 16, 12]
+    assert [len(batch) for batch in logs["forget"]] == [4, 9]
+    assert logs["forget"][0].tolist() == world().forget_ids[:4].tolist()

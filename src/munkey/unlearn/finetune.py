@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from munkey.data.image_set import ImageSet, Labeled, LabeledImages
 from munkey.data.loader import Batch, Loader
@@ -43,9 +42,16 @@ def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
 
 
 def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """T^2 KL(softmax(teacher / T) || softmax(student / T)) of logits (B, C), averaged over the batch (Hinton 2015)."""
-    student_log, teacher_log = (F.log_softmax(logits / temperature, dim=1) for logits in (student, teacher))
-    return temperature**2 * F.kl_div(student_log, teacher_log, reduction="batchmean", log_target=True)
+    """T^2 KL(softmax(teacher / T) || softmax(student / T)) of logits (B, C), averaged over the batch (Hinton 2015).
+
+    Written so that its gradient is exactly 0 where the student equals the teacher. That of `F.kl_div` is rounding noise
+    there, of which AdamW makes full steps.
+    """
+    student, teacher = student / temperature, teacher.detach() / temperature
+    log_p = teacher - teacher.logsumexp(dim=1, keepdim=True)
+    p = log_p.exp()
+    divergence = student.logsumexp(dim=1) - (p * student).sum(dim=1) + (p * log_p).sum(dim=1)
+    return temperature**2 * divergence.mean()
 
 
 def mislabeled(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:

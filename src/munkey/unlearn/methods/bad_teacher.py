@@ -33,8 +33,6 @@ class BadTeacherSettings(Tuned):
     settings=BadTeacherSettings,
 )
 def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) -> System:
-    import math
-
     import torch
 
     from munkey.data.image_set import Joined
@@ -45,7 +43,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     bad = FAMILIES[system.family].build(system.architecture, request.generator).eval().to(request.device)
     retain, forget = request.retain, request.forget
     order = torch.randperm(len(retain), generator=request.generator)
-    chosen = order[: math.ceil(settings.retain_share * len(retain))]
+    chosen = order[: int(settings.retain_share * len(retain))]
 
     def objective(student: "nn.Module", images: "Tensor", is_forget: "Tensor") -> "Outcome":
         with torch.no_grad():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ScrubSettings(Tuned):
-    """gamma, alpha: weights of cross-entropy and KL on D_r. max_epochs: how many epochs open with a max pass on D_f."""
+    """gamma, alpha: weights of cross-entropy and KL on D_r. max_epochs: the last that opens with a max pass on D_f."""
 
     gamma: Positive
     alpha: Positive
@@ -53,7 +53,8 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     def batches(epoch: int) -> Loader:
         defied = shuffled(len(forget), settings.forget_batch_size, request.generator)
         obeyed = shuffled(len(retain), tuning.settings.batch_size, request.generator)
-        passes = [*(first_forget + index for index in defied if epoch <= settings.max_epochs), *obeyed]
+        opens_with_max = 1 < epoch <= settings.max_epochs  # in epoch 1 the student still is its teacher: no gradient
+        passes = [*(first_forget + index for index in defied if opens_with_max), *obeyed]
         return Loader(both, passes, request.device)
 
     def step(batch: "Batch") -> Outcome:
