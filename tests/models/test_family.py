@@ -4,7 +4,7 @@ import pytest
 
 from munkey.core.randomness import Stage
 from munkey.memory.neighbors import Neighbors
-from munkey.models.family import FAMILIES
+from munkey.models.family import FAMILIES, Family, family
 from munkey.settings import InferenceSettings
 from tests.models.inputs import recipe
 
@@ -75,3 +75,9 @@ def test_what_a_family_cannot_do_is_refused():
     with pytest.raises(TypeError, match="vit has no memory"):
         FAMILIES["vit"].features(None, None, None, "cpu")
     assert FAMILIES["vit"].cut_logits(None, None, None, "cpu") == {}
+
+
+def test_two_families_cannot_share_a_letter():
+    with pytest.raises(ValueError, match="'vit' and 'another' have the same letter, 't'"):
+        family(type("Another", (Family,), {"name": "another", "title": "Another", "letter": "t"}))
+    assert "another" not in FAMILIES

@@ -70,7 +70,7 @@ def frequency() -> Iterator[Family]:
 
     params._models.cache_clear()
     yield FAMILIES["frequency"]
-    del FAMILIES._entries["frequency"]
+    FAMILIES.remove("frequency")
     params._models.cache_clear()
 
 

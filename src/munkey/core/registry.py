@@ -28,6 +28,10 @@ class Registry(Generic[T]):
         self._entries[name] = entry
         return entry
 
+    def remove(self, name: str) -> None:
+        """Take an entry out again, as a test does that added one. Raises KeyError for an unknown name."""
+        del self._entries[name]
+
     def __getitem__(self, name: str) -> T:
         entries = self._loaded()
         if name not in entries:
