@@ -4,7 +4,7 @@ import pytest
 
 from munkey.core.randomness import Stage
 from munkey.memory.neighbors import Neighbors
-from munkey.models.family import FAMILIES, Family, family
+from munkey.models.family import FAMILIES, family
 from munkey.settings import InferenceSettings
 from tests.models.inputs import recipe
 
@@ -79,5 +79,5 @@ def test_what_a_family_cannot_do_is_refused():
 
 def test_two_families_cannot_share_a_letter():
     with pytest.raises(ValueError, match="'vit' and 'another' have the same letter, 't'"):
-        family(type("Another", (Family,), {"name": "another", "title": "Another", "letter": "t"}))
+        family(type("Another", (type(FAMILIES["vit"]),), {"name": "another"}))
     assert "another" not in FAMILIES
