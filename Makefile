@@ -11,9 +11,9 @@ test: .venv/ready  ## the tests
 	pytest
 
 lint: .venv/ready  ## format and style, types, imports between rooms, workflow
+	lint-imports --no-cache --no-logo
 	ruff format --check . && ruff check . && snakefmt --check Snakefile workflow
 	mypy
-	lint-imports --no-cache --no-logo
 	snakemake --lint
 
 format: .venv/ready

@@ -36,6 +36,7 @@ MUNKEY = MunkeySettings(
     p_token=0.3,
     p_retrieve=0.2,
     neighbors=[2, 16],
+    aggregation="softmax",
     temperature=0.07,
 )
 

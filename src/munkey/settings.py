@@ -16,6 +16,7 @@ Rate = Annotated[float, Field(gt=0, lt=1)]
 Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)]
 Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
+Fusion = Literal["ensemble", "softmax", "rank"]  # of the tokens of neighbors, at inference or in training (app. D.1)
 
 
 class Section(BaseModel):
@@ -120,7 +121,7 @@ class InferenceSettings(Section):
     """Retrieval at test time (sec. 3.2, app. D.1)."""
 
     k: Count
-    fusion: Literal["ensemble", "softmax", "rank"]
+    fusion: Fusion
     temperature: Positive
 
 

@@ -113,3 +113,9 @@ def test_a_method_cannot_take_the_name_of_another():
     assert "cf" in METHODS
     with pytest.raises(ValueError, match="'cf' is registered twice"):
         method("cf", title="", description="", family="vit")(lambda *_: None)
+
+
+@pytest.mark.parametrize("name", ["cifar10.1", "cf+", "two words", "a/b", ""])
+def test_a_name_that_cannot_be_part_of_a_path_is_refused(colors, name):
+    with pytest.raises(ValueError, match="letters, digits, - and _"):
+        colors.add(name, 1)

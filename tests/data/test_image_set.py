@@ -74,6 +74,14 @@ def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(share, 
     assert ("they are streamed" in capsys.readouterr().out) == (share == 0.1)
 
 
+def test_of_the_stored_images_only_the_samples_own_must_fit_and_they_may_fill_their_share(monkeypatch):
+    whole = image_set(10)
+    half = ImageSet(whole.images, np.arange(5), whole.ids[:5], whole.labels[:5])  # 960 bytes
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1920, 8000))
+    monkeypatch.setattr("munkey.data.image_set.uploaded", lambda *_: "uploaded")
+    assert resident(half, "cuda", 0.5) == "uploaded"
+
+
 def test_computed_images_are_given_as_they_are():
     images, labels = torch.rand(5, 3, 2, 2, generator=generator()), torch.arange(5)
     batch = TensorSet(images, labels).batch(torch.tensor([4, 1]), "cpu")

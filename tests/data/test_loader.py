@@ -37,6 +37,14 @@ def test_what_is_made_ahead_comes_in_order_and_no_further_ahead_than_asked(count
     assert begun == list(range(20))
 
 
+@pytest.mark.parametrize("count", [0, 1, 3, 50])
+def test_as_many_are_begun_ahead_as_asked_for(count):
+    taken = []
+    items = (taken.append(item) or item for item in range(20))
+    for position, _ in enumerate(ahead(str, items, count)):
+        assert len(taken) == min(20, position + 1 + count)
+
+
 def test_an_error_made_ahead_is_raised_when_its_turn_comes():
     source = ahead(lambda item: 1 // item, [2, 1, 0, 1], 2)
     assert [next(source), next(source)] == [0, 1]

@@ -80,7 +80,12 @@ def test_crop_boxes_lie_inside_the_image(height, width, scale):
 
 @pytest.mark.parametrize(
     ("height", "width", "ratio", "box"),
-    [(8, 8, [2.0, 2.0], [2, 0, 4, 8]), (8, 8, [0.5, 0.5], [0, 2, 8, 4]), (6, 30, [1.0, 1.5], [0, 10, 6, 9])],
+    [
+        (8, 8, [2.0, 2.0], [2, 0, 4, 8]),
+        (8, 8, [0.5, 0.5], [0, 2, 8, 4]),
+        (6, 30, [1.0, 1.5], [0, 10, 6, 9]),
+        (30, 6, [0.5, 1.5], [9, 0, 12, 6]),
+    ],
 )
 def test_where_no_draw_fits_the_largest_central_crop_is_taken(height, width, ratio, box):
     scale = [1.0, 1.0]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.data.splits import apportion, expect, held_out
+from munkey.data.splits import apportion, by_class, expect, held_out
 
 
 def test_held_out_samples_are_split_40_to_60_the_same_every_time():
@@ -13,6 +13,28 @@ def test_held_out_samples_are_split_40_to_60_the_same_every_time():
     assert ((first == "val").sum(), (first == "test").sum()) == (4_000, 6_000)
     np.testing.assert_array_equal(first, held_out("cifar10", 10_000))
     assert (held_out("pathmnist", 10_004, 4_000) == "test").sum() == 6_004
+
+
+@pytest.mark.parametrize(("count", "val"), [(3, 1), (4, 2), (20_000, 8_000)])  # 1.2 and 1.6 of the first two
+def test_the_share_of_val_is_rounded_to_the_nearest(count, val):
+    assert (held_out("cifar10", count) == "val").sum() == val
+
+
+LABELS = np.arange(300) % 3
+
+
+def test_classes_are_split_by_their_shares_at_random_the_same_every_time():
+    splits = by_class("pets", LABELS, [0.6, 0.15, 0.25])
+    for label in range(3):
+        members = splits[label == LABELS]
+        assert [(members == split).sum() for split in ("train", "val", "test")] == [60, 15, 25]
+        assert len(set(members[:60])) == 3  # not the first 60 of the class
+    np.testing.assert_array_equal(splits, by_class("pets", LABELS, [0.6, 0.15, 0.25]))
+
+
+@pytest.mark.parametrize("split", [held_out, lambda name, count: by_class(name, LABELS[:count], [0.6, 0.15, 0.25])])
+def test_each_data_set_has_splits_of_its_own(split):
+    assert (split("pets", 300) != split("plants", 300)).any()
 
 
 def test_wrong_counts_are_refused():
@@ -32,6 +54,11 @@ def test_wrong_counts_are_refused():
 )
 def test_classes_share_by_largest_remainder(sizes, count, shares):
     assert apportion(np.array(sizes), count).tolist() == shares
+
+
+def test_of_many_classes_with_equal_remainders_the_first_get_one_more():
+    sizes = np.array([10, 30] * 20)
+    assert apportion(sizes, 90).tolist() == [1, 4] * 10 + [1, 3] * 10  # quotas 1.125 and 3.375
 
 
 @given(st.lists(st.integers(1, 10**5), min_size=1, max_size=30), st.data())

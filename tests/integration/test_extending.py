@@ -146,6 +146,7 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
         charts, "def _overview(", "def _again(_: Source) -> Figure:\n    return diagram.overview()\n\n\ndef _overview("
     )
     replaced(charts, '    "overview": _overview,', '    "again": _again,\n    "overview": _overview,')
+    replaced(charts, '    "overview": "MUNKEY:', '    "again": "The same again.",\n    "overview": "MUNKEY:')
     shown = package / "pipeline/shown.py"
     replaced(shown, 'in ("overview", "forgetting")}', 'in ("overview", "forgetting", "again")}')
     replaced(shown, '            "overview": {},', '            "overview": {},\n            "again": {},')

@@ -25,10 +25,11 @@ def work(planned: dict[str, int]) -> dict[str, int]:
 
 
 def test_only_what_is_new_is_added_to_the_finished_grid(finished: Project) -> None:
-    # Direct Key: an original, an oracle; two pairs and the corner less the base's own pair: an original each.
+    # Direct Key and aggregation by rank: an original and an oracle each; two pairs and the corner less the base's own
+    # pair: an original each. Evaluations: fusion, k, aggregation, architecture; the selection.
     planned = work(finished.planned("--", "ablations", "selection"))
-    assert planned == {"train": 4, "unlearn": 3, "evaluate": 3 + 3 + 3 + 4}
-    assert work(finished.planned("--", "ablations")) == {"train": 2, "unlearn": 1, "evaluate": 3 + 3 + 3}
+    assert planned == {"train": 6, "unlearn": 4, "evaluate": 3 + 3 + 3 + 3 + 4}
+    assert work(finished.planned("--", "ablations")) == {"train": 4, "unlearn": 2, "evaluate": 3 + 3 + 3 + 3}
 
 
 def test_nothing_is_left_to_do(made: Project) -> None:
@@ -51,13 +52,25 @@ def test_one_model_three_fusions(made: Project) -> None:
     assert not (made.path / "results/models/digits/inference.fusion").exists()
 
 
+def test_trained_with_its_own_aggregation_a_fusion_has_a_model_and_a_sensitivity_of_its_own(made: Project) -> None:
+    models = made.path / "results/models/digits/aggregation/rank/seed0"
+    assert (models / "full/original-m/system.safetensors").exists()
+    assert (models / "rate0.1/retrain-m/system.safetensors").exists()
+    summary = pd.read_csv(made.path / "results/tables/ablations.csv")
+    sensitivity = summary[summary["method"] == "original-m"].set_index("case")["P_s_mean"]
+    assert sensitivity["inference.fusion/rank"] == sensitivity["inference.fusion/ensemble"]
+    assert sensitivity["aggregation/rank"] != sensitivity["inference.fusion/rank"]
+    aggregation, fusion = ((made.path / f"results/tables/{name}.md").read_text() for name in ("aggregation", "fusion"))
+    assert "Rank" in aggregation and "Ensemble" not in aggregation and "Ensemble" in fusion
+
+
 def test_every_case_has_its_gap_to_an_oracle_of_its_own_kind(made: Project) -> None:
     found = pd.read_csv(made.path / "results/tables/ablations.csv")
     munkey = found[found["method"] == "munkey"].set_index("case")
-    assert munkey["gap_mean"].notna().all() and len(munkey) == 10
+    assert munkey["gap_mean"].notna().all() and len(munkey) == 11
     assert munkey.loc["inference.k/4", "gap_mean"] == munkey.loc["inference.fusion/ensemble", "gap_mean"]
     assert munkey.loc["munkey.architecture/direct-key", "TA_mean"] != munkey.loc["inference.k/4", "TA_mean"]
-    for name in ("ablations", "aggregation", "strategies", "encoders"):
+    for name in ("ablations", "aggregation", "strategies", "fusion", "encoders"):
         for ending in ("md", "tex"):
             assert (made.path / f"results/tables/{name}.{ending}").stat().st_size > 100
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey.core.ids import NOBODY
-from munkey.memory.exemplars import ExemplarMemory, fuse, passes, rank_weights, similarity_weights
+from munkey.memory.exemplars import ExemplarMemory, drawn_weights, fuse, passes, rank_weights, similarity_weights
 from tests.conftest import memory_of
 
 IDS = np.array([3, 5, 8, 13, 21])
@@ -116,6 +116,18 @@ def test_with_nobody_there_all_weights_are_zero():
     nobody = torch.zeros(1, 4, dtype=torch.bool)
     assert not similarity_weights(torch.zeros(1, 4), nobody, 0.07).any()
     assert not rank_weights(nobody).any()
+    assert not drawn_weights(torch.zeros(1, 4), torch.zeros(1)).any()
+
+
+@pytest.mark.parametrize(
+    ("quantile", "neighbor"), [(0.0, 0), (0.2499, 0), (0.25, 2), (0.7499, 2), (0.75, 3), (1 - 2**-24, 3)]
+)
+def test_a_neighbor_is_drawn_from_its_share_of_the_quantiles(quantile, neighbor):
+    """Shares of 1/4, none, 1/2 and 1/4; the last neighbor is absent. Weights need not sum to 1."""
+    weights = torch.tensor([[0.25, 0.0, 0.5, 0.25, 0.0]])
+    expected = torch.nn.functional.one_hot(torch.tensor([neighbor]), 5).float()
+    for scale in (1, 3):
+        assert torch.equal(drawn_weights(scale * weights, torch.tensor([quantile])), expected)
 
 
 TOKENS = torch.tensor([[[1.0, 0.0], [3.0, 6.0], [9.0, 9.0]]])  # of one query with two neighbors present

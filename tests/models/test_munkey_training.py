@@ -1,6 +1,7 @@
 """The memory in training: which token receives gradient, what stands in for it, and what is dropped how often."""
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from munkey.core.ids import NOBODY
 from munkey.memory.neighbors import Neighbors
 from munkey.models.families.munkey import Draw, Exemplars
 from munkey.models.family import MemberKeys
+from munkey.settings import Fusion
 from tests.conftest import generator, unit_rows
-from tests.models.inputs import STAGE, member_keys
+from tests.models.inputs import STAGE, member_keys, recipe, trained
 
 IDS = 10 + 2 * np.arange(8)
+AGGREGATIONS = pytest.mark.parametrize("aggregation", get_args(Fusion))
 
 
 @pytest.fixture
@@ -27,11 +30,20 @@ def exemplars(params):
     return make
 
 
-def draw(retrieved, neighbors):
+def draw(retrieved, neighbors, quantile=None):
     """A draw that drops nothing."""
     retrieved = torch.as_tensor(retrieved)
     kept = torch.zeros(len(retrieved), dtype=torch.bool)
-    return Draw(kept, kept, retrieved, torch.as_tensor(neighbors))
+    quantile = torch.zeros(len(retrieved)) if quantile is None else torch.as_tensor(quantile)
+    return Draw(kept, kept, retrieved, torch.as_tensor(neighbors), quantile)
+
+
+def nearest_others(exemplars, member, count):
+    """Rows and cosines of a sample's nearest others, found anew."""
+    cosines = (exemplars.memory.keys @ exemplars.memory.keys[member]).double()
+    cosines[member] = -torch.inf
+    rows = cosines.argsort(descending=True)[:count]
+    return rows, cosines[rows]
 
 
 def rows_with_gradient(exemplars, munkey, index):
@@ -44,17 +56,20 @@ def test_gradient_reaches_a_samples_own_token_and_no_other(exemplars, munkey):
     assert rows_with_gradient(exemplars(p_image=0, p_token=0, p_retrieve=0), munkey, [1, 6]) == [1, 6]
 
 
-def test_no_token_receives_gradient_where_neighbors_stand_in(exemplars, munkey):
-    assert rows_with_gradient(exemplars(p_image=0, p_token=0, p_retrieve=1), munkey, [1, 6]) == []
+@AGGREGATIONS
+def test_no_token_receives_gradient_where_neighbors_stand_in(exemplars, munkey, aggregation):
+    part = exemplars(p_image=0, p_token=0, p_retrieve=1, aggregation=aggregation)
+    assert rows_with_gradient(part, munkey, [1, 6]) == []
 
 
 def test_no_token_receives_gradient_where_the_token_is_dropped(exemplars, munkey):
     assert rows_with_gradient(exemplars(p_image=0, p_token=1, p_retrieve=0), munkey, [1, 6]) == []
 
 
-def test_in_a_mixed_batch_a_token_learns_from_its_own_sample_alone(exemplars):
+@AGGREGATIONS
+def test_in_a_mixed_batch_a_token_learns_from_its_own_sample_alone(exemplars, aggregation):
     """All eight are in the batch, so every stand-in is also some other sample's own token."""
-    memory, index = exemplars(), torch.arange(8)
+    memory, index = exemplars(aggregation=aggregation), torch.arange(8)
     retrieved = index % 2 == 0
     memory.training_tokens(index, draw(retrieved, [4] * 8)).sum().backward()
     assert torch.equal(memory.tokens.grad, (~retrieved).float()[:, None].expand(8, 5))
@@ -64,11 +79,49 @@ def test_the_stand_in_is_the_similarity_weighted_average_of_the_nearest_others(e
     part = exemplars(temperature=0.3)
     stand_ins = part.training_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
     for stand_in, member, count in zip(stand_ins, (2, 5), (2, 3), strict=True):
-        cosines = (part.memory.keys @ part.memory.keys[member]).double()
-        cosines[member] = -torch.inf
-        top = cosines.argsort(descending=True)[:count]
-        weights = (cosines[top] / 0.3).softmax(dim=0).float()
-        torch.testing.assert_close(stand_in, weights @ part.tokens.detach()[top])
+        rows, cosines = nearest_others(part, member, count)
+        weights = (cosines / 0.3).softmax(dim=0).float()
+        torch.testing.assert_close(stand_in, weights @ part.tokens.detach()[rows])
+
+
+def test_aggregated_by_rank_the_stand_in_is_the_average_that_inference_by_rank_reads(exemplars):
+    part = exemplars(aggregation="rank")
+    stand_ins = part.training_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
+    for stand_in, member, weights in zip(stand_ins, (2, 5), ([3 / 5, 2 / 5], [6 / 13, 4 / 13, 3 / 13]), strict=True):
+        rows, _ = nearest_others(part, member, len(weights))
+        torch.testing.assert_close(stand_in, torch.tensor(weights) @ part.tokens.detach()[rows])
+
+
+def test_aggregated_for_an_ensemble_the_stand_in_is_one_of_the_nearest_others_as_often_as_it_weighs(exemplars):
+    part, count = exemplars(aggregation="ensemble", temperature=0.3), 20_000
+    rows, cosines = nearest_others(part, 5, 3)
+    drawn = part.draw(count)
+    chosen = draw([True] * count, [3] * count, drawn.quantile)
+    stand_ins = part.training_tokens(torch.full((count,), 5), chosen)
+    shares = [(stand_ins == token).all(dim=1).double().mean().item() for token in part.tokens.detach()[rows]]
+    assert sum(shares) == 1  # nothing but these three
+    np.testing.assert_allclose(shares, (cosines / 0.3).softmax(dim=0), atol=0.015)
+
+
+def test_what_an_ensemble_draws_in_addition_leaves_the_other_draws_as_they_are(exemplars):
+    """Of the first batch. Without an ensemble nothing more is drawn, so that averages train as they always have."""
+    plain, ensemble = exemplars(), exemplars(aggregation="ensemble")
+    first, same = plain.draw(50), ensemble.draw(50)
+    assert all(torch.equal(one, other) for one, other in zip(first[:-1], same[:-1], strict=True))
+    assert not first.quantile.any() and same.quantile.unique().numel() == 50
+    assert not torch.equal(plain.draw(50).neighbors, ensemble.draw(50).neighbors)
+
+
+@AGGREGATIONS
+def test_each_aggregation_trains_a_model_of_its_own(params, aggregation):
+    usual = trained(recipe(params, "munkey", p_retrieve=1.0), "munkey").system.memory
+    other = trained(recipe(params, "munkey", p_retrieve=1.0, aggregation=aggregation), "munkey").system.memory
+    assert torch.equal(usual.tokens, other.tokens)  # no gradient reaches them
+    weights = [
+        trained(recipe(params, "munkey", aggregation=name), "munkey").system.model.state_dict()["head.weight"]
+        for name in (params.munkey.aggregation, aggregation)
+    ]
+    assert torch.equal(*weights) == (aggregation == "softmax")
 
 
 def test_the_own_token_is_passed_on_as_it_is(exemplars):
@@ -91,14 +144,14 @@ def test_in_a_memory_of_two_the_other_one_stands_in_alone(exemplars):
 @pytest.mark.parametrize(("p_image", "p_token", "p_retrieve"), [(0.3, 0.1, 0.2), (0.1, 0.9, 0.5), (0, 0, 0), (0, 1, 1)])
 def test_pathways_are_dropped_as_often_as_asked_for_and_never_both(exemplars, p_image, p_token, p_retrieve):
     count = 40_000
-    image, token, retrieved, _ = exemplars(p_image=p_image, p_token=p_token, p_retrieve=p_retrieve).draw(count)
+    image, token, retrieved, *_ = exemplars(p_image=p_image, p_token=p_token, p_retrieve=p_retrieve).draw(count)
     assert not (image & token).any()
     for drawn, p in ((image, p_image), (token, p_token), (retrieved, p_retrieve)):
         assert drawn.float().mean().item() == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / count) + 1e-9)
 
 
 def test_retrieval_is_drawn_independently_of_dropping(exemplars):
-    image, token, retrieved, _ = exemplars(p_image=0.3, p_token=0.3, p_retrieve=0.5).draw(40_000)
+    image, token, retrieved, *_ = exemplars(p_image=0.3, p_token=0.3, p_retrieve=0.5).draw(40_000)
     for dropped in (image, token, ~(image | token)):
         assert retrieved[dropped].float().mean().item() == pytest.approx(0.5, abs=0.02)
 

@@ -137,8 +137,13 @@ def test_all_faults_are_listed_at_once(config):
 
 def test_a_fault_is_listed_once_however_many_data_sets_share_it(config):
     with pytest.raises(ParamsError) as refused:
-        load(changed(config, "unlearn.cf.lr_factor", -1.0))
+        load(changed(config | {"datasets": ["digits", "cifar10"]}, "unlearn.cf.lr_factor", -1.0))
     assert str(refused.value).count("lr_factor") == 1
+
+
+@pytest.mark.parametrize(("path", "value"), [("inference.k", 33), ("munkey.neighbors", [2, 33])])
+def test_as_many_neighbors_can_be_read_as_are_looked_up(config, path, value):
+    load(changed(changed(config, "keys.depth", 33), path, value))
 
 
 def test_whole_numbers_are_numbers(config):

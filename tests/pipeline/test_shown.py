@@ -1,10 +1,13 @@
 """What is shown: rows of the tables in order, figures and what they are drawn from."""
 
+import json
+
 import pytest
 
 from munkey.pipeline.shown import Shown
 from munkey.report.summary import Row
 from munkey.unlearn.contract import METHODS
+from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
 from tests.pipeline.inputs import small_plan
 
 TWO = {"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}}
@@ -69,6 +72,9 @@ def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set
 
 def test_neighbors_are_drawn_only_where_k_is_ablated():
     assert "neighbors" not in shown({"ablations": {"munkey.token_dim": [32]}}).figures
+    assert "neighbors" not in shown({"ablations": {"inference.k": []}}).figures
+    of_one = {"datasets": ["digits", "cifar10"], "ablations": {"inference.k": []}}
+    assert "neighbors" in shown(of_one | {"overrides": {"cifar10": {"ablations": {"inference.k": [1, 2]}}}}).figures
 
 
 @pytest.mark.parametrize(
@@ -92,9 +98,30 @@ def test_what_a_chart_is_drawn_from(chart: str, files: dict[str, str]):
 
 def test_what_is_held_against_the_paper_are_the_sections_of_each_data_set():
     compared = shown(TWO | {"overrides": {"cifar10": {"train": {"lr": 0.5}, "forget": {"rates": [0.05]}}}}).compared
-    names = {"data", "model", "train", "keys", "munkey", "inference", "finetune"}
+    names = {"source", "data", "keys", "model", "train", "munkey", "forget", "inference", "finetune"}
+    names |= {"search", "selection", "unlearn"}
     assert {dataset: sections.keys() for dataset, sections in compared.items()} == {"digits": names, "cifar10": names}
     assert compared["cifar10"]["train"]["lr"] == 0.5 != compared["digits"]["train"]["lr"]
+    assert compared["cifar10"]["forget"]["rates"] == [0.05]
+
+
+def test_what_is_held_against_the_paper_are_all_values_that_a_search_tries():
+    fixed = shown({"unlearn.cf.lr_factor": 0.7}).compared["digits"]
+    assert fixed["search"] is False
+    assert fixed["unlearn"]["cf"] == {"lr_factor": [0.7]} and fixed["unlearn"].keys() == {"knn", "cf", "ssd", "munkey"}
+    searched = shown({"search": True}).compared["digits"]
+    assert searched["search"] is True and searched["unlearn"]["cf"] == {"lr_factor": [0.1, 1.0]}
+    assert searched["unlearn"]["ssd"] == {"alpha": [2.0, 5.0], "lam": [0.5, 1.0]}
+    scrub = shown({"methods": ["scrub"], "unlearn.scrub.decay_after": [5, 8]}).compared["digits"]["unlearn"]["scrub"]
+    assert scrub["decay_after"] == [[5, 8]]
+
+
+def test_an_encoder_in_a_folder_is_held_against_the_paper_by_what_it_is_a_copy_of(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(PAPERS_CONFIG))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(PAPERS_PROCESSOR))
+    changes = {"keys.encoder": str(tmp_path), "keys.image_size": None, "ablations": {}}
+    assert shown(changes).compared["digits"]["keys"]["encoder"] == "vit-b16"
+    assert shown().compared["digits"]["keys"]["encoder"] == "efficientnet-lite0"
 
 
 def test_the_grid_in_words():

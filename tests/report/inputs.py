@@ -31,6 +31,8 @@ CASES = {
     "inference.fusion/rank": 4.0,
     "inference.k/8": 1.0,
     "munkey.architecture/direct-key": 8.0,
+    "aggregation/ensemble": 3.0,
+    "aggregation/rank": 5.0,
 }
 
 

@@ -1,5 +1,7 @@
 """Tables of the ablations: each case against the oracle of its own kind."""
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -17,15 +19,17 @@ def test_each_case_is_compared_with_the_oracle_of_its_own_kind():
     summary = summary_of("digits")
     gaps = summary[summary["method"] == "after"].set_index("case")["gap_mean"]
     assert gaps.to_dict() == pytest.approx(CASES)
-    assert set(summary["knob"]) == {"inference.fusion", "inference.k", "munkey.architecture"}
+    assert set(summary["knob"]) == {"inference.fusion", "inference.k", "munkey.architecture", "aggregation"}
     assert set(summary["value"]) == {"ensemble", "rank", "8", "direct-key"}
 
 
 def test_every_knob_has_its_lowest_gap_in_bold():
     ((title, frame),) = ablations.every_knob(summary_of("digits"), CASE_ROWS, "markdown")
     assert "n = 2 seeds" in title and "10 %" in title
-    gaps = frame.set_index("Value")["Avg Gap"]
-    assert gaps["ensemble"].startswith("**") and gaps["rank"].startswith("<u>") and gaps["8"].startswith("**")
+    gaps = frame.set_index(["Knob", "Value"])["Avg Gap"]
+    for knob in ("inference.fusion", "aggregation"):
+        assert gaps[knob, "ensemble"].startswith("**") and gaps[knob, "rank"].startswith("<u>")
+    assert gaps["inference.k", "8"].startswith("**")
 
 
 def test_the_papers_layouts_name_its_strategies():
@@ -43,6 +47,22 @@ def test_the_papers_layouts_name_its_strategies():
     assert r"\toprule" in text and "%" not in text.split("toprule")[1].split("bottom")[0]
 
 
+def test_the_papers_layouts_show_fusions_that_were_trained_apart_and_those_of_one_model_stand_beside_them():
+    shown = {}
+    for name in ("aggregation", "fusion"):
+        ((_, frame),) = ablations.TABLES[name](summary_of("digits"), CASE_ROWS, "markdown")
+        after = frame[frame["Category"] == "After"].set_index("Model variant")["Avg Gap"]
+        shown[name] = {variant: float(re.search(r"\d\.\d\d", gap)[0]) for variant, gap in after.items()}
+    assert shown["aggregation"] == {"Direct Key": 8.0, "Ensemble": 3.0, "Rank": 5.0}
+    assert shown["fusion"] == {"Ensemble": 2.0, "Rank": 4.0}
+
+
+def test_cases_stand_in_the_order_of_the_paper_whatever_the_order_of_the_parameters():
+    summary = summary_of("digits", gaps=dict(reversed(CASES.items())))
+    ((_, frame),) = ablations.fusion(summary, CASE_ROWS, "markdown")
+    assert frame["Model variant"].tolist() == ["Ensemble", "Rank"] * 2
+
+
 def test_the_short_table_marks_gaps_but_not_sensitivities():
     ((_, short),) = ablations.strategies(summary_of("digits"), CASE_ROWS, "markdown")
     assert short["P_s, digits"].tolist() == ["0.150 ± 0.071"] * 3
@@ -50,10 +70,19 @@ def test_the_short_table_marks_gaps_but_not_sensitivities():
     assert [gap[:2] for gap in marks] == ["8.", "**", "<u"]
 
 
+def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column():
+    parts = [summary_of("digits"), summary_of("cifar10", gaps={"aggregation/rank": 5.0})]
+    ((_, short),) = ablations.strategies(pd.concat(parts, ignore_index=True), CASE_ROWS, "markdown")
+    short = short.set_index("Strategy")
+    for column in ("P_s, cifar10", "Avg Gap, cifar10"):
+        assert short.loc["Direct Key", column] == "–" != short.loc["Rank", column]
+
+
 def test_without_the_papers_strategies_there_is_no_short_table():
     summary = summary_of("digits", gaps={"inference.k/8": 1.0})
     assert list(ablations.strategies(summary, CASE_ROWS, "markdown")) == []
     assert list(ablations.aggregation(summary, CASE_ROWS, "markdown")) == []
+    assert list(ablations.fusion(summary, CASE_ROWS, "markdown")) == []
 
 
 def test_encoders_stand_with_their_oracles_first():

@@ -2,8 +2,10 @@
 
 import pandas as pd
 
+from munkey.pipeline import shown
 from munkey.report import page
 from munkey.report.ablations import summarize_cases
+from munkey.report.figures import charts
 from munkey.report.markup import Titled
 from munkey.report.summary import summarize
 from tests.conftest import ROOT
@@ -49,10 +51,10 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables():
         summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [grid], ["no comparison"]
     )
     chapters = page.chapters(results)
-    names = ["main", "runtime", "ablations", "aggregation", "strategies", "encoders", "selection", "paper"]
+    names = ["main", "runtime", *shown.ABLATION_TABLES, "selection", "paper"]
     assert [chapter.id for chapter in chapters] == names
     tables = {chapter.id: chapter.tables for chapter in chapters}
-    assert [len(tables[name]) for name in names] == [1, 1, 1, 1, 1, 0, 1, 0]
+    assert [len(tables[name]) for name in names] == [1, 1, 1, 1, 1, 1, 0, 1, 0]
     assert tables["main"][0].title.startswith("digits: mean ± sd") and "<td>SCRUB</td>" in tables["main"][0].html
     assert tables["selection"][0].title == "digits" and "<td>why</td>" in tables["selection"][0].html
     assert chapters[-1].remarks == ["no comparison"]
@@ -71,9 +73,8 @@ def test_a_figures_caption_names_its_data_set(tmp_path):
 
 
 def test_every_kind_of_figure_has_a_caption():
-    from munkey.report.figures.charts import CHARTS
 
-    assert set(page.CAPTIONS) == {*CHARTS, "retrieval"}
+    assert set(charts.CAPTIONS) == {*charts.CHARTS, "retrieval"}
 
 
 def record(device, started, ended, torch="2"):

@@ -36,6 +36,7 @@ MUNKEY = MunkeySettings(
     p_token=0.1,
     p_retrieve=0.2,
     neighbors=[2, 4],
+    aggregation="softmax",
     temperature=0.07,
 )
 

@@ -149,7 +149,7 @@ def test_all_that_is_declared_is_needed_and_guarded(name: str, need: str) -> Non
 
 def test_a_set_that_is_not_declared_at_all_cannot_even_be_counted() -> None:
     for part in ("forget", "val"):
-        with pytest.raises(PermissionError, match=f"reaches for the {part} set"):
+        with pytest.raises(PermissionError, match=f"uses the {part} set"):
             getattr(request("cf"), part)
 
 
@@ -352,3 +352,9 @@ def test_planning_imports_nothing_heavy() -> None:
     code = f"import sys; from munkey.unlearn.contract import METHODS; len(METHODS); print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_needs_that_there_are_none_of_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match=r"needs \['retained labels'\]; there are: forget images"):
+        method("lacking", title="", description="", family="vit", needs={"retained labels"})
+    assert "lacking" not in METHODS

@@ -50,6 +50,7 @@ MUNKEY = MunkeySettings(
     p_token=0.3,
     p_retrieve=0.2,
     neighbors=[2, 5],
+    aggregation="softmax",
     temperature=0.07,
 )
 SISA = SisaSettings(shards=5, slices=2)

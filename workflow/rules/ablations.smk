@@ -19,7 +19,7 @@ use rule metrics as ablation_metrics with:
 
 rule ablation_tables:
     input:
-        metrics=expand(layout.ABLATION_METRICS, dataset=PARAMS.datasets),
+        metrics=expand(layout.ABLATION_METRICS, dataset=PLAN.ablated_datasets),
     output:
         summary=table("ablations", "csv"),
         tables=expand(layout.TABLE, table=shown.ABLATION_TABLES, ending=["md", "tex"]),

@@ -34,6 +34,7 @@ rule compare:
     input:
         main=table("main", "csv"),
         ablations=table("ablations", "csv"),
+        printed="src/munkey/report/paper.csv",
     output:
         csv=table("paper", "csv"),
         markdown=table("paper", "md"),
@@ -112,10 +113,11 @@ rule page:
         layout.TRACKING,
         main=table("main", "csv"),
         ablations=table("ablations", "csv"),
+        printed="src/munkey/report/paper.csv",
         selections=expand(layout.SELECTION_TABLE, dataset=PARAMS.datasets, ending="csv"),
         figures=expand(layout.FIGURE, figure=SHOWN.figures, ending="png"),
         records=sorted({run.record for run in PLAN.main}),
-        template=workflow.source_path("../report/page.html.j2"),
+        template=f"{workflow.basedir}/workflow/report/page.html.j2",
     output:
         page=layout.REPORT,
     log:

@@ -1,1 +1,1 @@
-"""Files, randomness, registries, sample ids, messages and devices: what knows nothing of the rest."""
+"""Files, randomness, registries, sample ids, messages and devices: independent of all other packages."""

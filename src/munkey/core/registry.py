@@ -2,10 +2,12 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+NAME = re.compile(r"[\w-]+|timm:NAME")  # the one that stands for all of timm's models
 
 
 class Registry(Generic[T]):
@@ -14,7 +16,8 @@ class Registry(Generic[T]):
     package: the package whose modules hold the entries. All of them are imported when the registry is first asked, so
     one new file is enough to add an entry.
 
-    A duplicate name raises ValueError, an unknown one KeyError that lists the valid names.
+    A duplicate name, or one that cannot be part of a path, raises ValueError. An unknown one raises KeyError that lists
+    the valid names.
     """
 
     def __init__(self, kind: str, package: str | None = None) -> None:
@@ -23,6 +26,10 @@ class Registry(Generic[T]):
         self._entries: dict[str, T] = {}
 
     def add(self, name: str, entry: T) -> T:
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"{self.kind} {name!r}: a name may hold letters, digits, - and _ only, as it stands in paths"
+            )
         if name in self._entries:
             raise ValueError(f"{self.kind} {name!r} is registered twice")
         self._entries[name] = entry

@@ -71,6 +71,17 @@ def rank_weights(present: Tensor) -> Tensor:
     return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-12)
 
 
+def drawn_weights(weights: Tensor, quantile: Tensor) -> Tensor:
+    """All weight on one neighbor, drawn with a probability of its weight: (B, K) -> (B, K).
+
+    quantile: (B,) uniform in [0, 1), which decides. Zero where all weights are zero.
+    """
+    cumulative = weights.cumsum(dim=1)
+    reached = cumulative > quantile[:, None] * cumulative[:, -1:]
+    first = reached.int().argmax(dim=1, keepdim=True)
+    return torch.zeros_like(weights).scatter(1, first, 1.0) * (weights > 0)
+
+
 def fusion_weights(cosines: Tensor, present: Tensor, settings: InferenceSettings) -> Tensor:
     """The weight of each neighbor (..., K), as `settings` fuses them."""
     if settings.fusion == "rank":

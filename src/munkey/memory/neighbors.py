@@ -34,8 +34,8 @@ class Neighbors(NamedTuple):
 def nearest(queries: Keys, members: Keys, depth: int) -> Neighbors:
     """The `depth` nearest members of a memory for each query.
 
-    A query that is itself in the memory finds itself first; then by falling cosine, ties by rising id. Cosines of the
-    candidates are recomputed in float64, so neither the number of threads nor faiss's blocking can change the order.
+    A query that is itself in the memory finds itself first; then by descending cosine, ties by ascending id. Cosines of
+    the candidates are recomputed in float64, so neither threads nor faiss's blocking can change the order.
     """
     import faiss
 

@@ -94,3 +94,11 @@ def answers(blocks: Iterator[Block], answer: Callable[[Block], Tensor]) -> np.nd
     """`answer` of every block, as one float32 array on the host."""
     with torch.inference_mode():
         return torch.cat([answer(block).float().cpu() for block in blocks]).numpy()
+
+
+def image_logits(system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
+    """Logits (S, C) float32 of a system that reads nothing but the image."""
+    if system.model is None:
+        raise TypeError(f"a system of the family {system.family} has no weights")
+    model = system.model
+    return answers(blocks(samples, data, device), lambda block: model(block.images))

@@ -45,6 +45,8 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     described = json.loads(metadata["system"])
     family = FAMILIES[described["family"]]
     architecture = family.stored_architecture(described["architecture"])
+    if expected is not None and type(expected) is not type(architecture):
+        raise ValueError(f"{path} holds a model of the family {family.name}, not the one expected")
     if expected is not None and (differing := expected.differing(architecture)):
         raise ValueError(f"{path} holds another architecture: {', '.join(differing)}")
     weights = {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}

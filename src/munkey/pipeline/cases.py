@@ -4,6 +4,7 @@ A case is a data set, or DATASET/KNOB/VALUE: the same experiment with one thing 
 selection of p_image and p_token.
 """
 
+from collections.abc import Iterable
 from functools import cache, cached_property
 
 from munkey.encoders.registry import Builder, cache_name, find
@@ -26,7 +27,9 @@ class Cases:
     def __init__(self, params: Params) -> None:
         self.params = params
         self.rates = {name: [rate_name(rate) for rate in params.of(name).forget.rates] for name in params.datasets}
-        self.cases = {name: [name, *(f"{name}/{change}" for change in params.changes)] for name in params.datasets}
+        self.cases = {
+            name: [name, *(f"{name}/{change}" for change in params.changes_of(name))] for name in params.datasets
+        }
         self.sections, self.first_alike = cache(self._sections), cache(self._first_alike)
 
     @cached_property
@@ -84,6 +87,15 @@ class Cases:
             return shared | {"method": self.params.of(case).unlearn[name]}
         return shared | {"method": self.params.candidates(case, name)[candidate]}
 
+    def tried(self, dataset: str) -> dict[str, dict[str, list[object]]]:
+        """Every value that is tried of each setting of each method: several where its settings are searched."""
+        tried: dict[str, dict[str, list[object]]] = {}
+        for name in self.params.methods:
+            section = self.params.of(dataset).unlearn[name]
+            candidates = self.params.candidates(dataset, name) if name in self.searched else [section]
+            tried[name] = {key: _each_once(candidate[key] for candidate in candidates) for key in section}
+        return tried
+
     def evaluate_settings(self, case: str, system: str) -> Sections:
         """What a system's answers depend on: of `inference` only what its family reads."""
         sections = self.sections(case, "data", "inference")
@@ -108,3 +120,12 @@ class Cases:
         """The folder of a case's keys and neighbors: one for each encoder, revision and input size."""
         keys = self.params.of(case).keys
         return cache_name(keys.encoder, keys.revision, keys.image_size)
+
+
+def _each_once(values: Iterable[object]) -> list[object]:
+    """The values in their order; they may be lists."""
+    once: list[object] = []
+    for value in values:
+        if value not in once:
+            once.append(value)
+    return once

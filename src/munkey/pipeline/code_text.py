@@ -113,6 +113,11 @@ class Normalizer(ast.NodeTransformer):
                 return next((scope[node.id] for scope in reversed(self._scopes) if node.id in scope), None)
         return None
 
+    def _only_registers(self, decorator: ast.expr) -> bool:
+        """Whether a decorator of the package cannot change a result: it names an entry, describes it, cites it."""
+        dotted = self._dotted(decorator.func if isinstance(decorator, ast.Call) else decorator) or ""
+        return dotted.startswith(f"{self._package}.") and not self._resolve(dotted).references
+
     def visit_Name(self, node: ast.Name | ast.Attribute) -> ast.AST:
         dotted = self._dotted(node)
         if dotted is None:
@@ -129,7 +134,7 @@ class Normalizer(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
-        node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
+        node.decorator_list = [self.visit(each) for each in node.decorator_list if not self._only_registers(each)]
         self.visit(node.args)  # defaults, like decorators, are outside of the function's scope
         node.body = self._visit_within(bindings([node.args, *node.body]), ast.Module(node.body, [])).body
         return node
@@ -154,6 +159,7 @@ class Normalizer(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self._fields.update(node.body)
+        node.decorator_list = [each for each in node.decorator_list if not self._only_registers(each)]
         return self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:

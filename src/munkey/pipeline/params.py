@@ -7,7 +7,6 @@ models that have settings add a section under their name; unlearning methods hav
 import itertools
 import math
 import re
-from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
@@ -18,6 +17,7 @@ from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS, find
 from munkey.models.family import FAMILIES, Family
 from munkey.pipeline.faults import require_known, require_unique, unknown, validated
+from munkey.pipeline.knobs import Values, knobs_of, merge, name_of, sections_of
 from munkey.settings import (
     Count,
     DataSettings,
@@ -37,8 +37,6 @@ from munkey.settings import (
 )
 from munkey.unlearn.contract import METHODS
 
-Values = Mapping[str, object]
-
 
 class ParamsError(ValueError):
     """The parameters are not valid; the message names each key, its value and what is allowed."""
@@ -56,6 +54,7 @@ class DatasetParams(Section):
     inference: InferenceSettings
     finetune: FinetuneSettings
     unlearn: dict[str, dict[str, object]]
+    ablations: dict[str, list[object]]
 
     def of_family(self, family: Family) -> Section | None:
         """The section of a family, if it has one."""
@@ -71,6 +70,8 @@ class DatasetParams(Section):
             )
         for name in self.unlearn:
             require_known("unlearn", "method", name, METHODS)
+        for knob, values in self.ablations.items():
+            require_unique(f"ablations.{knob}", [name_of(value) for value in values])
         depths = {"inference.k": self.inference.k}
         for family in FAMILIES.values():
             if section := self.of_family(family):
@@ -95,7 +96,6 @@ class Params(DatasetParams):
     search_grid: dict[str, Annotated[list[Positive], Field(min_length=1)]]
     search_drop: NonNegative | None
     selection: SelectionSettings
-    ablations: dict[str, Annotated[list[object], Field(min_length=1)]]
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
 
@@ -103,8 +103,6 @@ class Params(DatasetParams):
     def _names(self) -> Self:
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
-        for knob, values in self.ablations.items():
-            require_unique(f"ablations.{knob}", [_name(value) for value in values])
         for key, names in {"datasets": self.datasets, "overrides": self.overrides}.items():
             for name in names:
                 require_known(key, "data set", name, DATASETS)
@@ -133,7 +131,7 @@ class Params(DatasetParams):
             sections = self.model_dump(include=set(names))
             changed = merge(sections, self.overrides.get(dataset, {}))
             self._cases[case] = _models().dataset.model_validate(
-                merge(changed, self.changes[change]) if change else changed
+                merge(changed, self.changes_of(dataset)[change]) if change else changed
             )
         return self._cases[case]
 
@@ -141,14 +139,18 @@ class Params(DatasetParams):
     def _cases(self) -> dict[str, DatasetParams]:
         return {}
 
-    @cached_property
-    def changes(self) -> dict[str, dict[str, object]]:
-        """What an ablation or the selection changes, by its place below a data set: KNOB/VALUE."""
+    def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:
+        """What the ablations and the selection of a data set change, by the place below it: KNOB/VALUE."""
         changes: dict[str, dict[str, object]] = {}
-        for knob, values in self.ablations.items():
-            changes |= {f"{knob}/{_name(value)}": _nested(knob, value) for value in values}
+        for knob, values in self.of(dataset).ablations.items():
+            changes |= {f"{knob}/{name_of(value)}": sections_of(knob, value) for value in values}
+        return changes | self.pairs
+
+    @property
+    def pairs(self) -> dict[str, dict[str, object]]:
+        """What the selection changes on every data set, by the place below it: p_drop/PAIR."""
         name = ablated().name
-        return changes | {f"p_drop/{_name(pair)}": {name: {"p_drop": "fixed"} | pair} for pair in self.grid}
+        return {f"p_drop/{name_of(pair)}": {name: {"p_drop": "fixed"} | pair} for pair in self.grid}
 
     @property
     def grid(self) -> list[dict[str, float]]:
@@ -225,22 +227,30 @@ def _dataset_faults(params: Params, sections: Values, dataset: str) -> list[str]
     for method, settings in resolved.unlearn.items():
         validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
     if not faults:
-        faults += _ablation_faults(params, merge(sections, override))
+        faults += _ablation_faults(params, dataset, merge(sections, override))
     for method in params.methods if not faults else ():
         for candidate in params.candidates(dataset, method):
             validated(METHODS[method].settings, candidate, f"search_grid: {method}: ", faults)
     return faults
 
 
-def _ablation_faults(params: Params, sections: Values) -> list[str]:
-    """What is wrong with the values of the ablations, each checked as if it stood in its section."""
+def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str]:
+    """What is wrong with the values of a data set's ablations, each checked as if it stood in its section."""
+    ablations = params.of(dataset).ablations
     allowed = ("data", "keys", "model", "train", ablated().name, "inference")
     faults = [
-        f"ablations.{knob}: not a knob of {ablated().title}; ablations may change {', '.join(allowed)}"
-        for knob in params.ablations
-        if knob.split(".", maxsplit=1)[0] not in allowed or knob in ("keys.depth", f"{ablated().name}.p_drop")
+        f"ablations.{knob}: {key} is not a knob of {ablated().title}; ablations may change {', '.join(allowed)}"
+        for knob, values in ablations.items()
+        for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))
+        if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{ablated().name}.p_drop")
     ]
-    for place, change in params.changes.items() if not faults else ():
+    places = [f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values]
+    faults += [
+        f"ablations: {place}: these are names of folders; write letters, digits, _ and ., but not p_drop"
+        for place in places
+        if not re.fullmatch(r"(?!p_drop/)[\w.]+/[\w.-]+", place)
+    ]
+    for place, change in params.changes_of(dataset).items() if not faults else ():
         validated(_models().dataset, merge(sections, change), f"ablations: {place}: ", faults)
     return faults
 
@@ -269,27 +279,6 @@ def _check_encoder(keys: KeySettings) -> None:
         raise ValueError(f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}")
 
 
-def _nested(knob: str, value: object) -> dict[str, object]:
-    """inference.k, 8 -> {"inference": {"k": 8}}."""
-    first, *rest = knob.split(".", maxsplit=1)
-    return {first: _nested(rest[0], value) if rest else value}
-
-
-def _name(value: object) -> str:
-    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}, without a mapping's nulls."""
-    parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
-    return "_".join(re.sub(r"[^\w.-]+", "-", str(part)) for part in parts)
-
-
 def rate_name(rate: float) -> str:
     """The rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
     return repr(rate)
-
-
-def merge(base: Values, override: Values) -> dict[str, object]:
-    """`base` with the values of `override`; nested mappings are merged, everything else is replaced."""
-    merged = dict(base)
-    for key, value in override.items():
-        below = merged.get(key)
-        merged[key] = merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
-    return merged

@@ -126,15 +126,20 @@ class Plan(Cases):
 
     def ablations_of(self, dataset: str) -> list[Evaluation]:
         """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
-        knobs = tuple(f"{knob}/" for knob in self.params.ablations)
+        knobs = tuple(f"{knob}/" for knob in self.params.of(dataset).ablations)
         return self._changed(dataset, knobs, [ablated().original, str(ablated().oracle), self.ablated_method.name])
+
+    @property
+    def ablated_datasets(self) -> list[str]:
+        """The data sets that have ablations."""
+        return [name for name in self.params.datasets if any(self.params.of(name).ablations.values())]
 
     def selection_of(self, dataset: str) -> list[Evaluation]:
         """The same without its oracle, which has no say, for every pair (p_image, p_token)."""
         return self._changed(dataset, ("p_drop/",), [ablated().original, self.ablated_method.name])
 
     def _changed(self, dataset: str, places: tuple[str, ...], systems: list[str]) -> list[Evaluation]:
-        cases = [f"{dataset}/{change}" for change in self.params.changes if change.startswith(places)]
+        cases = [f"{dataset}/{change}" for change in self.params.changes_of(dataset) if change.startswith(places)]
         return [run for case in cases for run in self.evaluations(case, systems, [self.largest_rate(dataset)])]
 
     @cached_property

@@ -5,15 +5,15 @@ from functools import cached_property
 from itertools import product
 from typing import TypedDict
 
+from munkey.encoders.copies import known_as
 from munkey.models.family import Family
 from munkey.pipeline import layout
-from munkey.pipeline.cases import Sections
 from munkey.pipeline.layout import fill
 from munkey.pipeline.params import ablated
 from munkey.pipeline.plan import Files, Plan
 from munkey.unlearn.contract import METHODS, Method
 
-ABLATION_TABLES = ["ablations", "aggregation", "strategies", "encoders"]
+ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
 
 
 class TableRow(TypedDict):
@@ -54,8 +54,7 @@ class Shown:
     @property
     def pairs(self) -> dict[str, dict[str, object]]:
         """The grid of the selection by case: which p_image and p_token each has."""
-        changes = {name: change for name, change in self.params.changes.items() if name.startswith("p_drop/")}
-        sections = {name: change[ablated().name] for name, change in changes.items()}
+        sections = {name: change[ablated().name] for name, change in self.params.pairs.items()}
         return {
             name: {knob: value for knob, value in section.items() if knob != "p_drop"}
             for name, section in sections.items()
@@ -71,7 +70,7 @@ class Shown:
     def charts(self) -> dict[str, Chart]:
         """Figures that are drawn from tables or a trace, by name."""
         charts = {name: Chart(kind=name, dataset=None) for name in ("overview", "forgetting")}
-        if "inference.k" in self.params.ablations:
+        if any(self.params.of(dataset).ablations.get("inference.k") for dataset in self.params.datasets):
             charts["neighbors"] = Chart(kind="neighbors", dataset=None)
         per_dataset = product(("radar", "sensitivity", "tokens"), self.params.datasets)
         return charts | {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for kind, dataset in per_dataset}
@@ -96,10 +95,21 @@ class Shown:
         return inputs[kind]
 
     @property
-    def compared(self) -> dict[str, Sections]:
-        """What of a data set's parameters is held against the paper's."""
-        names = ("keys", "inference", "finetune", *ablated().sections)
-        return {dataset: self.plan.sections(dataset, *names) for dataset in self.params.datasets}
+    def compared(self) -> dict[str, dict[str, object]]:
+        """What of the parameters of each data set is held against the paper's, as `munkey.report.setting` reads it."""
+        return {dataset: self._compared(dataset) for dataset in self.params.datasets}
+
+    def _compared(self, dataset: str) -> dict[str, object]:
+        """An encoder in a folder is named for what it is a copy of; `unlearn` holds every value that is tried."""
+        names = ("source", "forget", "inference", "finetune", *ablated().sections)
+        keys = self.params.of(dataset).keys
+        return {
+            **self.plan.sections(dataset, *names),
+            "keys": keys.model_dump() | {"encoder": known_as(keys.encoder)},
+            "search": self.params.search,
+            "selection": self.params.selection.model_dump(),
+            "unlearn": self.plan.tried(dataset),
+        }
 
     @property
     def grid_in_words(self) -> str:

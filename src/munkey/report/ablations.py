@@ -4,7 +4,7 @@ A case is named KNOB/VALUE. In all functions, rows are the systems that were eva
 system after unlearning, and its oracle is one of the others.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -13,15 +13,23 @@ from munkey.report.summary import Row, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
-# The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1).
+# The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1). Fusions are trained apart.
 STRATEGIES = {
     "munkey.architecture/direct-key": "Direct Key",
     "munkey.architecture/deep-prompt": "Deep Prompt",
     "munkey.architecture/cross-attention": "Cross Attention",
+    "aggregation/ensemble": "Ensemble",
+    "aggregation/softmax": "Softmax",
+    "aggregation/rank": "Rank",
+}
+# The fusions of one model, at inference alone.
+FUSIONS = {
     "inference.fusion/ensemble": "Ensemble",
     "inference.fusion/softmax": "Softmax",
     "inference.fusion/rank": "Rank",
 }
+
+NOT_RUN = pd.Series(dtype=float)  # of a case that another data set has
 
 
 def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
@@ -51,14 +59,25 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
 
 def aggregation(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
     """The paper's tables of app. D.1, one per data set: all strategies, oracles first."""
-    unlearned, strategies_alone = rows[-1], summary[summary["case"].isin(STRATEGIES)]
-    for dataset, part in strategies_alone.groupby("dataset", sort=False):
+    return _oracles_first(summary, rows, markup, STRATEGIES)
+
+
+def fusion(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """The fusions of one model, laid out alike. P_s retrieves nothing, so it is the same for all of them."""
+    return _oracles_first(summary, rows, markup, FUSIONS)
+
+
+def _oracles_first(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
+) -> Iterator[Titled]:
+    """A table per data set of the cases that `names` gives a name, in its order."""
+    unlearned, order = rows[-1], list(names)
+    for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
         ranks = gap_ranks(_of(unlearned.name, part)["gap_mean"])
         lines = []
         for system, category in ((unlearned.oracle, "Retrained"), (unlearned.name, unlearned.title)):
-            for index, line in _in_paper_order(_of(system, part)).iterrows():
-                cells = _cells(line, METRICS, ranks.get(index), markup)
-                lines.append([category, STRATEGIES[line["case"]], *cells])
+            for index, line in _of(system, part).sort_values("case", key=lambda case: case.map(order.index)).iterrows():
+                lines.append([category, names[line["case"]], *_cells(line, METRICS, ranks.get(index), markup)])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
         yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
 
@@ -73,7 +92,7 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     for dataset, cases in part.groupby("dataset", sort=False):
         lines = {line["case"]: line for _, line in cases.iterrows()}
         ranks = gap_ranks(cases.set_index("case")["gap_mean"])
-        cells = [_cells(lines[case], ["P_s"], ranks.get(case), markup) for case in present]
+        cells = [_cells(lines.get(case, NOT_RUN), ["P_s"], ranks.get(case), markup) for case in present]
         columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(list, zip(*cells, strict=True))
     yield Titled(_title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns))
 
@@ -94,17 +113,13 @@ TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Title
     "ablations": every_knob,
     "aggregation": aggregation,
     "strategies": strategies,
+    "fusion": fusion,
     "encoders": encoders,
 }
 
 
 def _of(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
     return summary[summary["method"] == system]
-
-
-def _in_paper_order(part: pd.DataFrame) -> pd.DataFrame:
-    order = list(STRATEGIES)
-    return part.sort_values("case", key=lambda cases: cases.map(order.index))
 
 
 def _cells(line: pd.Series, metrics: Sequence[str], rank: int | None, markup: Markup) -> list[str]:

@@ -10,19 +10,17 @@ import markupsafe
 import pandas as pd
 
 from munkey.report import ablations, paper, tables
+from munkey.report.figures import charts
 from munkey.report.markup import Titled, html_table
 from munkey.report.summary import Row
 
-CAPTIONS = {
-    "overview": "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
-    "forgetting": "Forgetting against utility: Avg Gap over the seconds that unlearning takes.",
-    "neighbors": "Number of neighbors K against test accuracy and Avg Gap; one model, evaluated with each K.",
-    "radar": "The grid of (p_image, p_token); the pair that the selection chose is dashed, (0, 0) gray.",
-    "sensitivity": "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
-    "tokens": "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training.",
-    "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion.",
+ABLATIONS = {
+    "ablations": "Ablations",
+    "aggregation": "Aggregation",
+    "strategies": "Strategies",
+    "fusion": "Fusion at inference alone",
+    "encoders": "Encoders",
 }
-ABLATIONS = {"ablations": "Ablations", "aggregation": "Aggregation", "strategies": "Strategies", "encoders": "Encoders"}
 
 
 class Provenance(TypedDict):
@@ -145,7 +143,7 @@ def chapter(name: str, title: str, contents: Iterable[Titled], remarks: Sequence
 def figure(path: Path) -> Figure:
     """A figure with its caption. path: its PNG, named KIND or KIND-DATASET or KIND-DATASET-rateRATE."""
     kind, _, dataset = path.stem.partition("-")
-    caption = CAPTIONS[kind] + (f" {dataset.replace('-rate', ', forget rate ')}." if dataset else "")
+    caption = charts.CAPTIONS[kind] + (f" {dataset.replace('-rate', ', forget rate ')}." if dataset else "")
     data = base64.b64encode(path.read_bytes()).decode()
     return Figure(path.stem, caption, f"data:image/png;base64,{data}")
 

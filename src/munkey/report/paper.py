@@ -1,6 +1,7 @@
 """The numbers printed in the paper beside ours.
 
-`paper.csv` holds the paper's numbers. Its column `slip` says what is wrong with a number that cannot be right.
+`paper.csv` holds the paper's numbers. Its column `slip` says what is wrong with a number. Where `comparable` is `no`,
+the number is not that of what its row is named for, and ours is not compared with it.
 """
 
 from collections.abc import Mapping
@@ -8,38 +9,24 @@ from pathlib import Path
 
 import pandas as pd
 
+from munkey.report import setting
 from munkey.report.markup import Titled, plus_minus, render
+from munkey.report.setting import Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
 KEYS = ["table", "dataset", "rate", "case", "method", "metric"]
-# The paper's setting (sec. 4, app. B.3), as far as the paper states it.
-SETTING = {
-    "seeds": 3,
-    "data.image_size": 224,
-    "model.patch_size": 16,
-    "model.width": 192,
-    "model.depth": 12,
-    "model.heads": 3,
-    "train.epochs": 100,
-    "train.lr": 1.5e-4,
-    "keys.encoder": "vit-b16",
-    "munkey.token_dim": 128,
-    "munkey.p_retrieve": 0.2,
-    "inference.k": 4,
-    "inference.temperature": 0.07,
-    "finetune.epochs": 10,
-}
-Settings = Mapping[str, Mapping[str, object]]  # parameters by section and name
 
 
 def printed() -> pd.DataFrame:
-    """table, dataset, rate, case, method, metric, mean, sd, slip: a line per number of the paper's tables."""
-    return pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
+    """A line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
+    lines = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
+    return lines.assign(comparable=lines["comparable"] != "no")
 
 
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), and their difference, wherever both exist.
+    """Our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
 
+    There is no difference where the paper's number is not comparable.
     main, ablations: a summary of the main experiment and one of the cases. Data sets that are not in the paper are left
     out.
     """
@@ -49,14 +36,14 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
         ours.append(_long(encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0]), "encoders"))
     both = printed().merge(pd.concat(ours, ignore_index=True), on=KEYS)
-    both["difference"] = both["ours_mean"] - both["mean"]
+    both["difference"] = (both["ours_mean"] - both["mean"]).where(both["comparable"])
     return both
 
 
 def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
     """Whether the numbers of each data set may be compared with the paper's, a sentence each.
 
-    settings: the parameters of every data set.
+    settings: the parameters of every data set, as `Shown.compared` in munkey.pipeline.shown hands them over.
     """
     return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
 
@@ -65,11 +52,13 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
     """Whether the numbers of one data set may be compared with the paper's."""
     if dataset not in set(printed()["dataset"]):
         return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
-    ours = {name: seeds if name == "seeds" else _value(settings, name) for name in SETTING}
-    differing = [f"{name} is {ours[name]} (paper: {value})" for name, value in SETTING.items() if ours[name] != value]
+    differing = setting.differences(dataset, settings, seeds)
+    selection = [setting.selected(dataset)] if setting.is_selected(settings) else []
     if differing:
-        return f"{dataset}: another setting than the paper's, so this is no reproduction of it: {'; '.join(differing)}."
-    return f"{dataset}: the paper's setting, as far as the paper tells it; docs/method.md lists what it leaves open."
+        listed = "; ".join(differing + selection)
+        return f"{dataset}: another setting than the paper's, so this is no reproduction of it: {listed}."
+    told = "; ".join(["the paper's setting, as far as the paper tells it", *selection])
+    return f"{dataset}: {told}; docs/method.md lists what it leaves open."
 
 
 def tables(both: pd.DataFrame) -> list[Titled]:
@@ -83,7 +72,7 @@ def tables(both: pd.DataFrame) -> list[Titled]:
             "Metric": line["metric"],
             "Ours": plus_minus(line["ours_mean"], line["ours_sd"]),
             "Paper": plus_minus(line["mean"], line["sd"]),
-            "Difference": f"{line['difference']:+.2f}",
+            "Difference": f"{line['difference']:+.2f}" if line["comparable"] else "not comparable",
             "Slip in the paper": line["slip"],
         }
         for _, line in both.iterrows()
@@ -109,9 +98,3 @@ def _long(summary: pd.DataFrame, table: str) -> pd.DataFrame:
         for metric in metrics
     ]
     return pd.concat(parts, ignore_index=True).dropna(subset="ours_mean").assign(table=table)
-
-
-def _value(settings: Settings, name: str) -> object:
-    """The parameter at SECTION.NAME."""
-    section, _, key = name.partition(".")
-    return settings[section][key]

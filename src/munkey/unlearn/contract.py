@@ -2,13 +2,13 @@
 
 A method is a function (system, request, settings) -> System. It returns a new system that shares no storage with its
 input, which stays untouched; draws only from `request.generator`; measures nothing but what it is defined by (SCRUB's
-rewinding); and reaches only for the data it declares in `needs`. Its module is imported while Snakemake plans, so it
+rewinding); and uses only the data it declares in `needs`. Its module is imported while Snakemake plans, so it
 imports torch inside the function.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, get_args
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Tuning:
 
 @dataclass
 class Request:
-    """What a method may use. Reaching for data that it does not declare raises PermissionError.
+    """What a method may use. Using data that it does not declare raises PermissionError.
 
     recipe: how the original was trained, None where it was not; finetuning: how to fine-tune, None for a method that
     declares no needs. A method writes its curve by epoch into `history`, and what else is worth reporting into `facts`
@@ -97,7 +97,10 @@ class Request:
         needs: frozenset[str] = self.needs
         withheld = {kind: Withheld(part, kind) for kind in ("images", "labels") if f"{part} {kind}" not in needs}
         if len(withheld) == 2:
-            raise PermissionError(f"this method reaches for the {part} set, but does not declare that it needs it")
+            raise PermissionError(
+                f"this method uses the {part} set, but does not declare it: its `needs` lack '{part} images' and"
+                f" '{part} labels'"
+            )
         return replace(self.data[part], **withheld)  # type: ignore[arg-type]  # refuses whatever is done with it
 
 
@@ -108,7 +111,9 @@ class Withheld:
         self.what = f"{part} {kind}"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise PermissionError(f"this method reaches for the {self.what}, but does not declare that it needs them")
+        raise PermissionError(
+            f"this method uses the {self.what}, but does not declare them: add {self.what!r} to its `needs`"
+        )
 
     __getitem__ = __iter__ = __len__ = __array__ = _refuse
 
@@ -162,6 +167,10 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
     latex_title: str | None = None,
 ) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
     """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file."""
+
+    unknown = set(needs or ()) - set(get_args(Need))
+    if unknown:
+        raise ValueError(f"method {name!r} needs {sorted(unknown)}; there are: {', '.join(get_args(Need))}")
 
     def register(run: Run[SomeSettings]) -> Run[SomeSettings]:
         entry = Method(

@@ -1,1 +1,1 @@
-"""One family of models a file."""
+"""One file per family of models."""

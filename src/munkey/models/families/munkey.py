@@ -12,7 +12,7 @@ from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
 from munkey.models.family import Architecture, Family, MemberKeys, Recipe, Retrieval, System, Trained, Training, family
-from munkey.settings import Count, CountRange, DataSettings, InferenceSettings, Positive, Probability, Section
+from munkey.settings import Count, CountRange, DataSettings, Fusion, InferenceSettings, Positive, Probability, Section
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class MunkeySettings(Section):
-    """The exemplar memory in training (sec. 3.2). token_dim: m; p_*: probabilities; neighbors: range of K'."""
+    """The exemplar memory in training (sec. 3.2).
+
+    token_dim: m; p_*: probabilities; neighbors: range of K'; aggregation: Agg of eq. 1, of the tokens of K' neighbors.
+    """
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
     token_dim: Count
@@ -34,6 +37,7 @@ class MunkeySettings(Section):
     p_token: Probability
     p_retrieve: Probability
     neighbors: CountRange
+    aggregation: Fusion
     temperature: Positive
 
     @model_validator(mode="after")
@@ -196,12 +200,17 @@ def ask(model: Munkey, images: Tensor, memory: ExemplarMemory, nearest: Nearest,
 
 
 class Draw(NamedTuple):
-    """What is drawn for each sample of a batch, (B,) each. neighbors: K', how many are aggregated where retrieved."""
+    """What is drawn for each sample of a batch, (B,) each.
+
+    neighbors: K', how many are aggregated where retrieved. quantile: in [0, 1), chooses one of them where they are not
+    averaged; else 0.
+    """
 
     image_dropped: Tensor
     token_dropped: Tensor
     retrieved: Tensor
     neighbors: Tensor
+    quantile: Tensor
 
 
 class Exemplars:
@@ -246,18 +255,30 @@ class Exemplars:
         mask = torch.rand(count, generator=self.generator)
         retrieved = torch.rand(count, generator=self.generator) < s.p_retrieve
         neighbors = torch.randint(s.neighbors[0], s.neighbors[1] + 1, (count,), generator=self.generator)
+        one_of_them = s.aggregation == "ensemble"
+        quantile = torch.rand(count, generator=self.generator) if one_of_them else torch.zeros(count)
         image_dropped = mask < s.p_image
-        return Draw(image_dropped, ~image_dropped & (mask < s.p_image + s.p_token), retrieved, neighbors)
+        return Draw(image_dropped, ~image_dropped & (mask < s.p_image + s.p_token), retrieved, neighbors, quantile)
 
     def training_tokens(self, index: Tensor, draw: Draw) -> Tensor:
         """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
         import torch
 
-        from munkey.memory.exemplars import similarity_weights
-
         rows = self.neighbors[index]  # (B, K)
         drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         present = drawn & (rows != NOBODY)
-        weights = similarity_weights(self.cosines[index], present, self.settings.temperature)  # (B, K)
+        weights = self.aggregation_weights(self.cosines[index], present, draw.quantile)  # (B, K)
         aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(dim=1)  # (B, m)
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])
+
+    def aggregation_weights(self, cosines: Tensor, present: Tensor, quantile: Tensor) -> Tensor:
+        """Agg of eq. 1 as weights (B, K) of the present neighbors; those of inference that has the same name.
+
+        `ensemble` takes one neighbor, as each pass of an ensemble does. cosines, present: (B, K); quantile: (B,).
+        """
+        from munkey.memory.exemplars import drawn_weights, rank_weights, similarity_weights
+
+        if self.settings.aggregation == "rank":
+            return rank_weights(present)
+        weights = similarity_weights(cosines, present, self.settings.temperature)
+        return drawn_weights(weights, quantile) if self.settings.aggregation == "ensemble" else weights

@@ -88,11 +88,9 @@ class SisaFamily(Family):
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
     ) -> np.ndarray:
-        from munkey.models.forward import answers, blocks
+        from munkey.models.forward import image_logits
 
-        assert system.model is not None
-        model = system.model
-        return answers(blocks(samples, data, device), lambda block: model(block.images))
+        return image_logits(system, samples, data, device)
 
 
 def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SSDSettings(Section):
-    """alpha: how many times more a weight must matter to D_f than to D. lam: lambda, how much of it is left."""
+    """alpha: how many times more a weight must matter to D_f than to D. lam: smaller dampens more."""
 
     alpha: Positive
     lam: Positive

@@ -1,0 +1,56 @@
+"""One value of an ablation: which knobs it sets, how they change the parameters, and its name in paths.
+
+A value is one of the knob that it is listed under, as 8 of inference.k; or a mapping of keys of a section, as
+{p_image: 0.1, p_token: 0.3} of munkey; or a mapping that names knobs of any sections itself.
+"""
+
+import re
+from collections.abc import Mapping
+
+Values = Mapping[str, object]
+
+
+def knobs_of(listed_under: str, value: object) -> dict[str, object]:
+    """What a value sets, by dotted keys."""
+    if not isinstance(value, Mapping):
+        return {listed_under: value}
+    section = "" if _names_knobs(value) else f"{listed_under}."
+    return {f"{section}{key}": each for key, each in value.items()}
+
+
+def sections_of(listed_under: str, value: object) -> dict[str, object]:
+    """What a value sets, as sections of the parameters."""
+    sections: dict[str, object] = {}
+    for key, each in knobs_of(listed_under, value).items():
+        sections = merge(sections, _nested(key, each))
+    return sections
+
+
+def name_of(value: object) -> str:
+    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}, without a mapping's nulls.
+
+    Knobs that share a value share its name: rank for {munkey.aggregation: rank, inference.fusion: rank}.
+    """
+    parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
+    names = [re.sub(r"[^\w.-]+", "-", str(part)) for part in parts]
+    return "_".join(dict.fromkeys(names) if _names_knobs(value) else names)
+
+
+def merge(base: Values, override: Values) -> dict[str, object]:
+    """`base` with the values of `override`; nested mappings are merged, everything else is replaced."""
+    merged = dict(base)
+    for key, value in override.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+    return merged
+
+
+def _names_knobs(value: object) -> bool:
+    """Whether this is a mapping of knobs, such as inference.k, and not of the keys of one section."""
+    return isinstance(value, Mapping) and all("." in str(key) for key in value)
+
+
+def _nested(knob: str, value: object) -> dict[str, object]:
+    """inference.k, 8 -> {"inference": {"k": 8}}."""
+    first, *rest = knob.split(".", maxsplit=1)
+    return {first: _nested(rest[0], value) if rest else value}

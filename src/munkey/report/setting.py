@@ -1,0 +1,139 @@
+"""The setting that the paper states (sec. 3.2, 4; app. B, E) by the keys of params.yaml, and how a run differs from it.
+
+What the paper leaves open is not compared; docs/method.md lists it.
+"""
+
+from collections.abc import Mapping
+
+Settings = Mapping[str, object]  # parameters of a data set: sections, by section and name, and what is not in a section
+
+SEEDS = 3
+# A tuple lists alternatives.
+STATED: Settings = {
+    "source.limit_per_class": None,
+    "source.storage_size": (None, 224),  # "resized to 224": before the crop or by it
+    "data.image_size": 224,
+    "keys.encoder": "vit-b16",
+    "model.patch_size": 16,
+    "model.width": 192,
+    "model.depth": 12,
+    "model.heads": 3,
+    "model.mlp_ratio": 4.0,
+    "train.epochs": 100,
+    "train.lr": 1.5e-4,
+    "train.warmup_epochs": 0,  # the cosine schedule starts at the learning rate
+    "train.betas": [0.9, 0.99],
+    "train.weight_decay": 0.05,
+    "train.crop_scale": [0.08, 1.0],
+    "train.crop_ratio": [3 / 4, 4 / 3],
+    "munkey.architecture": "input-level",
+    "munkey.token_dim": 128,
+    "munkey.p_retrieve": 0.2,
+    "munkey.neighbors": [2, 16],
+    "munkey.aggregation": "softmax",  # "a similarity-weighted average"
+    "munkey.temperature": 0.07,
+    "inference.k": 4,
+    "inference.fusion": "ensemble",
+    "inference.temperature": 0.07,
+    "finetune.epochs": 10,
+    "finetune.betas": [0.9, 0.99],
+    "finetune.weight_decay": 0.05,
+    "search": True,
+    "selection.threshold": 0.3,
+}
+# Values that the paper gives by the name of what has them.
+NAMED = dict.fromkeys(["model.depth", "model.heads", "model.mlp_ratio"], "ViT-Tiny") | dict.fromkeys(
+    ["train.crop_scale", "train.crop_ratio"], "random resized crop"
+)
+BOTH_RATES, ONE_RATE = [0.1, 0.02], [0.1]
+NATURAL = {"munkey.p_image": 0.1, "munkey.p_token": 0.3}
+LARGE = {"munkey.p_image": 0.1, "munkey.p_token": 0.1}
+MEDICAL = {"munkey.p_image": 0.3, "munkey.p_token": 0.1}
+STATED_OF: Mapping[str, Settings] = {
+    "cifar10": NATURAL | {"forget.rates": BOTH_RATES, "forget.sampling": "uniform"},
+    "cifar100": NATURAL | {"forget.rates": ONE_RATE, "forget.sampling": "stratified"},
+    "tinyimagenet": LARGE | {"forget.rates": ONE_RATE, "forget.sampling": "stratified"},
+    "pathmnist": LARGE | {"forget.rates": ONE_RATE, "forget.sampling": "stratified"},
+    "dermamnist": MEDICAL | {"forget.rates": BOTH_RATES, "forget.sampling": "stratified"},
+    "bloodmnist": MEDICAL | {"forget.rates": ONE_RATE, "forget.sampling": "stratified"},
+}
+# Of methods, by METHOD.KEY. The learning rates of all that are tuned are searched between two factors.
+STATED_OF_METHODS: Settings = {
+    "l1-sparse.lam": 0.01,
+    "neggrad-plus.alpha": 0.95,
+    "amun.steps": 50,
+    "amun.stride": 0.1,
+    "amun.keep_forget": False,
+}
+TUNED = ("cf", "cf-k", "eu-k", "l1-sparse", "neggrad-plus", "amnesiac", "scrub", "amun")
+FACTORS = [0.1, 1.0]
+PAIR = ("munkey.p_image", "munkey.p_token")
+
+
+def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
+    """How a run differs from what the paper states of one of its data sets, a phrase each.
+
+    settings: sections as in params.yaml; `unlearn` lists every value that is tried of each setting of each method.
+    """
+    stated = {"seeds": SEEDS, **STATED, **STATED_OF[dataset]}
+    compared = {name: value for name, value in stated.items() if not (name in PAIR and is_selected(settings))}
+    ours = {name: seeds if name == "seeds" else _value(settings, name) for name in compared}
+    differing = [name for name, value in compared.items() if not _agree(name, ours[name], value)]
+    return [_phrase(name, ours[name], compared[name]) for name in differing] + _differences_of_methods(settings)
+
+
+def is_selected(settings: Settings) -> bool:
+    """Whether p_image and p_token are those that the selection chooses."""
+    return _value(settings, "munkey.p_drop") == "selected"
+
+
+def selected(dataset: str) -> str:
+    """What to say of a pair that was selected."""
+    image, token = (STATED_OF[dataset][name] for name in PAIR)
+    return f"p_image and p_token are what the selection chose (paper's: {image} and {token})"
+
+
+def _differences_of_methods(settings: Settings) -> list[str]:
+    """The same for the methods that run."""
+    phrases = []
+    for name, value in STATED_OF_METHODS.items():
+        tried = _tried(settings, name)
+        if tried not in ([], [value]):
+            phrases.append(_phrase(f"unlearn.{name}", tried[0] if len(tried) == 1 else tried, value))
+    for method in TUNED if _value(settings, "search") else ():
+        factors = _tried(settings, f"{method}.lr_factor")
+        if factors and [min(factors), max(factors)] != FACTORS:
+            phrases.append(f"lr_factor of {method} is searched in {factors} (paper: from 0.1 to 1.0)")
+    return phrases
+
+
+def _tried(settings: Settings, name: str) -> list[float]:
+    """The values that are tried of METHOD.KEY; none where the method does not run."""
+    method, key = name.split(".")
+    unlearn = settings["unlearn"]
+    assert isinstance(unlearn, Mapping)
+    return list(unlearn[method][key]) if method in unlearn else []
+
+
+def _value(settings: Settings, name: str) -> object:
+    """The parameter at SECTION.NAME or NAME. Raises KeyError where it is not handed over."""
+    section, _, key = name.partition(".")
+    values = settings[section]
+    if not key:
+        return values
+    assert isinstance(values, Mapping)
+    return values[key]
+
+
+def _agree(name: str, ours: object, stated: object) -> bool:
+    if name == "forget.rates":  # in any order
+        assert isinstance(ours, list)
+        assert isinstance(stated, list)
+        return sorted(ours) == sorted(stated)
+    return ours in stated if isinstance(stated, tuple) else ours == stated
+
+
+def _phrase(name: str, ours: object, stated: object) -> str:
+    alternatives = stated if isinstance(stated, tuple) else (stated,)
+    reason = f", by the name {NAMED[name]}" if name in NAMED else ""
+    return f"{name} is {ours} (paper: {' or '.join(map(str, alternatives))}{reason})"
