@@ -8,7 +8,7 @@ run: .venv/ready  ## the whole experiment of params.yaml
 	snakemake --cores all --resources gpu=1
 
 test: .venv/ready  ## the tests
-	pytest
+	pytest --numprocesses auto --dist loadfile
 
 lint: .venv/ready  ## format and style, types, imports between rooms, workflow
 	lint-imports --no-cache --no-logo
