@@ -84,6 +84,12 @@ def lively(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     return model.eval()
 
 
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Every test computes on one thread: a job that a test ran may have left another number, and so other last digits."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture
 def config() -> dict[str, Any]:
     """The project's params.yaml, as read."""

@@ -102,7 +102,7 @@ KNOBS = [
     ({"inference": {"temperature": 0.1}}, {"evaluate": 3}),
     ({"inference": {"fusion": "rank"}}, {"evaluate": 3}),
     ({"munkey": {"temperature": 0.1}}, {"train": 2, "unlearn": 1, "evaluate": 3}),
-    ({"unlearn": {"cf": {"lr_factor": 0.1}}}, {"unlearn": 1, "evaluate": 1}),
+    ({"unlearn": {"cf": {"lr_factor": 0.3}}}, {"unlearn": 1, "evaluate": 1}),
     ({"finetune": {"epochs": 2}}, {"unlearn": 1, "evaluate": 1}),
     ({"train": {"lr": 2e-3}}, {"train": 4, "unlearn": 2, "evaluate": 6}),
     ({"keys": {"depth": 34}}, {"neighbors": 2, "train": 2, "unlearn": 1, "evaluate": 4}),
