@@ -86,7 +86,7 @@ def lively(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
-    """One thread for every test. A job that an earlier test ran may have left another number, and so other last digits."""
+    """One thread for every test: a job that an earlier one ran may have left another number, and other last digits."""
     torch.set_num_threads(1)
 
 
