@@ -103,13 +103,18 @@ def test_aggregated_for_an_ensemble_the_stand_in_is_one_of_the_nearest_others_as
     np.testing.assert_allclose(shares, (cosines / 0.3).softmax(dim=0), atol=0.015)
 
 
-def test_what_an_ensemble_draws_in_addition_leaves_the_other_draws_as_they_are(exemplars):
-    """Of the first batch. Without an ensemble nothing more is drawn, so that averages train as they always have."""
-    plain, ensemble = exemplars(), exemplars(aggregation="ensemble")
-    first, same = plain.draw(50), ensemble.draw(50)
-    assert all(torch.equal(one, other) for one, other in zip(first[:-1], same[:-1], strict=True))
-    assert not first.quantile.any() and same.quantile.unique().numel() == 50
-    assert not torch.equal(plain.draw(50).neighbors, ensemble.draw(50).neighbors)
+@AGGREGATIONS
+def test_an_ensemble_draws_one_number_more_for_each_sample_and_averages_draw_as_they_always_have(
+    exemplars, aggregation
+):
+    part, source = exemplars(aggregation=aggregation), (STAGE / "pathways").torch_generator()
+    for _ in range(2):  # batches
+        drawn, mask, retrieved = part.draw(50), torch.rand(50, generator=source), torch.rand(50, generator=source)
+        assert torch.equal(drawn.image_dropped, mask < part.settings.p_image)
+        assert torch.equal(drawn.retrieved, retrieved < part.settings.p_retrieve)
+        assert torch.equal(drawn.neighbors, torch.randint(2, 5, (50,), generator=source))
+        quantile = torch.rand(50, generator=source) if aggregation == "ensemble" else torch.zeros(50)
+        assert torch.equal(drawn.quantile, quantile)
 
 
 @AGGREGATIONS

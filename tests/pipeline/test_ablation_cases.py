@@ -31,6 +31,12 @@ def test_a_value_that_names_its_knobs_changes_knobs_of_several_sections(config):
     assert params.of("digits/aggregation/rank_softmax").inference.fusion == "softmax"
 
 
+def test_an_ensemble_can_be_the_main_run_in_the_papers_tables(config):
+    plan = Plan(ablated(config, aggregation=[{"inference.fusion": "ensemble"}, BOTH]))
+    assert "digits/aggregation/ensemble" in plan.cases["digits"]
+    assert plan.first_alike("digits/aggregation/ensemble", *plan.training_sections, "inference") == "digits"
+
+
 def test_values_of_one_section_keep_their_full_names(config):
     params = ablated(config, munkey=[{"p_image": 0.2, "p_token": 0.2}])
     assert "munkey/0.2_0.2" in params.changes_of("digits")
@@ -74,6 +80,7 @@ def test_the_tables_of_the_report_find_the_cases_of_the_parameters(config):
         ({"aggregation": ["rank"]}, "ablations.aggregation: aggregation is not a knob of MUNKEY"),
         ({"aggregation": [BOTH | {"forget.rates": [0.5]}]}, "ablations.aggregation: forget.rates is not a knob"),
         ({"aggregation": [BOTH | {"inference.fusio": 1}]}, "aggregation/rank_1: inference.fusio = 1: unknown key"),
+        ({"munkey": [{"p_image": 0.2, "inference.k": 3}]}, "munkey/0.2_3: munkey.inference = {'k': 3}: unknown key"),
         ({"aggregation": [BOTH, BOTH]}, "ablations.aggregation = ['rank', 'rank']: each may be listed once"),
         ({"my name": [BOTH]}, "ablations: my name/rank: these are names of folders"),
         ({"p_drop": [BOTH]}, "ablations: p_drop/rank: these are names of folders; write letters, digits, _ and ., but"),
