@@ -185,3 +185,13 @@ def test_checking_parameters_imports_nothing_heavy():
     code = f"import sys, munkey.pipeline.params; print(*[name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [("amun.steps", [10, 50]), ("l1-sparse.schedule", ["constant", "linear"]), ("amun.keep_forget", [True, False])],
+)
+def test_settings_that_are_no_positive_numbers_can_be_searched_too(config, key, values):
+    params = load(changed(changed(config, "search_grid", {key: values}), "search", True))
+    method, name = key.split(".")
+    assert [candidate[name] for candidate in params.candidates("digits", method)] == values

@@ -27,7 +27,6 @@ from munkey.settings import (
     KeySettings,
     ModelSettings,
     NonNegative,
-    Positive,
     Probability,
     Section,
     SelectionSettings,
@@ -93,7 +92,7 @@ class Params(DatasetParams):
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     methods: Annotated[list[str], Field(min_length=1)]
     search: bool
-    search_grid: dict[str, Annotated[list[Positive], Field(min_length=1)]]
+    search_grid: dict[str, Annotated[list[object], Field(min_length=1)]]
     search_drop: NonNegative | None
     selection: SelectionSettings
     tracking: TrackingSettings
@@ -108,7 +107,7 @@ class Params(DatasetParams):
                 require_known(key, "data set", name, DATASETS)
         for key in self.search_grid:
             known = {"lr_factor"} | {f"{name}.{field}" for name, values in self.unlearn.items() for field in values}
-            require_known("search_grid", "key", key, known)
+            require_known("search_grid", "key", key, sorted(known))
         for name in self.methods:
             require_known("methods", "method", name, METHODS)
             require_known(f"the method {name}", "family", METHODS[name].family, FAMILIES)
@@ -229,8 +228,18 @@ def _dataset_faults(params: Params, sections: Values, dataset: str) -> list[str]
     if not faults:
         faults += _ablation_faults(params, dataset, merge(sections, override))
     for method in params.methods if not faults else ():
-        for candidate in params.candidates(dataset, method):
-            validated(METHODS[method].settings, candidate, f"search_grid: {method}: ", faults)
+        faults += _search_faults(params, dataset, method)
+    return faults
+
+
+def _search_faults(params: Params, dataset: str, method: str) -> list[str]:
+    """What is wrong with the candidates that the search would try for a method."""
+    faults: list[str] = []
+    candidates = params.candidates(dataset, method)
+    if params.search and len(candidates) > 1 and METHODS[method].original.has_memory:
+        faults.append(f"search_grid: {method}: only methods of a family without a memory can be searched")
+    for candidate in candidates:
+        validated(METHODS[method].settings, candidate, f"search_grid: {method}: ", faults)
     return faults
 
 
