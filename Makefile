@@ -2,10 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
+RUN := snakemake --cores all --resources gpu=1 $(if $(CONFIG),--configfile $(CONFIG))
 .PHONY: bench run test lint format docs lock report track ui repro ablations selection figures paper
 
-run: .venv/ready  ## the whole experiment of params.yaml
-	snakemake --cores all --resources gpu=1
+run: .venv/ready  ## the whole experiment of params.yaml; with an overlay: make run CONFIG=FILE
+	$(RUN)
 
 test: .venv/ready  ## the tests
 	pytest --numprocesses auto --dist loadfile
@@ -20,16 +22,16 @@ format: .venv/ready
 	ruff format . && ruff check --fix . && snakefmt Snakefile workflow
 
 ablations selection figures: .venv/ready  ## the ablations; the choice of p_image and p_token; the figures
-	snakemake --cores all --resources gpu=1 -- $@
+	$(RUN) -- $@
 
-paper: .venv/ready  ## every table and figure of the paper, and results/report/index.html
-	snakemake --cores all --resources gpu=1 -- paper
+paper: .venv/ready  ## every table and figure of the paper, and a report on one page
+	$(RUN) -- paper
 
 report: .venv/ready  ## Snakemake's own report, one self-contained page
-	snakemake --report results/report.html
+	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html
 
 track: .venv/ready  ## mirror the records in MLflow again, e.g. after dvc pull or when the store was deleted
-	snakemake --cores 1 --forcerun track -- results/tracking.json
+	$(RUN) --forcerun track -- track
 
 ui: .venv/ready  ## the MLflow UI; choose "Model training" at its top left
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db

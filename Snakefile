@@ -22,34 +22,35 @@ rule all:
     input:
         table("main", "md"),
         table("runtime", "md"),
-        layout.fill(layout.SUMMARY, part="metrics.json"),
-        layout.TRACKING,
+        fill(LAYOUT.summary, part="metrics.json"),
+        LAYOUT.tracking,
 
 
 onsuccess:
     main = Path(table("main", "md"))  # missing where only an earlier file was asked for
     print(main.read_text() if main.exists() else "made what was asked for")
-    print("tables    results/tables/main.{csv,md,tex}, results/tables/runtime.md")
-    print("metrics   results/metrics.csv: every (data set, rate, seed, method, metric)")
-    print("logits    results/logits: every model on every sample; models in results/models")
+    results = Path(LAYOUT.all_metrics).parent
+    print(f"tables    {results}/tables/main.{{csv,md,tex}}, {results}/tables/runtime.md")
+    print(f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)")
+    print(f"logits    {results}/logits: every model on every sample; models in {results}/models")
     print("MLflow    make ui")
 
 
 # Further targets: `snakemake ... -- ablations`, or `make ablations`.
 rule ablations:
     input:
-        expand(layout.TABLE, table=shown.ABLATION_TABLES, ending=["md", "tex"]),
+        expand(LAYOUT.table, table=shown.ABLATION_TABLES, ending=["md", "tex"]),
         table("ablations", "csv"),
 
 
 rule selection:
     input:
-        expand(layout.SELECTION_TABLE, dataset=PARAMS.datasets, ending="md"),
+        expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="md"),
 
 
 rule figures:
     input:
-        expand(layout.FIGURE, figure=SHOWN.figures, ending=["svg", "png"]),
+        expand(LAYOUT.figure, figure=SHOWN.figures, ending=["svg", "png"]),
 
 
 rule paper:
@@ -58,5 +59,5 @@ rule paper:
         rules.ablations.input,
         rules.selection.input,
         rules.figures.input,
-        expand(layout.TABLE, table="paper", ending=["md", "tex"]),
-        layout.REPORT,
+        expand(LAYOUT.table, table="paper", ending=["md", "tex"]),
+        LAYOUT.report,

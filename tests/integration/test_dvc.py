@@ -46,8 +46,8 @@ def test_a_second_repro_does_nothing(reproduced: Project) -> None:
 def test_results_keys_models_and_logits_are_versioned(pulled: Project) -> None:
     for name in ("keys/digits/efficientnet-lite0_32px/keys.npz", "tables/main.md", "metrics.csv"):
         assert (pulled.path / "results" / name).exists()
-    assert len(list(pulled.path.glob("results/models/**/system.safetensors"))) == 7
-    assert len(list(pulled.path.glob("results/logits/**/*.npz"))) == 7
+    assert len(list(pulled.path.glob("results/default/models/**/system.safetensors"))) == 7
+    assert len(list(pulled.path.glob("results/default/logits/**/*.npz"))) == 7
 
 
 def test_after_a_pull_snakemake_agrees_that_nothing_is_to_be_done(pulled: Project) -> None:
@@ -76,7 +76,7 @@ def test_an_edited_method_re_runs_its_users_in_the_pulled_clone(pulled: Project)
 
 def test_metrics_plots_and_params_show_and_compare(pulled: Project) -> None:
     shown = json.loads(pulled.run("dvc", "metrics", "show", "--json").stdout)
-    means = shown[""]["data"]["results/summary/metrics.json"]["data"]["digits"]["rate0.1"]
+    means = shown[""]["data"]["results/default/summary/metrics.json"]["data"]["digits"]["rate0.1"]
     assert 0 <= means["munkey"]["TA"] <= 100
     pulled.params({"inference": {"k": 1}})
     pulled.run("dvc", "repro")

@@ -120,7 +120,7 @@ def test_the_method_as_printed_runs(page: str, finished: Project, tmp_path: Path
         {"methods": ["knn", "my-method"], "unlearn": {"my-method": {"lr_factor": 0.5, "strength": 1.0}}},
     )
     project.snakemake()
-    table = (project.path / "results/tables/main.md").read_text()
+    table = (project.path / "results/default/tables/main.md").read_text()
     assert "| My method" in table
 
 
@@ -160,39 +160,39 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
             "ablations": {"train.weight_decay": [0.0, 0.05]},
         }
     )
-    project.snakemake("--", "all", "results/figures/again.png", "results/tables/ablations.csv")
+    project.snakemake("--", "all", "results/default/figures/again.png", "results/default/tables/ablations.csv")
     return project
 
 
 def test_a_data_set_is_one_file(extended: Project) -> None:
-    assert set(pd.read_csv(extended.path / "results/metrics.csv")["dataset"]) == {"bright-squares"}
+    assert set(pd.read_csv(extended.path / "results/default/metrics.csv")["dataset"]) == {"bright-squares"}
 
 
 def test_an_encoder_is_one_file(extended: Project) -> None:
-    assert (extended.path / "results/keys/bright-squares/mean-color/keys.npz").exists()
+    assert (extended.path / "results/default/keys/bright-squares/mean-color/keys.npz").exists()
 
 
 def test_a_family_is_one_file_and_one_section(extended: Project) -> None:
-    tidy = pd.read_csv(extended.path / "results/metrics.csv")
+    tidy = pd.read_csv(extended.path / "results/default/metrics.csv")
     assert {"original-p", "retrain-p", "keep"} <= set(tidy["method"])
     accuracy = tidy[(tidy["method"] == "keep") & (tidy["metric"] == "TA")]["value"]
     assert (accuracy > 95).all()  # it learned: the classes differ in brightness
     assert ((tidy["method"] == "keep") & (tidy["metric"] == "gap")).any()  # measured against its own oracle
-    table = (extended.path / "results/tables/main.md").read_text()
+    table = (extended.path / "results/default/tables/main.md").read_text()
     assert "| Original (P)" in table and "| Retrain (P)" in table and "| Keep" in table
     named = [path for path in (ROOT / "src").rglob("*.py") if "prototypes" in path.read_text()]
     assert named == []
 
 
 def test_a_metric_is_two_places(extended: Project) -> None:
-    assert "logit" in set(pd.read_csv(extended.path / "results/metrics.csv")["metric"])
-    assert "Mean logit" in (extended.path / "results/tables/runtime.md").read_text()
+    assert "logit" in set(pd.read_csv(extended.path / "results/default/metrics.csv")["metric"])
+    assert "Mean logit" in (extended.path / "results/default/tables/runtime.md").read_text()
 
 
 def test_a_figure_is_two_places(extended: Project) -> None:
-    assert (extended.path / "results/figures/again.png").stat().st_size > 1000
+    assert (extended.path / "results/default/figures/again.png").stat().st_size > 1000
 
 
 def test_an_ablation_of_a_knob_is_one_line(extended: Project) -> None:
-    table = pd.read_csv(extended.path / "results/tables/ablations.csv")
+    table = pd.read_csv(extended.path / "results/default/tables/ablations.csv")
     assert {"train.weight_decay/0.0", "train.weight_decay/0.05"} <= set(table["case"])

@@ -56,11 +56,11 @@ def test_filters_find_runs_by_method_rate_and_seed(finished: Project) -> None:
 
 def test_tracking_again_never_duplicates_and_a_deleted_store_comes_back(project: Project) -> None:
     # the copy starts without a store of its own: mlflow.db came along, so its runs are kept
-    project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/tracking.json")
+    project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
     first = shown(store(project))
     assert {name: len(found) for name, found in first.items()} == dict.fromkeys(first, 1) and len(first) == 8
     (project.path / "mlflow.db").unlink()
-    project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/tracking.json")
+    project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
     again = shown(store(project))
     assert set(again) == set(first)
     assert {n: r[0].data.metrics for n, r in again.items()} == {n: r[0].data.metrics for n, r in first.items()}
@@ -140,4 +140,4 @@ def test_an_unreachable_server_is_named_and_results_stay(project: Project) -> No
     project.params({"tracking": {"uri": "http://127.0.0.1:9"}})
     done = project.snakemake(check=False)
     assert done.returncode != 0 and "tracking.uri = http://127.0.0.1:9" in done.stderr
-    assert (project.path / "results/tables/main.md").exists()
+    assert (project.path / "results/default/tables/main.md").exists()

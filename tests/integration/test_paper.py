@@ -46,49 +46,51 @@ def test_one_more_value_adds_its_own_work_alone(made: Project, tmp_path: Path) -
 
 
 def test_one_model_three_fusions(made: Project) -> None:
-    logits = made.path / "results/logits/digits"
+    logits = made.path / "results/default/logits/digits"
     assert (logits / "inference.fusion/rank/seed0/full/original-m.npz").exists()
     assert not (logits / "inference.fusion/ensemble").exists()  # the base's own
-    assert not (made.path / "results/models/digits/inference.fusion").exists()
+    assert not (made.path / "results/default/models/digits/inference.fusion").exists()
 
 
 def test_trained_with_its_own_aggregation_a_fusion_has_a_model_and_a_sensitivity_of_its_own(made: Project) -> None:
-    models = made.path / "results/models/digits/aggregation/rank/seed0"
+    models = made.path / "results/default/models/digits/aggregation/rank/seed0"
     assert (models / "full/original-m/system.safetensors").exists()
     assert (models / "rate0.1/retrain-m/system.safetensors").exists()
-    summary = pd.read_csv(made.path / "results/tables/ablations.csv")
+    summary = pd.read_csv(made.path / "results/default/tables/ablations.csv")
     sensitivity = summary[summary["method"] == "original-m"].set_index("case")["P_s_mean"]
     assert sensitivity["inference.fusion/rank"] == sensitivity["inference.fusion/ensemble"]
     assert sensitivity["aggregation/rank"] != sensitivity["inference.fusion/rank"]
-    aggregation, fusion = ((made.path / f"results/tables/{name}.md").read_text() for name in ("aggregation", "fusion"))
+    aggregation, fusion = (
+        (made.path / f"results/default/tables/{name}.md").read_text() for name in ("aggregation", "fusion")
+    )
     assert "Rank" in aggregation and "Ensemble" not in aggregation and "Ensemble" in fusion
 
 
 def test_every_case_has_its_gap_to_an_oracle_of_its_own_kind(made: Project) -> None:
-    found = pd.read_csv(made.path / "results/tables/ablations.csv")
+    found = pd.read_csv(made.path / "results/default/tables/ablations.csv")
     munkey = found[found["method"] == "munkey"].set_index("case")
     assert munkey["gap_mean"].notna().all() and len(munkey) == 11
     assert munkey.loc["inference.k/4", "gap_mean"] == munkey.loc["inference.fusion/ensemble", "gap_mean"]
     assert munkey.loc["munkey.architecture/direct-key", "TA_mean"] != munkey.loc["inference.k/4", "TA_mean"]
     for name in ("ablations", "aggregation", "strategies", "fusion", "encoders"):
         for ending in ("md", "tex"):
-            assert (made.path / f"results/tables/{name}.{ending}").stat().st_size > 100
+            assert (made.path / f"results/default/tables/{name}.{ending}").stat().st_size > 100
 
 
 def test_the_selection_tells_why_and_can_be_used(made: Project, tmp_path: Path) -> None:
-    table = pd.read_csv(made.path / "results/selection/digits/table.csv")
+    table = pd.read_csv(made.path / "results/default/selection/digits/table.csv")
     assert table["chosen"].sum() == 1 and table["reason"].str.startswith("chosen").sum() == 1
     assert table["reason"].str.startswith("for reference").sum() == 1
-    chosen = json.loads((made.path / "results/selection/digits/chosen.json").read_text())["chosen"]
+    chosen = json.loads((made.path / "results/default/selection/digits/chosen.json").read_text())["chosen"]
     project = made.copy(tmp_path / "project")
     project.params({"munkey": {"p_drop": "selected"}})
     project.snakemake()
-    record = json.loads((project.path / "results/models/digits/seed0/full/original-m/record.json").read_text())
+    record = json.loads((project.path / "results/default/models/digits/seed0/full/original-m/record.json").read_text())
     assert record["selected"] == chosen
     (case,) = [f"{chosen['p_image']}_{chosen['p_token']}"]
-    grid = project.path / f"results/models/digits/p_drop/{case}/seed0/full/original-m/system.safetensors"
+    grid = project.path / f"results/default/models/digits/p_drop/{case}/seed0/full/original-m/system.safetensors"
     if grid.exists():  # elsewhere where the base's own pair was chosen
-        used = project.path / "results/models/digits/seed0/full/original-m/system.safetensors"
+        used = project.path / "results/default/models/digits/seed0/full/original-m/system.safetensors"
         assert used.read_bytes() == grid.read_bytes()
 
 
@@ -104,15 +106,15 @@ def test_the_trace_is_the_originals_own_training(made: Project) -> None:
     import numpy as np
     from safetensors.numpy import load_file
 
-    trace = np.load(made.path / "results/trace/digits/seed0.npz")
-    own = load_file(made.path / "results/models/digits/seed0/full/original-m/system.safetensors")
+    trace = np.load(made.path / "results/default/trace/digits/seed0.npz")
+    own = load_file(made.path / "results/default/models/digits/seed0/full/original-m/system.safetensors")
     np.testing.assert_array_equal(trace["tokens_2"], own["memory.tokens"])
     assert trace["epoch"].tolist() == [0, 1, 2] and trace["features_1"].shape == (1078, 16)
 
 
 def test_every_figure_is_there(made: Project) -> None:
-    names = {path.stem for path in (made.path / "results/figures").glob("*.svg")}
-    assert names == {path.stem for path in (made.path / "results/figures").glob("*.png")}
+    names = {path.stem for path in (made.path / "results/default/figures").glob("*.svg")}
+    assert names == {path.stem for path in (made.path / "results/default/figures").glob("*.png")}
     assert names == {
         *("overview", "forgetting", "neighbors", "radar-digits", "sensitivity-digits", "tokens-digits"),
         "retrieval-digits-rate0.1",
@@ -135,11 +137,11 @@ class Page(HTMLParser):
 
 
 def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
-    text = (made.path / "results/report/index.html").read_text()
+    text = (made.path / "results/default/report/index.html").read_text()
     page = Page(text)
     assert len(page.images) == 7 and all(source.startswith("data:image/png;base64,") for source in page.images)
     local = [link for link in page.links if not link.startswith(("#", "http"))]
-    assert local and all((made.path / "results/report" / link).exists() for link in local)
+    assert local and all((made.path / "results/default/report" / link).exists() for link in local)
     assert any("127.0.0.1:5000/#/experiments/" in link for link in page.links)
     assert "not among the paper" in text and "Deep Prompt" not in text and "Direct Key" in text
     assert "<script src=" not in text and "stylesheet" not in text

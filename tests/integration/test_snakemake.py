@@ -27,19 +27,19 @@ def without_times(path: Path) -> pd.DataFrame:
 
 def test_the_run_ends_with_the_table_and_where_everything_is(finished: Project) -> None:
     log = (finished.path / "run.log").read_text()
-    table = (finished.path / "results/tables/main.md").read_text()
+    table = (finished.path / "results/default/tables/main.md").read_text()
     assert table in log
-    assert "results/metrics.csv" in log and "make ui" in log
+    assert "results/default/metrics.csv" in log and "make ui" in log
 
 
 def test_one_file_can_be_asked_for_where_nothing_was_made_yet(fresh: Project, tmp_path: Path) -> None:
     project = fresh.copy(tmp_path / "project")
-    done = project.snakemake("--", "results/data/digits/images.npy")
+    done = project.snakemake("--", "results/default/data/digits/images.npy")
     assert "made what was asked for" in done.stdout + done.stderr
 
 
 def test_every_system_has_every_metric(finished: Project) -> None:
-    tidy = pd.read_csv(finished.path / "results/metrics.csv")
+    tidy = pd.read_csv(finished.path / "results/default/metrics.csv")
     assert sorted(tidy["method"].unique()) == sorted(SYSTEMS)
     for name, part in tidy.groupby("method"):
         metrics = set(part["metric"])
@@ -51,7 +51,7 @@ def test_every_system_has_every_metric(finished: Project) -> None:
 
 def test_logits_are_kept_with_labels_and_ids(finished: Project) -> None:
     for subset in ("full", "rate0.1"):
-        for path in (finished.path / f"results/logits/digits/seed0/{subset}").glob("*.npz"):
+        for path in (finished.path / f"results/default/logits/digits/seed0/{subset}").glob("*.npz"):
             with np.load(path) as stored:
                 assert stored["logits"].dtype == np.float32
                 assert stored["logits"].shape == (1797, 10)
@@ -59,14 +59,14 @@ def test_logits_are_kept_with_labels_and_ids(finished: Project) -> None:
 
 
 def test_deletion_leaves_every_weight_bit_identical_and_no_row_of_the_forget_set(finished: Project) -> None:
-    models = finished.path / "results/models/digits/seed0"
+    models = finished.path / "results/default/models/digits/seed0"
     before = load_file(models / "full/original-m/system.safetensors")
     after = load_file(models / "rate0.1/munkey/system.safetensors")
     weights = [name for name in before if name.startswith("model.")]
     assert len(weights) > 10
     for name in weights:
         assert before[name].tobytes() == after[name].tobytes()
-    forgotten = pd.read_csv(finished.path / "results/forget/digits/seed0/rate0.1.csv")["id"]
+    forgotten = pd.read_csv(finished.path / "results/default/forget/digits/seed0/rate0.1.csv")["id"]
     kept = ~np.isin(before["memory.ids"], forgotten)
     assert len(forgotten) == 108
     for name in ("memory.ids", "memory.keys", "memory.tokens"):
@@ -75,7 +75,7 @@ def test_deletion_leaves_every_weight_bit_identical_and_no_row_of_the_forget_set
 
 def test_each_result_records_what_it_came_from(finished: Project) -> None:
     commit = finished.run("git", "rev-parse", "HEAD").stdout.strip()
-    for record in (finished.path / "results/models").rglob("record.json"):
+    for record in (finished.path / "results/default/models").rglob("record.json"):
         provenance = json.loads(record.read_text())["provenance"]
         assert provenance["commit"].startswith(commit)
         assert provenance["versions"]["torch"] and provenance["params_digest"] and provenance["device"]
@@ -89,9 +89,10 @@ def test_the_same_bytes_whatever_the_cores(finished: Project, fresh: Project, tm
     again = fresh.copy(tmp_path / "project")
     again.snakemake(cores=1)
     pd.testing.assert_frame_equal(
-        without_times(finished.path / "results/metrics.csv"), without_times(again.path / "results/metrics.csv")
+        without_times(finished.path / "results/default/metrics.csv"),
+        without_times(again.path / "results/default/metrics.csv"),
     )
-    for path in (finished.path / "results/logits").rglob("*.npz"):
+    for path in (finished.path / "results/default/logits").rglob("*.npz"):
         assert path.read_bytes() == (again.path / path.relative_to(finished.path)).read_bytes()
 
 
@@ -233,7 +234,7 @@ def test_a_killed_run_goes_on_and_loses_no_finished_job(fresh: Project, tmp_path
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
     finished_before = time.time_ns() - 2 * 10**9  # younger ones may have been written but not yet reported
-    stamps = {path: path.stat().st_mtime_ns for path in project.path.glob("results/models/**/record.json")}
+    stamps = {path: path.stat().st_mtime_ns for path in project.path.glob("results/default/models/**/record.json")}
     made = {path: stamp for path, stamp in stamps.items() if stamp < finished_before}
     assert made
     project.run("snakemake", "--unlock")
@@ -243,7 +244,7 @@ def test_a_killed_run_goes_on_and_loses_no_finished_job(fresh: Project, tmp_path
 
 
 def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Project) -> None:
-    keys = project.path / "results/keys/digits/efficientnet-lite0_32px/keys.npz"
+    keys = project.path / "results/default/keys/digits/efficientnet-lite0_32px/keys.npz"
     stamp, whole = keys.stat(), keys.read_bytes()
     keys.write_bytes(whole[: len(whole) // 2])
     os.utime(keys, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -251,7 +252,7 @@ def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Projec
     done = project.snakemake(check=False)
     assert done.returncode != 0
     assert "keys.npz" in done.stderr and "Delete this file and run again" in done.stderr
-    assert len(list(project.path.glob("results/models/**/system.safetensors"))) == 7
+    assert len(list(project.path.glob("results/default/models/**/system.safetensors"))) == 7
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens where there is no GPU")
@@ -259,7 +260,9 @@ def test_planned_for_a_gpu_from_a_host_without_one_but_not_run_on_a_cpu(fresh: P
     project = fresh.copy(tmp_path / "project")
     project.params({"device": "cuda"})
     assert project.planned()["train"] == 4
-    done = project.snakemake("--", "results/models/digits/seed0/full/original-t/system.safetensors", check=False)
+    done = project.snakemake(
+        "--", "results/default/models/digits/seed0/full/original-t/system.safetensors", check=False
+    )
     assert done.returncode != 0
     assert "this job was planned for a GPU" in done.stderr and "set device: cpu" in done.stderr
 

@@ -104,12 +104,14 @@ def test_it_is_planned_trained_and_evaluated_like_the_others(frequency: Family):
     assert [f.name for f in plan.families] == ["vit", "munkey", "frequency"]
     assert plan.train_settings("digits", "f").keys() == {"data", "model", "train", "frequency"}
     assert plan.train_input("digits", "0", "full", "f") == {}
-    assert plan.train_input("digits", "0", "rate0.1", "f") == {"forget": "results/forget/digits/seed0/rate0.1.csv"}
+    assert plan.train_input("digits", "0", "rate0.1", "f") == {
+        "forget": "results/default/forget/digits/seed0/rate0.1.csv"
+    }
     assert plan.evaluate_settings("digits", "retrain-f")["inference"] == {}
     runs = [run for run in plan.main if run.method in ("original-f", "retrain-f")]
     assert len(runs) == 2 * 2 * 2  # rates, seeds, systems
-    assert runs[0].logits == "results/logits/digits/seed0/full/original-f.npz"
-    assert runs[1].training == "results/models/digits/seed0/rate0.02/retrain-f/record.json"
+    assert runs[0].logits == "results/default/logits/digits/seed0/full/original-f.npz"
+    assert runs[1].training == "results/default/models/digits/seed0/rate0.02/retrain-f/record.json"
     rows = {row["name"]: row["title"] for row in Shown(plan).rows}
     assert (rows["original-f"], rows["retrain-f"]) == ("Original (F)", "Retrain (F)")
 

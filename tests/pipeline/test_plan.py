@@ -29,27 +29,27 @@ def memory(plan: Plan, scope: str, case: str = "digits") -> dict[str, str]:
     """The files of keys and neighbors."""
     encoder = plan.encoder_of(case)
     return {
-        "keyfile": f"results/keys/digits/{encoder}/keys.npz",
-        "neighbors": f"results/neighbors/digits/{encoder}/{scope}.npz",
+        "keyfile": f"results/default/keys/digits/{encoder}/keys.npz",
+        "neighbors": f"results/default/neighbors/digits/{encoder}/{scope}.npz",
     }
 
 
 def test_a_prepared_data_set_is_shared_by_all_its_cases(plan: Plan):
-    folder = "results/data/digits"
+    folder = "results/default/data/digits"
     files = {"images": f"{folder}/images.npy", "samples": f"{folder}/samples.csv", "classes": f"{folder}/classes.json"}
     assert plan.prepared("digits") == plan.prepared("digits/keys/efficientnet-lite0_64") == files
 
 
 def test_a_training_without_a_memory_reads_at_most_a_forget_set(plan: Plan):
     assert plan.train_input("digits", "1", "full", "t") == {}
-    forget = {"forget": "results/forget/digits/seed1/rate0.02.csv"}
+    forget = {"forget": "results/default/forget/digits/seed1/rate0.02.csv"}
     assert plan.train_input("digits", "1", "rate0.02", "t") == forget
     assert small_plan({"methods": ["sisa"]}).train_input("digits", "1", "rate0.02", "s") == forget
 
 
 def test_a_training_with_a_memory_reads_keys_and_the_neighbors_in_what_it_holds(plan: Plan):
     assert plan.train_input("digits", "1", "full", "m") == memory(plan, "full")
-    forget = {"forget": "results/forget/digits/seed1/rate0.02.csv"}
+    forget = {"forget": "results/default/forget/digits/seed1/rate0.02.csv"}
     assert plan.train_input("digits", "1", "rate0.02", "m") == forget | memory(plan, "seed1/rate0.02")
     other = "digits/keys/efficientnet-lite0_64"
     assert plan.train_input(other, "1", "full", "m") == memory(plan, "full", other) != memory(plan, "full")
@@ -57,7 +57,7 @@ def test_a_training_with_a_memory_reads_keys_and_the_neighbors_in_what_it_holds(
 
 def test_a_training_reads_what_was_selected_where_the_parameters_say_so():
     selecting = small_plan({"munkey.p_drop": "selected"})
-    selected = {"selected": "results/selection/digits/chosen.json"}
+    selected = {"selected": "results/default/selection/digits/chosen.json"}
     for case in ("digits", "digits/munkey.token_dim/32", "digits/inference.k/8"):
         assert selecting.train_input(case, "0", "full", "m") == selected | memory(selecting, "full")
     assert "selected" in selecting.train_input("digits", "0", "rate0.1", "m")
@@ -68,13 +68,15 @@ def test_a_training_reads_what_was_selected_where_the_parameters_say_so():
 
 def test_the_memory_of_a_scope_is_searched_without_its_forget_set(plan: Plan):
     assert plan.forget_of_scope("digits", "full") == {}
-    assert plan.forget_of_scope("digits", "seed1/rate0.1") == {"forget": "results/forget/digits/seed1/rate0.1.csv"}
+    assert plan.forget_of_scope("digits", "seed1/rate0.1") == {
+        "forget": "results/default/forget/digits/seed1/rate0.1.csv"
+    }
 
 
 @pytest.mark.parametrize(("method", "letter"), [("cf", "t"), ("ssd", "t"), ("munkey", "m"), ("sisa", "s")])
 def test_a_method_starts_from_the_original_of_its_family(plan: Plan, method: str, letter: str):
     case = "digits/munkey.token_dim/32"
-    path = f"results/models/{case}/seed1/full/original-{letter}/system.safetensors"
+    path = f"results/default/models/{case}/seed1/full/original-{letter}/system.safetensors"
     assert plan.original(case, "1", method) == {"original": path}
 
 
@@ -83,7 +85,7 @@ def test_a_method_without_training_starts_from_the_keys(plan: Plan):
 
 
 def test_an_evaluation_reads_the_system_and_what_its_memory_finds(plan: Plan):
-    folder = "results/models/digits/seed1"
+    folder = "results/default/models/digits/seed1"
     full, after = f"{folder}/full/original-m/system.safetensors", f"{folder}/rate0.1/munkey/system.safetensors"
     neighbors = [{"neighbors": memory(plan, scope)["neighbors"]} for scope in ("full", "seed1/rate0.1")]
     assert plan.evaluate_input("digits", "1", "full", "original-m") == {"system": full} | neighbors[0]
@@ -98,7 +100,7 @@ def test_cases_that_differ_in_retrieval_alone_evaluate_one_system(plan: Plan):
     of_data_set = plan.evaluate_input("digits", "1", "full", "original-m")
     assert plan.evaluate_input("digits/inference.k/8", "1", "full", "original-m") == of_data_set
     case = "digits/munkey.token_dim/32"
-    system = {"system": f"results/models/{case}/seed1/full/original-m/system.safetensors"}
+    system = {"system": f"results/default/models/{case}/seed1/full/original-m/system.safetensors"}
     assert plan.evaluate_input(case, "1", "full", "original-m") == of_data_set | system
 
 
@@ -136,10 +138,10 @@ def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(syst
         "rate": "0.1",
         "seed": 1,
         "method": system,
-        "logits": f"results/logits/digits/seed1/{subset}/{system}.npz",
-        "record": f"results/models/digits/seed1/{subset}/{system}/record.json",
-        "training": f"results/models/digits/seed1/{training}/record.json",
-        "forget": "results/forget/digits/seed1/rate0.1.csv",
+        "logits": f"results/default/logits/digits/seed1/{subset}/{system}.npz",
+        "record": f"results/default/models/digits/seed1/{subset}/{system}/record.json",
+        "training": f"results/default/models/digits/seed1/{training}/record.json",
+        "forget": "results/default/forget/digits/seed1/rate0.1.csv",
     }
 
 
@@ -162,7 +164,7 @@ def test_an_evaluation_of_a_case_names_the_files_of_the_case_that_does_the_work(
     def files(case: str) -> set[str]:
         runs = [run for run in plan.ablations_of("digits") + plan.selection_of("digits") if run.case == case]
         return {
-            re.sub(r"results/(logits|models)/(.+)/seed.*", r"\1 \2", path)
+            re.sub(r"results/default/(logits|models)/(.+)/seed.*", r"\1 \2", path)
             for run in runs
             for path in (run.logits, run.record, run.training)
         }
@@ -172,7 +174,7 @@ def test_an_evaluation_of_a_case_names_the_files_of_the_case_that_does_the_work(
     for case in ("munkey.token_dim/32", "p_drop/0.0_0.0"):
         assert files(case) == {f"logits digits/{case}", f"models digits/{case}"}
     assert {run.forget for run in plan.ablations_of("digits")} == {
-        f"results/forget/digits/seed{seed}/rate0.1.csv" for seed in (0, 1)
+        f"results/default/forget/digits/seed{seed}/rate0.1.csv" for seed in (0, 1)
     }
 
 
@@ -193,7 +195,7 @@ def test_files_of_evaluations_are_listed_once_in_order():
 
 
 def test_every_candidate_of_a_search_has_a_system_and_a_record_in_the_order_of_the_grid(plan: Plan):
-    folders = [f"results/search/digits/seed1/rate0.1/ssd/{number}" for number in range(4)]
+    folders = [f"results/default/search/digits/seed1/rate0.1/ssd/{number}" for number in range(4)]
     assert plan.candidates("digits", "1", "0.1", "ssd") == {
         "systems": [f"{folder}/system.safetensors" for folder in folders],
         "records": [f"{folder}/record.json" for folder in folders],
@@ -205,7 +207,7 @@ def test_searches_are_those_of_the_searched_methods_alone():
     plan = small_plan({"search": True})
     searches = plan.searches_of(plan.main)
     assert Counter(run.method for run in searches.values()) == {"cf": 4, "ssd": 4}
-    path = "results/search/digits/seed1/rate0.1/cf/search.json"
+    path = "results/default/search/digits/seed1/rate0.1/cf/search.json"
     assert searches[path] == evaluation_of(plan, "cf")
 
 

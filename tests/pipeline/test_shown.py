@@ -81,13 +81,13 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
     ("chart", "files"),
     [
         ("overview", {}),
-        ("forgetting", {"table": "results/tables/main.csv"}),
-        ("neighbors", {"table": "results/tables/ablations.csv"}),
-        ("radar-cifar10", {"table": "results/selection/cifar10/table.csv"}),
-        ("sensitivity-cifar10", {"trace": "results/trace/cifar10/seed7.npz"}),
+        ("forgetting", {"table": "results/default/tables/main.csv"}),
+        ("neighbors", {"table": "results/default/tables/ablations.csv"}),
+        ("radar-cifar10", {"table": "results/default/selection/cifar10/table.csv"}),
+        ("sensitivity-cifar10", {"trace": "results/default/trace/cifar10/seed7.npz"}),
         (
             "tokens-digits",
-            {"trace": "results/trace/digits/seed7.npz", "classes": "results/data/digits/classes.json"},
+            {"trace": "results/default/trace/digits/seed7.npz", "classes": "results/default/data/digits/classes.json"},
         ),
     ],
 )

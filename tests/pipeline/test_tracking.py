@@ -7,8 +7,10 @@ import pytest
 
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline import tracking
+from munkey.pipeline.layout import Layout
 from munkey.pipeline.tracking import LOCK, Run, flat, listed, mirror, runs_of
 
+LAYOUT = Layout("default")
 TITLES = {"original-t": "Original (T)", "scrub": "SCRUB"}
 
 
@@ -30,29 +32,29 @@ def record(path, **entries):
 def results(tmp_path, monkeypatch):
     """The results of an original and of SCRUB, whose settings were searched."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "results/tables").mkdir(parents=True)
+    (tmp_path / "results/default/tables").mkdir(parents=True)
     rows = [("digits", 0.1, 0, method, "TA", value) for method, value in (("original-t", 97.5), ("scrub", 90.25))]
     columns = ["dataset", "rate", "seed", "method", "metric", "value"]
-    pd.DataFrame(rows, columns=columns).to_csv("results/metrics.csv", index=False)
+    pd.DataFrame(rows, columns=columns).to_csv("results/default/metrics.csv", index=False)
     table = {"dataset": ["digits"] * 2, "method": list(TITLES), "rate": [0.1] * 2, "n": [3, 2], "gap_mean": [None, 1.5]}
-    pd.DataFrame(table).to_csv("results/tables/main.csv", index=False)
+    pd.DataFrame(table).to_csv("results/default/tables/main.csv", index=False)
     for name in ("main", "runtime"):
-        (tmp_path / f"results/tables/{name}.md").write_text(name)
+        (tmp_path / f"results/default/tables/{name}.md").write_text(name)
     (tmp_path / "forget.csv").write_text("id\n1\n")
-    trained = record(tmp_path / "results/original/record.json", train_epoch_s=1.0)
-    unlearned = record(tmp_path / "results/scrub/record.json", facts={"steps": {"best": 2}})
+    trained = record(tmp_path / "results/default/original/record.json", train_epoch_s=1.0)
+    unlearned = record(tmp_path / "results/default/scrub/record.json", facts={"steps": {"best": 2}})
     for number in (0, 1):
-        record(tmp_path / f"results/search/{number}/record.json")
+        record(tmp_path / f"results/default/search/{number}/record.json")
     candidates = [{"settings": {"alpha": alpha}, "val_accuracy": 80.0 + alpha} for alpha in (1, 2)]
-    (tmp_path / "results/search/search.json").write_text(json.dumps({"candidates": candidates, "chosen": 1}))
+    (tmp_path / "results/default/search/search.json").write_text(json.dumps({"candidates": candidates, "chosen": 1}))
     shared = {"dataset": "digits", "case": "", "rate": "0.1", "seed": 0, "logits": "none", "forget": "forget.csv"}
     original = Evaluation(method="original-t", record=trained, training=trained, **shared)
     scrub = Evaluation(method="scrub", record=unlearned, training=trained, **shared)
-    return [original, scrub], {"results/search/search.json": scrub}
+    return [original, scrub], {"results/default/search/search.json": scrub}
 
 
 def test_there_is_a_run_for_each_evaluation_for_each_candidate_and_for_the_tables_of_a_data_set(results):
-    runs = runs_of(*results, TITLES)
+    runs = runs_of(*results, TITLES, LAYOUT)
     assert {run.experiment for run in runs} == {"digits"}
     assert [run.name for run in runs] == [
         "Original (T) @0.1 seed 0",
@@ -64,7 +66,7 @@ def test_there_is_a_run_for_each_evaluation_for_each_candidate_and_for_the_table
 
 
 def test_an_evaluation_is_shown_with_its_metrics_settings_provenance_curves_and_files(results):
-    original, scrub = runs_of(*results, TITLES)[:2]
+    original, scrub = runs_of(*results, TITLES, LAYOUT)[:2]
     names = {"dataset": "digits", "rate": "0.1", "seed": "0", "method": "scrub"}
     train = {"train/loss": [1.0, 0.5], "train/accuracy": [0.1, 0.2], "train/lr": [0.1, 0.2]}
     assert scrub == Run(
@@ -83,30 +85,29 @@ def test_an_evaluation_is_shown_with_its_metrics_settings_provenance_curves_and_
 
 
 def test_a_candidate_is_shown_with_its_settings_and_whether_it_was_chosen(results):
-    candidates = runs_of(*results, TITLES)[2:4]
+    candidates = runs_of(*results, TITLES, LAYOUT)[2:4]
     assert [run.params["alpha"] for run in candidates] == [1, 2]
     assert [run.metrics for run in candidates] == [{"val_accuracy": 81.0}, {"val_accuracy": 82.0}]
     assert [run.tags["chosen"] for run in candidates] == ["false", "true"]
-    assert candidates[1].artifacts == ("results/search/1/record.json",)
+    assert candidates[1].artifacts == ("results/default/search/1/record.json",)
     assert set(candidates[1].curves) == {"unlearn/loss", "unlearn/accuracy", "unlearn/lr"}
 
 
 def test_tables_are_shown_with_the_gaps_that_they_hold(results):
-    tables = runs_of(*results, TITLES)[-1]
+    tables = runs_of(*results, TITLES, LAYOUT)[-1]
     assert tables.metrics == {"gap/scrub/rate0.1": 1.5}
     assert tables.params == {"n_seeds": 2}
-    assert tables.artifacts == (
-        "results/tables/main.csv", "results/tables/main.md", "results/tables/runtime.md", "results/metrics.csv",
-    )  # fmt: skip
+    files = ("tables/main.csv", "tables/main.md", "tables/runtime.md", "metrics.csv")
+    assert tables.artifacts == tuple(f"results/default/{file}" for file in files)
 
 
 def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results, tmp_path):
-    before = [run.digest() for run in runs_of(*results, TITLES)]
-    assert [run.digest() for run in runs_of(*results, TITLES)] == before
+    before = [run.digest() for run in runs_of(*results, TITLES, LAYOUT)]
+    assert [run.digest() for run in runs_of(*results, TITLES, LAYOUT)] == before
     (tmp_path / "forget.csv").write_text("id\n2\n")
-    changed = [run.digest() != digest for run, digest in zip(runs_of(*results, TITLES), before, strict=True)]
+    changed = [run.digest() != digest for run, digest in zip(runs_of(*results, TITLES, LAYOUT), before, strict=True)]
     assert changed == [True, True, False, False, False]
-    assert listed("store", runs_of(*results, TITLES)[-1:]) == {
+    assert listed("store", runs_of(*results, TITLES, LAYOUT)[-1:]) == {
         "uri": "store",
         "runs": [{"key": "Tables", "experiment": "digits", "digest": before[-1]}],
     }
@@ -117,7 +118,7 @@ def test_nested_settings_are_named_with_dots():
 
 
 def test_runs_are_mirrored_once_and_nothing_but_the_store_is_left_at_the_top(results, tmp_path):
-    runs, uri = runs_of(*results, TITLES), "sqlite:///mlflow.db"
+    runs, uri = runs_of(*results, TITLES, LAYOUT), "sqlite:///mlflow.db"
     assert mirror(uri, runs) == {"kept": 0, "created": 5, "replaced": 0, "removed": 0}
     assert mirror(uri, runs[:4]) == {"kept": 4, "created": 0, "replaced": 0, "removed": 1}
     assert LOCK.exists()

@@ -169,11 +169,11 @@ def test_dvc_plots_what_has_both_a_time_and_a_gap():
 
 def test_dvc_plots_every_training_under_its_own_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "results/models/digits/seed1/full/original-t/record.json"
+    path = tmp_path / "results/default/models/digits/seed1/full/original-t/record.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"history": [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 0.5}]}))
     run = "digits full original-t seed1"
-    assert dvc_curves(["results/models/digits/seed1/full/original-t/record.json"]) == [
+    assert dvc_curves(["results/default/models/digits/seed1/full/original-t/record.json"]) == [
         {"run": run, "epoch": 1, "loss": 2.5},
         {"run": run, "epoch": 2, "loss": 0.5},
     ]

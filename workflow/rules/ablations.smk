@@ -5,11 +5,11 @@ use rule metrics as ablation_metrics with:
     input:
         lambda w: plan.files_of(PLAN.ablations_of(w.dataset)),
     output:
-        metrics=layout.ABLATION_METRICS,
+        metrics=LAYOUT.ablation_metrics,
     log:
-        layout.log("ablations/{dataset}"),
+        LAYOUT.log("ablations/{dataset}"),
     benchmark:
-        layout.benchmark("ablations/{dataset}")
+        LAYOUT.benchmark("ablations/{dataset}")
     params:
         runs=lambda w: [asdict(run) for run in PLAN.ablations_of(w.dataset)],
         code=code("metrics.py"),
@@ -19,14 +19,14 @@ use rule metrics as ablation_metrics with:
 
 rule ablation_tables:
     input:
-        metrics=expand(layout.ABLATION_METRICS, dataset=PLAN.ablated_datasets),
+        metrics=expand(LAYOUT.ablation_metrics, dataset=PLAN.ablated_datasets),
     output:
         summary=table("ablations", "csv"),
-        tables=expand(layout.TABLE, table=shown.ABLATION_TABLES, ending=["md", "tex"]),
+        tables=expand(LAYOUT.table, table=shown.ABLATION_TABLES, ending=["md", "tex"]),
     log:
-        layout.log("ablation_tables"),
+        LAYOUT.log("ablation_tables"),
     benchmark:
-        layout.benchmark("ablation_tables")
+        LAYOUT.benchmark("ablation_tables")
     conda:
         "../envs/munkey.yaml"
     threads: 1
@@ -43,11 +43,11 @@ use rule metrics as selection_metrics with:
     input:
         lambda w: plan.files_of(PLAN.selection_of(w.dataset)),
     output:
-        metrics=layout.SELECTION_METRICS,
+        metrics=LAYOUT.selection_metrics,
     log:
-        layout.log("selection/{dataset}/metrics"),
+        LAYOUT.log("selection/{dataset}/metrics"),
     benchmark:
-        layout.benchmark("selection/{dataset}/metrics")
+        LAYOUT.benchmark("selection/{dataset}/metrics")
     params:
         runs=lambda w: [asdict(run) for run in PLAN.selection_of(w.dataset)],
         code=code("metrics.py"),
@@ -57,16 +57,16 @@ use rule metrics as selection_metrics with:
 
 rule select:
     input:
-        metrics=layout.SELECTION_METRICS,
+        metrics=LAYOUT.selection_metrics,
     output:
-        chosen=layout.SELECTION_CHOSEN,
-        table=layout.fill(layout.SELECTION_TABLE, ending="csv"),
-        markdown=layout.fill(layout.SELECTION_TABLE, ending="md"),
-        latex=layout.fill(layout.SELECTION_TABLE, ending="tex"),
+        chosen=LAYOUT.selection_chosen,
+        table=fill(LAYOUT.selection_table, ending="csv"),
+        markdown=fill(LAYOUT.selection_table, ending="md"),
+        latex=fill(LAYOUT.selection_table, ending="tex"),
     log:
-        layout.log("selection/{dataset}/select"),
+        LAYOUT.log("selection/{dataset}/select"),
     benchmark:
-        layout.benchmark("selection/{dataset}/select")
+        LAYOUT.benchmark("selection/{dataset}/select")
     conda:
         "../envs/munkey.yaml"
     threads: 1

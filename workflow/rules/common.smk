@@ -6,16 +6,20 @@ from snakemake.exceptions import WorkflowError
 
 from munkey.core.device import gpu_visible
 from munkey.data.registry import DATASETS
-from munkey.pipeline import code_digest, layout, plan, shown
+from munkey.pipeline import code_digest, plan, shown
+from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load
 from munkey.unlearn.contract import METHODS
 
+# An overlay has results of its own, so that it does not replace those of the default.
+config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path(workflow.basedir) / "params.yaml")
 try:
     PARAMS = load(config)
 except ParamsError as error:
     raise WorkflowError(str(error)) from None
 
 PLAN = plan.Plan(PARAMS)
+LAYOUT = PLAN.layout
 SHOWN = shown.Shown(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
@@ -27,7 +31,7 @@ def code(script, *roots):
 
 
 def table(name, ending):
-    return layout.fill(layout.TABLE, table=name, ending=ending)
+    return fill(LAYOUT.table, table=name, ending=ending)
 
 
 wildcard_constraints:

@@ -3,13 +3,13 @@
 
 rule data:
     output:
-        images=layout.IMAGES,
-        samples=layout.SAMPLES,
-        classes=layout.CLASSES,
+        images=LAYOUT.images,
+        samples=LAYOUT.samples,
+        classes=LAYOUT.classes,
     log:
-        layout.log("data/{dataset}"),
+        LAYOUT.log("data/{dataset}"),
     benchmark:
-        layout.benchmark("data/{dataset}")
+        LAYOUT.benchmark("data/{dataset}")
     conda:
         "../envs/munkey.yaml"
     threads: 1

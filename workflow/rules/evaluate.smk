@@ -6,11 +6,11 @@ rule evaluate:
         unpack(lambda w: PLAN.prepared(w.case)),
         unpack(lambda w: PLAN.evaluate_input(w.case, w.seed, w.subset, w.system)),
     output:
-        logits=layout.LOGITS,
+        logits=LAYOUT.logits,
     log:
-        layout.log("evaluate/{case}/seed{seed}/{subset}/{system}"),
+        LAYOUT.log("evaluate/{case}/seed{seed}/{subset}/{system}"),
     benchmark:
-        layout.benchmark("evaluate/{case}/seed{seed}/{subset}/{system}")
+        LAYOUT.benchmark("evaluate/{case}/seed{seed}/{subset}/{system}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
@@ -29,11 +29,11 @@ rule metrics:
     input:
         lambda w: plan.files_of(PLAN.main_of(w.dataset)),
     output:
-        metrics=layout.METRICS,
+        metrics=LAYOUT.metrics,
     log:
-        layout.log("metrics/{dataset}"),
+        LAYOUT.log("metrics/{dataset}"),
     benchmark:
-        layout.benchmark("metrics/{dataset}")
+        LAYOUT.benchmark("metrics/{dataset}")
     conda:
         "../envs/munkey.yaml"
     threads: 1

@@ -6,11 +6,11 @@ rule trace:
         unpack(lambda w: PLAN.prepared(w.case)),
         unpack(lambda w: PLAN.train_input(w.case, w.seed, "full", ablated().letter)),
     output:
-        trace=layout.TRACE,
+        trace=LAYOUT.trace,
     log:
-        layout.log("trace/{case}/seed{seed}"),
+        LAYOUT.log("trace/{case}/seed{seed}"),
     benchmark:
-        layout.benchmark("trace/{case}/seed{seed}")
+        LAYOUT.benchmark("trace/{case}/seed{seed}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
@@ -31,16 +31,16 @@ rule chart:
     input:
         unpack(lambda w: SHOWN.chart_input(w.chart)),
     output:
-        svg=layout.fill(layout.FIGURE, figure="{chart}", ending="svg"),
+        svg=fill(LAYOUT.figure, figure="{chart}", ending="svg"),
         png=report(
-            layout.fill(layout.FIGURE, figure="{chart}", ending="png"),
+            fill(LAYOUT.figure, figure="{chart}", ending="png"),
             caption="../report/figure.rst",
             category="Figures",
         ),
     log:
-        layout.log("figures/{chart}"),
+        LAYOUT.log("figures/{chart}"),
     benchmark:
-        layout.benchmark("figures/{chart}")
+        LAYOUT.benchmark("figures/{chart}")
     wildcard_constraints:
         chart=plan.one_of(SHOWN.charts),
     conda:
@@ -64,27 +64,25 @@ rule retrieval:
         unpack(lambda w: PLAN.forget_set(w.dataset, SHOWN.shown_seed, f"rate{w.rate}")),
         full=lambda w: PLAN.neighbors(w.dataset, SHOWN.shown_seed, "full"),
         left=lambda w: PLAN.neighbors(w.dataset, SHOWN.shown_seed, f"rate{w.rate}"),
-        before=layout.fill(
-            layout.LOGITS, case="{dataset}", seed=SHOWN.shown_seed, subset="full", system=ablated().original
-        ),
-        after=layout.fill(
-            layout.LOGITS,
+        before=fill(LAYOUT.logits, case="{dataset}", seed=SHOWN.shown_seed, subset="full", system=ablated().original),
+        after=fill(
+            LAYOUT.logits,
             case="{dataset}",
             seed=SHOWN.shown_seed,
             subset="rate{rate}",
             system=PLAN.ablated_method.name,
         ),
     output:
-        svg=layout.fill(layout.FIGURE, figure="retrieval-{dataset}-rate{rate}", ending="svg"),
+        svg=fill(LAYOUT.figure, figure="retrieval-{dataset}-rate{rate}", ending="svg"),
         png=report(
-            layout.fill(layout.FIGURE, figure="retrieval-{dataset}-rate{rate}", ending="png"),
+            fill(LAYOUT.figure, figure="retrieval-{dataset}-rate{rate}", ending="png"),
             caption="../report/figure.rst",
             category="Figures",
         ),
     log:
-        layout.log("figures/retrieval-{dataset}-rate{rate}"),
+        LAYOUT.log("figures/retrieval-{dataset}-rate{rate}"),
     benchmark:
-        layout.benchmark("figures/retrieval-{dataset}-rate{rate}")
+        LAYOUT.benchmark("figures/retrieval-{dataset}-rate{rate}")
     conda:
         "../envs/munkey.yaml"
     threads: 1

@@ -5,11 +5,11 @@ rule forget:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
     output:
-        forget=layout.FORGET,
+        forget=LAYOUT.forget,
     log:
-        layout.log("forget/{dataset}/seed{seed}/rate{rate}"),
+        LAYOUT.log("forget/{dataset}/seed{seed}/rate{rate}"),
     benchmark:
-        layout.benchmark("forget/{dataset}/seed{seed}/rate{rate}")
+        LAYOUT.benchmark("forget/{dataset}/seed{seed}/rate{rate}")
     conda:
         "../envs/munkey.yaml"
     threads: 1

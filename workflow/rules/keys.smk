@@ -5,11 +5,11 @@ rule keys:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
     output:
-        keyfile=layout.KEYS,
+        keyfile=LAYOUT.keys,
     log:
-        layout.log("keys/{dataset}/{encoder}"),
+        LAYOUT.log("keys/{dataset}/{encoder}"),
     benchmark:
-        layout.benchmark("keys/{dataset}/{encoder}")
+        LAYOUT.benchmark("keys/{dataset}/{encoder}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
@@ -28,13 +28,13 @@ rule neighbors:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
         unpack(lambda w: PLAN.forget_of_scope(w.dataset, w.scope)),
-        keyfile=layout.KEYS,
+        keyfile=LAYOUT.keys,
     output:
-        neighbors=layout.NEIGHBORS,
+        neighbors=LAYOUT.neighbors,
     log:
-        layout.log("neighbors/{dataset}/{encoder}/{scope}"),
+        LAYOUT.log("neighbors/{dataset}/{encoder}/{scope}"),
     benchmark:
-        layout.benchmark("neighbors/{dataset}/{encoder}/{scope}")
+        LAYOUT.benchmark("neighbors/{dataset}/{encoder}/{scope}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads

@@ -3,9 +3,9 @@
 
 rule tables:
     input:
-        metrics=expand(layout.METRICS, dataset=PARAMS.datasets),
+        metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
     output:
-        tidy=report(layout.ALL_METRICS, caption="../report/metrics.rst", category="Metrics"),
+        tidy=report(LAYOUT.all_metrics, caption="../report/metrics.rst", category="Metrics"),
         html=report(table("main", "html"), caption="../report/main.rst", category="Tables"),
         csv=table("main", "csv"),
         markdown=table("main", "md"),
@@ -15,9 +15,9 @@ rule tables:
         datasets=table("datasets", "md"),
         datasets_latex=table("datasets", "tex"),
     log:
-        layout.log("tables"),
+        LAYOUT.log("tables"),
     benchmark:
-        layout.benchmark("tables")
+        LAYOUT.benchmark("tables")
     conda:
         "../envs/munkey.yaml"
     threads: 1
@@ -40,9 +40,9 @@ rule compare:
         markdown=table("paper", "md"),
         latex=table("paper", "tex"),
     log:
-        layout.log("compare"),
+        LAYOUT.log("compare"),
     benchmark:
-        layout.benchmark("compare")
+        LAYOUT.benchmark("compare")
     conda:
         "../envs/munkey.yaml"
     threads: 1
@@ -61,13 +61,13 @@ rule summary:
         tables=table("main", "csv"),
         records=sorted({run.training for run in PLAN.main}),
     output:
-        metrics=layout.fill(layout.SUMMARY, part="metrics.json"),
-        curves=layout.fill(layout.SUMMARY, part="curves.csv"),
-        forgetting=layout.fill(layout.SUMMARY, part="forgetting.csv"),
+        metrics=fill(LAYOUT.summary, part="metrics.json"),
+        curves=fill(LAYOUT.summary, part="curves.csv"),
+        forgetting=fill(LAYOUT.summary, part="forgetting.csv"),
     log:
-        layout.log("summary"),
+        LAYOUT.log("summary"),
     benchmark:
-        layout.benchmark("summary")
+        LAYOUT.benchmark("summary")
     conda:
         "../envs/munkey.yaml"
     threads: 1
@@ -81,22 +81,23 @@ rule summary:
 
 rule track:
     input:
-        layout.ALL_METRICS,
+        LAYOUT.all_metrics,
         table("main", "csv"),
         table("main", "md"),
         table("runtime", "md"),
         plan.files_of(PLAN.main),
         list(PLAN.searches_of(PLAN.main)),
     output:
-        mirrored=layout.TRACKING,
+        mirrored=LAYOUT.tracking,
     log:
-        layout.log("track"),
+        LAYOUT.log("track"),
     benchmark:
-        layout.benchmark("track")
+        LAYOUT.benchmark("track")
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
+        name=PARAMS.name,
         uri=PARAMS.tracking.uri,
         runs=[asdict(run) for run in PLAN.main],
         searches={path: asdict(run) for path, run in PLAN.searches_of(PLAN.main).items()},
@@ -110,20 +111,20 @@ rule track:
 
 rule page:
     input:
-        layout.TRACKING,
+        LAYOUT.tracking,
         main=table("main", "csv"),
         ablations=table("ablations", "csv"),
         printed="src/munkey/report/paper.csv",
-        selections=expand(layout.SELECTION_TABLE, dataset=PARAMS.datasets, ending="csv"),
-        figures=expand(layout.FIGURE, figure=SHOWN.figures, ending="png"),
+        selections=expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv"),
+        figures=expand(LAYOUT.figure, figure=SHOWN.figures, ending="png"),
         records=sorted({run.record for run in PLAN.main}),
         template=f"{workflow.basedir}/workflow/report/page.html.j2",
     output:
-        page=layout.REPORT,
+        page=LAYOUT.report,
     log:
-        layout.log("page"),
+        LAYOUT.log("page"),
     benchmark:
-        layout.benchmark("page")
+        LAYOUT.benchmark("page")
     conda:
         "../envs/munkey.yaml"
     threads: 1

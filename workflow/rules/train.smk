@@ -6,12 +6,12 @@ rule train:
         unpack(lambda w: PLAN.prepared(w.case)),
         unpack(lambda w: PLAN.train_input(w.case, w.seed, w.subset, w.letter)),
     output:
-        system=layout.fill(layout.SYSTEM, system="{run}-{letter}"),
-        record=layout.fill(layout.RECORD, system="{run}-{letter}"),
+        system=fill(LAYOUT.system, system="{run}-{letter}"),
+        record=fill(LAYOUT.record, system="{run}-{letter}"),
     log:
-        layout.log("train/{case}/seed{seed}/{subset}/{run}-{letter}"),
+        LAYOUT.log("train/{case}/seed{seed}/{subset}/{run}-{letter}"),
     benchmark:
-        layout.benchmark("train/{case}/seed{seed}/{subset}/{run}-{letter}")
+        LAYOUT.benchmark("train/{case}/seed{seed}/{subset}/{run}-{letter}")
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads

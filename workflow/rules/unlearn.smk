@@ -8,12 +8,12 @@ rule unlearn:
         unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
         unpack(lambda w: PLAN.forget_set(w.case, w.seed, f"rate{w.rate}")),
     output:
-        system=layout.fill(layout.SYSTEM, subset="rate{rate}", system="{method}"),
-        record=layout.fill(layout.RECORD, subset="rate{rate}", system="{method}"),
+        system=fill(LAYOUT.system, subset="rate{rate}", system="{method}"),
+        record=fill(LAYOUT.record, subset="rate{rate}", system="{method}"),
     log:
-        layout.log("unlearn/{case}/seed{seed}/rate{rate}/{method}"),
+        LAYOUT.log("unlearn/{case}/seed{seed}/rate{rate}/{method}"),
     benchmark:
-        layout.benchmark("unlearn/{case}/seed{seed}/rate{rate}/{method}")
+        LAYOUT.benchmark("unlearn/{case}/seed{seed}/rate{rate}/{method}")
     wildcard_constraints:
         method=plan.one_of(name for name in METHODS if name not in PLAN.searched),
     conda:
@@ -33,12 +33,12 @@ rule unlearn:
 
 use rule unlearn as unlearn_candidate with:
     output:
-        system=layout.CANDIDATE_SYSTEM,
-        record=layout.CANDIDATE_RECORD,
+        system=LAYOUT.candidate_system,
+        record=LAYOUT.candidate_record,
     log:
-        layout.log("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}"),
+        LAYOUT.log("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}"),
     benchmark:
-        layout.benchmark("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}")
+        LAYOUT.benchmark("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}")
     wildcard_constraints:
         method=plan.one_of(PLAN.searched),
     params:
@@ -56,13 +56,13 @@ rule search:
         unpack(lambda w: PLAN.candidates(w.case, w.seed, w.rate, w.method)),
         unpack(lambda w: PLAN.forget_set(w.case, w.seed, f"rate{w.rate}")),
     output:
-        system=layout.fill(layout.SYSTEM, subset="rate{rate}", system="{method}"),
-        record=layout.fill(layout.RECORD, subset="rate{rate}", system="{method}"),
-        found=layout.SEARCH,
+        system=fill(LAYOUT.system, subset="rate{rate}", system="{method}"),
+        record=fill(LAYOUT.record, subset="rate{rate}", system="{method}"),
+        found=LAYOUT.search,
     log:
-        layout.log("search/{case}/seed{seed}/rate{rate}/{method}"),
+        LAYOUT.log("search/{case}/seed{seed}/rate{rate}/{method}"),
     benchmark:
-        layout.benchmark("search/{case}/seed{seed}/rate{rate}/{method}")
+        LAYOUT.benchmark("search/{case}/seed{seed}/rate{rate}/{method}")
     wildcard_constraints:
         method=plan.one_of(PLAN.searched),
     conda:

@@ -10,6 +10,7 @@ from munkey.core.files import write_json
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline import tracking
 from munkey.pipeline.job import job
+from munkey.pipeline.layout import Layout
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
@@ -18,6 +19,7 @@ with job(snakemake.log[0], snakemake.threads):
     params = snakemake.params
     evaluations = [Evaluation(**run) for run in params.runs]
     searches = {path: Evaluation(**run) for path, run in params.searches.items()}
-    runs = tracking.runs_of(evaluations, searches, titles={row["name"]: row["title"] for row in params.rows})
+    titles = {row["name"]: row["title"] for row in params.rows}
+    runs = tracking.runs_of(evaluations, searches, titles, Layout(params.name))
     print(f"MLflow at {params.uri}: {tracking.mirror(params.uri, runs)}")
     write_json(snakemake.output.mirrored, tracking.listed(params.uri, runs))

@@ -1,6 +1,6 @@
 """One setting per method out of all searches of a data set: what params.yaml commits as tuned on validation.
 
-    python -m munkey.evaluation.tuned results/search/digits
+    python -m munkey.evaluation.tuned results/default/search/digits
 
 prints, for each method, every candidate with its mean validation gap and its worst loss of validation accuracy over all
 seeds and rates, best first.

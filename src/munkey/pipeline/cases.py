@@ -9,6 +9,7 @@ from functools import cache, cached_property
 
 from munkey.encoders.registry import Builder, cache_name, find
 from munkey.models.family import FAMILIES, Family
+from munkey.pipeline.layout import Layout
 from munkey.pipeline.params import Params, ablated, rate_name
 from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS
@@ -25,7 +26,7 @@ class Cases:
     """Cases by data set, families of models, and sections of the parameters."""
 
     def __init__(self, params: Params) -> None:
-        self.params = params
+        self.params, self.layout = params, Layout(params.name)
         self.rates = {name: [rate_name(rate) for rate in params.of(name).forget.rates] for name in params.datasets}
         self.cases = {
             name: [name, *(f"{name}/{change}" for change in params.changes_of(name))] for name in params.datasets

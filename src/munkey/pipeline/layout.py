@@ -1,35 +1,57 @@
-"""Every path under `results/`, once. Names in braces are wildcards.
+"""Every path of a configuration's results, once. Names in braces are wildcards.
 
 case: a data set, or DATASET/KNOB/VALUE for the same experiment with one thing changed. subset: `full`, or `rateR` for
 what is trained or answers without a forget set. scope: `full` or `seedS/rateR`, of the memory that is searched.
 """
 
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
-IMAGES = "results/data/{dataset}/images.npy"
-SAMPLES = "results/data/{dataset}/samples.csv"
-CLASSES = "results/data/{dataset}/classes.json"
-KEYS = "results/keys/{dataset}/{encoder}/keys.npz"
-NEIGHBORS = "results/neighbors/{dataset}/{encoder}/{scope}.npz"
-FORGET = "results/forget/{dataset}/seed{seed}/rate{rate}.csv"
-SYSTEM = "results/models/{case}/seed{seed}/{subset}/{system}/system.safetensors"
-RECORD = "results/models/{case}/seed{seed}/{subset}/{system}/record.json"
-CANDIDATE_SYSTEM = "results/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/system.safetensors"
-CANDIDATE_RECORD = "results/search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/record.json"
-SEARCH = "results/search/{case}/seed{seed}/rate{rate}/{method}/search.json"
-LOGITS = "results/logits/{case}/seed{seed}/{subset}/{system}.npz"
-METRICS = "results/metrics/{dataset}.csv"
-ABLATION_METRICS = "results/ablations/{dataset}.csv"
-SELECTION_METRICS = "results/selection/{dataset}/metrics.csv"
-SELECTION_CHOSEN = "results/selection/{dataset}/chosen.json"
-SELECTION_TABLE = "results/selection/{dataset}/table.{ending}"
-ALL_METRICS = "results/metrics.csv"
-TABLE = "results/tables/{table}.{ending}"
-SUMMARY = "results/summary/{part}"
-TRACE = "results/trace/{case}/seed{seed}.npz"
-FIGURE = "results/figures/{figure}.{ending}"
-TRACKING = "results/tracking.json"
-REPORT = "results/report/index.html"
+DEFAULT = "default"  # the name of the configuration without an overlay
+
+
+class Layout:
+    """The paths of the configuration `name`: its results and logs lie in folders of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+        def at(path: str) -> str:
+            return f"results/{name}/{path}"
+
+        self.images = at("data/{dataset}/images.npy")
+        self.samples = at("data/{dataset}/samples.csv")
+        self.classes = at("data/{dataset}/classes.json")
+        self.keys = at("keys/{dataset}/{encoder}/keys.npz")
+        self.neighbors = at("neighbors/{dataset}/{encoder}/{scope}.npz")
+        self.forget = at("forget/{dataset}/seed{seed}/rate{rate}.csv")
+        self.system = at("models/{case}/seed{seed}/{subset}/{system}/system.safetensors")
+        self.record = at("models/{case}/seed{seed}/{subset}/{system}/record.json")
+        self.candidate_system = at("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/system.safetensors")
+        self.candidate_record = at("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/record.json")
+        self.search = at("search/{case}/seed{seed}/rate{rate}/{method}/search.json")
+        self.logits = at("logits/{case}/seed{seed}/{subset}/{system}.npz")
+        self.metrics = at("metrics/{dataset}.csv")
+        self.ablation_metrics = at("ablations/{dataset}.csv")
+        self.selection_metrics = at("selection/{dataset}/metrics.csv")
+        self.selection_chosen = at("selection/{dataset}/chosen.json")
+        self.selection_table = at("selection/{dataset}/table.{ending}")
+        self.all_metrics = at("metrics.csv")
+        self.table = at("tables/{table}.{ending}")
+        self.summary = at("summary/{part}")
+        self.trace = at("trace/{case}/seed{seed}.npz")
+        self.figure = at("figures/{figure}.{ending}")
+        self.tracking = at("tracking.json")
+        self.report = at("report/index.html")
+
+    def log(self, name: str) -> str:
+        """Where a job's output goes."""
+        return f"logs/{self.name}/{name}.log"
+
+    def benchmark(self, name: str) -> str:
+        """Where Snakemake notes what a job cost."""
+        return f"results/{self.name}/benchmarks/{name}.tsv"
 
 
 def fill(pattern: str, **values: object) -> str:
@@ -37,11 +59,10 @@ def fill(pattern: str, **values: object) -> str:
     return re.sub(r"\{(\w+)\}", lambda wildcard: str(values.get(wildcard[1], wildcard[0])), pattern)
 
 
-def log(name: str) -> str:
-    """Where a job's output goes."""
-    return f"logs/{name}.log"
+def name_of(named: str, overlays: Iterable[Path], params: Path) -> str:
+    """A configuration's name: the one that it gives itself, or else the names of its overlays' files.
 
-
-def benchmark(name: str) -> str:
-    """Where Snakemake notes what a job cost."""
-    return f"results/benchmarks/{name}.tsv"
+    named: `default` where no overlay gives a name; overlays: the files given with `--configfile`; params: the project's
+    `params.yaml`, which may be among them.
+    """
+    return "-".join(path.stem for path in overlays if path != params) or named if named == DEFAULT else named

@@ -84,6 +84,7 @@ class DatasetParams(Section):
 class Params(DatasetParams):
     """The whole of `params.yaml`."""
 
+    name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
     device: Literal["auto", "cpu", "cuda"]
     threads: Count
     checkpoint_s: NonNegative

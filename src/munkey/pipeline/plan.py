@@ -7,7 +7,6 @@ from pathlib import Path
 
 from munkey.data.registry import DATASETS
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline import layout
 from munkey.pipeline.cases import Cases, dataset_of
 from munkey.pipeline.layout import fill
 from munkey.pipeline.params import ablated
@@ -21,18 +20,18 @@ class Plan(Cases):
 
     def prepared(self, case: str) -> Files:
         """A prepared data set, as named input."""
-        files = {"images": layout.IMAGES, "samples": layout.SAMPLES, "classes": layout.CLASSES}
+        files = {"images": self.layout.images, "samples": self.layout.samples, "classes": self.layout.classes}
         return {name: fill(path, dataset=dataset_of(case)) for name, path in files.items()}
 
     def keys(self, case: str) -> str:
-        return fill(layout.KEYS, dataset=dataset_of(case), encoder=self.encoder_of(case))
+        return fill(self.layout.keys, dataset=dataset_of(case), encoder=self.encoder_of(case))
 
     def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
         """The forget set that a model or a memory must not hold; none for `full`."""
         if subset == "full":
             return {}
         rate = subset.removeprefix("rate")
-        return {"forget": fill(layout.FORGET, dataset=dataset_of(case), seed=seed, rate=rate)}
+        return {"forget": fill(self.layout.forget, dataset=dataset_of(case), seed=seed, rate=rate)}
 
     def forget_of_scope(self, dataset: str, scope: str) -> Files:
         """The forget set that a memory is searched without."""
@@ -42,12 +41,12 @@ class Plan(Cases):
     def neighbors(self, case: str, seed: str | int, subset: str) -> str:
         """Neighbors of every sample in the memory that a model of this subset holds."""
         scope = "full" if subset == "full" else f"seed{seed}/{subset}"
-        return fill(layout.NEIGHBORS, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
+        return fill(self.layout.neighbors, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
 
     def selected(self, case: str) -> Files:
         """What the selection chose, for a case that takes its p_image and p_token from there."""
         p_drop = self.sections(case, ablated().name)[ablated().name]["p_drop"]
-        return {} if p_drop == "fixed" else {"selected": fill(layout.SELECTION_CHOSEN, dataset=dataset_of(case))}
+        return {} if p_drop == "fixed" else {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
         """What a training reads besides the data set."""
@@ -63,12 +62,12 @@ class Plan(Cases):
         family = METHODS[method].original
         if not family.letter:
             return {"keyfile": self.keys(case)}
-        return {"original": fill(layout.SYSTEM, case=case, seed=seed, subset="full", system=family.original)}
+        return {"original": fill(self.layout.system, case=case, seed=seed, subset="full", system=family.original)}
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
         """Systems and records of every candidate of a method's search, in the order of the grid."""
         numbers = range(len(self.params.candidates(case, method)))
-        paths = {"systems": layout.CANDIDATE_SYSTEM, "records": layout.CANDIDATE_RECORD}
+        paths = {"systems": self.layout.candidate_system, "records": self.layout.candidate_record}
         return {
             kind: [fill(path, case=case, seed=seed, rate=rate, method=method, candidate=n) for n in numbers]
             for kind, path in paths.items()
@@ -77,7 +76,7 @@ class Plan(Cases):
     def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
         """The system to evaluate, which cases that differ in inference alone share; what its memory finds."""
         owner = self.first_alike(case, *self.training_sections)
-        files = {"system": fill(layout.SYSTEM, case=owner, seed=seed, subset=subset, system=system)}
+        files = {"system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)}
         if self.family_of(system).has_memory:
             files["neighbors"] = self.neighbors(case, seed, subset)
         return files
@@ -99,8 +98,8 @@ class Plan(Cases):
         evaluations = []
         for rate, seed, system in product(rates, self.params.seeds, list(systems)):
             subset, family = "full" if system in self.originals else f"rate{rate}", self.family_of(system)
-            record = fill(layout.RECORD, case=models, seed=seed, subset=subset, system=system)
-            trained = fill(layout.RECORD, case=models, seed=seed, subset="full", system=family.original)
+            record = fill(self.layout.record, case=models, seed=seed, subset=subset, system=system)
+            trained = fill(self.layout.record, case=models, seed=seed, subset="full", system=family.original)
             evaluations.append(
                 Evaluation(
                     dataset=dataset,
@@ -108,10 +107,10 @@ class Plan(Cases):
                     rate=rate,
                     seed=seed,
                     method=system,
-                    logits=fill(layout.LOGITS, case=answers, seed=seed, subset=subset, system=system),
+                    logits=fill(self.layout.logits, case=answers, seed=seed, subset=subset, system=system),
                     record=record,
                     training=trained if system in METHODS and family.letter else record,
-                    forget=fill(layout.FORGET, dataset=dataset, seed=seed, rate=rate),
+                    forget=fill(self.layout.forget, dataset=dataset, seed=seed, rate=rate),
                 )
             )
         return evaluations
@@ -154,7 +153,7 @@ class Plan(Cases):
     def searches_of(self, runs: Iterable[Evaluation]) -> dict[str, Evaluation]:
         """What the searches found, for those systems whose settings were searched."""
         return {
-            fill(layout.SEARCH, case=run.dataset, seed=run.seed, rate=run.rate, method=run.method): run
+            fill(self.layout.search, case=run.dataset, seed=run.seed, rate=run.rate, method=run.method): run
             for run in runs
             if run.method in self.searched
         }

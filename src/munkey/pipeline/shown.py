@@ -7,7 +7,6 @@ from typing import TypedDict
 
 from munkey.encoders.copies import known_as
 from munkey.models.family import Family
-from munkey.pipeline import layout
 from munkey.pipeline.layout import fill
 from munkey.pipeline.params import ablated
 from munkey.pipeline.plan import Files, Plan
@@ -83,14 +82,14 @@ class Shown:
     def chart_input(self, name: str) -> Files:
         """What a chart is drawn from."""
         kind, dataset = self.charts[name]["kind"], self.charts[name]["dataset"]
-        trace = fill(layout.TRACE, case=dataset, seed=self.shown_seed)
+        trace = fill(self.plan.layout.trace, case=dataset, seed=self.shown_seed)
         inputs: dict[str, Files] = {
             "overview": {},
-            "forgetting": {"table": fill(layout.TABLE, table="main", ending="csv")},
-            "neighbors": {"table": fill(layout.TABLE, table="ablations", ending="csv")},
-            "radar": {"table": fill(layout.SELECTION_TABLE, dataset=dataset, ending="csv")},
+            "forgetting": {"table": fill(self.plan.layout.table, table="main", ending="csv")},
+            "neighbors": {"table": fill(self.plan.layout.table, table="ablations", ending="csv")},
+            "radar": {"table": fill(self.plan.layout.selection_table, dataset=dataset, ending="csv")},
             "sensitivity": {"trace": trace},
-            "tokens": {"trace": trace, "classes": fill(layout.CLASSES, dataset=dataset)},
+            "tokens": {"trace": trace, "classes": fill(self.plan.layout.classes, dataset=dataset)},
         }
         return inputs[kind]
 

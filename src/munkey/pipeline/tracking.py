@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from munkey.core.files import read_json
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline import layout
+from munkey.pipeline.layout import Layout, fill
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as StoredRun
@@ -27,12 +27,6 @@ LOCK = Path(".snakemake/mlflow.lock")  # of the mirrors of one folder, one works
 UI = "http://127.0.0.1:5000"  # where `mlflow ui` listens
 BATCH = 1000  # MLflow's limit of metrics in one call
 CURVES = ("loss", "accuracy", "lr")
-TABLES = (
-    layout.fill(layout.TABLE, table="main", ending="csv"),
-    layout.fill(layout.TABLE, table="main", ending="md"),
-    layout.fill(layout.TABLE, table="runtime", ending="md"),
-    layout.ALL_METRICS,
-)
 
 
 @dataclass(frozen=True)
@@ -64,20 +58,21 @@ class Address(NamedTuple):
 
 
 def runs_of(
-    evaluations: Iterable[Evaluation], searches: Mapping[str, Evaluation], titles: Mapping[str, str]
+    evaluations: Iterable[Evaluation], searches: Mapping[str, Evaluation], titles: Mapping[str, str], layout: Layout
 ) -> list[Run]:
     """All runs to mirror: one per evaluation, one per candidate of a search, and the tables of each data set.
 
-    searches: by the path of search.json, the evaluation that it chose the settings for; titles: by system.
+    searches: by the path of search.json, the evaluation that it chose the settings for; titles: by system; layout: of
+    the configuration.
     """
     candidates = [run for path, evaluation in searches.items() for run in _candidates(Path(path), evaluation, titles)]
-    return [*_evaluated(evaluations, titles), *candidates, *_tables()]
+    return [*_evaluated(evaluations, titles, layout.all_metrics), *candidates, *_tables(layout)]
 
 
-def _evaluated(evaluations: Iterable[Evaluation], titles: Mapping[str, str]) -> Iterator[Run]:
+def _evaluated(evaluations: Iterable[Evaluation], titles: Mapping[str, str], metrics_file: str) -> Iterator[Run]:
     import pandas as pd
 
-    metrics = pd.read_csv(layout.ALL_METRICS).astype({"rate": str, "seed": str})
+    metrics = pd.read_csv(metrics_file).astype({"rate": str, "seed": str})
     groups = metrics.groupby(["dataset", "rate", "seed", "method"])
     for evaluation in evaluations:
         names = _names(evaluation)
@@ -118,20 +113,22 @@ def _candidates(search: Path, evaluation: Evaluation, titles: Mapping[str, str])
         )
 
 
-def _tables() -> Iterator[Run]:
+def _tables(layout: Layout) -> Iterator[Run]:
     """For each data set, the tables and the gaps that the main table shows."""
     import pandas as pd
 
-    for dataset, part in pd.read_csv(TABLES[0]).groupby("dataset"):
-        shown = part[part["gap_mean"].notna()]
-        gaps = zip(shown["method"], shown["rate"], shown["gap_mean"], strict=True)
+    shown = (("main", "csv"), ("main", "md"), ("runtime", "md"))
+    tables = tuple(fill(layout.table, table=table, ending=ending) for table, ending in shown)
+    for dataset, part in pd.read_csv(tables[0]).groupby("dataset"):
+        rows = part[part["gap_mean"].notna()]
+        gaps = zip(rows["method"], rows["rate"], rows["gap_mean"], strict=True)
         yield Run(
             experiment=str(dataset),
             name="Tables",
             params={"n_seeds": int(part["n"].min())},
             metrics={f"gap/{method}/rate{rate:g}": float(gap) for method, rate, gap in gaps},
             tags={"dataset": str(dataset), "kind": "table"},
-            artifacts=TABLES,
+            artifacts=(*tables, layout.all_metrics),
         )
 
 

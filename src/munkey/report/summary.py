@@ -6,6 +6,8 @@ line per data set, forget rate and system.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -144,11 +146,11 @@ def dvc_points(summary: pd.DataFrame) -> list[dict[str, object]]:
 def dvc_curves(records: Iterable[str]) -> list[dict[str, object]]:
     """For `dvc plots`: a line per epoch of every training.
 
-    records: paths of records, results/models/DATASET/SEED/SUBSET/SYSTEM/record.json.
+    records: paths that end in DATASET/SEED/SUBSET/SYSTEM/record.json.
     """
     curves: list[dict[str, object]] = []
     for path in records:
-        dataset, seed, subset, system = path.split("/")[2:6]
+        dataset, seed, subset, system = Path(path).parts[-5:-1]
         run = f"{dataset} {subset} {system} {seed}"
         curves += [{"run": run} | epoch for epoch in read_json(path)["history"]]
     return curves
