@@ -5,7 +5,6 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from munkey.core.device import gpu_visible
-from munkey.data.registry import DATASETS
 from munkey.pipeline import code_digest, layout, plan, shown
 from munkey.pipeline.params import ParamsError, ablated, load
 from munkey.unlearn.contract import METHODS
