@@ -26,17 +26,21 @@ class Section(BaseModel):
 
 
 class SourceSettings(Section):
-    """Where a data set comes from, if it is the user's own. storage_size: side in pixels."""
+    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: the name's."""
 
+    reader: str | None
     path: Annotated[str, Field(min_length=1)] | None
     storage_size: Count | None
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
     limit_per_class: Count | None
+    classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if abs(sum(self.split) - 1) > 1e-9:
             raise ValueError(f"split = {self.split} must sum to 1: shares of train, val, test")
+        if len(set(self.classes or [])) != len(self.classes or []):
+            raise ValueError(f"classes = {self.classes}: each may be listed once")
         return self
 
 

@@ -13,8 +13,15 @@ RNG = np.random.default_rng(0)
 SHARES = (0.6, 0.15, 0.25)
 
 
-def settings(path=None, size=None, shares=SHARES, limit=None) -> SourceSettings:
-    return SourceSettings(path=path and str(path), storage_size=size, split=list(shares), limit_per_class=limit)
+def settings(path=None, size=None, shares=SHARES, limit=None, classes=None) -> SourceSettings:
+    return SourceSettings(
+        reader=None,
+        path=path and str(path),
+        storage_size=size,
+        split=list(shares),
+        limit_per_class=limit,
+        classes=classes,
+    )
 
 
 def loaded(source: Source, folder: Path) -> Dataset:

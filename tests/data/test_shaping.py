@@ -1,10 +1,13 @@
 """What every data set can be asked for: a limit per class and a storage size."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from PIL import Image
 
 from munkey.data.shaping import shaped
-from munkey.data.source import SPLITS, Source
+from munkey.data.source import SPLITS, Source, SourceError
 from tests.data.inputs import loaded, settings
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), dtype=np.uint8)
@@ -35,3 +38,12 @@ def test_a_storage_size_holds_for_every_data_set(tmp_path):
 def test_nothing_set_changes_nothing():
     unshaped = source()
     assert shaped(unshaped, settings()) is unshaped
+
+
+def test_classes_that_are_numbers_can_be_named():
+    numbered = replace(source(), classes=["0", "1"])
+    assert shaped(numbered, settings(classes=["cat", "dog"])).classes == ["cat", "dog"]
+    with pytest.raises(SourceError, match="names 3 classes, but the labels are 0 to 1"):
+        shaped(numbered, settings(classes=["cat", "dog", "bird"]))
+    with pytest.raises(SourceError, match="the classes have names: a, b"):
+        shaped(source(), settings(classes=["cat", "dog"]))

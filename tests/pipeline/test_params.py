@@ -195,3 +195,56 @@ def test_settings_that_are_no_positive_numbers_can_be_searched_too(config, key, 
     params = load(changed(changed(config, "search_grid", {key: values}), "search", True))
     method, name = key.split(".")
     assert [candidate[name] for candidate in params.candidates("digits", method)] == values
+
+
+@pytest.mark.parametrize("name", ["default", "a", "2026-11_b.c"])
+def test_a_configuration_has_a_name(config, name):
+    assert load(config | {"name": name}).name == name
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "..", "-x", "a/b", "a b", "ä", "a\n", "x" * 101, 3, None])
+def test_the_name_of_a_configuration_is_that_of_a_folder(config, name):
+    with pytest.raises(ParamsError, match="name = "):
+        load(config | {"name": name})
+
+
+def test_own_data_sets_have_names_and_readers_of_their_own(config, tmp_path):
+    (tmp_path / "cells.npz").touch()
+    overrides = {
+        "pets": {"source": {"reader": "imagefolder", "path": str(tmp_path)}},
+        "cells": {"source": {"reader": "npz", "path": str(tmp_path / "cells.npz"), "classes": ["healthy", "infected"]}},
+        "not-listed": {"source": {"reader": "idx"}},
+    }
+    params = load(config | {"datasets": ["pets", "digits", "cells"], "overrides": overrides})
+    assert [params.reader(name).name for name in params.datasets] == ["imagefolder", "digits", "npz"]
+
+
+def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
+    source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
+    params = load(config | {"datasets": ["pets", "imagefolder"], "source": source})
+    assert {params.reader(name).name for name in params.datasets} == {"imagefolder"}
+
+
+@pytest.mark.parametrize(
+    ("datasets", "overrides", "words"),
+    [
+        (["pets"], {}, ["unknown data set 'pets'", "overrides.pets.source.reader", "idx, imagefolder, npz"]),
+        (["pets"], {"pets": {"source": {"reader": "digits"}}}, ["reader = 'digits'", "idx, imagefolder, npz"]),
+        (["pets"], {"pets": {"source": {"reader": "folder"}}}, ["overrides.pets.source.reader = 'folder'"]),
+        (["pets"], {"pets": {"source": {"reader": "npz"}}}, ["source.path = None", "pets reads your own files"]),
+        (["digits"], {"digits": {"source": {"reader": "npz"}}}, ["digits has a reader of its own"]),
+        (["a b"], {"a b": {"source": {"reader": "npz"}}}, ["'a b'", "letters, digits"]),
+        (["../x"], {"../x": {"source": {"reader": "npz"}}}, ["'../x'", "letters, digits"]),
+        (["digits"], {"digits": {"source": {"classes": ["a", "a"]}}}, ["classes = ['a', 'a']", "once"]),
+    ],
+)
+def test_a_data_set_without_a_fitting_reader_is_refused(config, datasets, overrides, words):
+    with pytest.raises(ParamsError) as refused:
+        load(config | {"datasets": datasets, "overrides": overrides})
+    assert all(part in str(refused.value) for part in words), str(refused.value)
+
+
+def test_a_misspelled_override_does_not_pass_as_a_data_set_of_ones_own(config, tmp_path):
+    source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
+    with pytest.raises(ParamsError, match="unknown data set 'pest'"):
+        load(config | {"datasets": ["pets"], "source": source, "overrides": {"pest": {"train": {"epochs": 3}}}})

@@ -5,7 +5,6 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from munkey.core.device import gpu_visible
-from munkey.data.registry import DATASETS
 from munkey.pipeline import code_digest, plan, shown
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load

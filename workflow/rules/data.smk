@@ -16,7 +16,7 @@ rule data:
     params:
         source=lambda w: PLAN.sections(w.dataset, "source")["source"],
         state=lambda w: PLAN.disk_state(w.dataset),
-        code=lambda w: code("data.py", DATASETS[w.dataset].load),
+        code=lambda w: code("data.py", PARAMS.reader(w.dataset).load),
     message:
         "prepare the data set {wildcards.dataset}"
     script:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from munkey.core.console import warn
 from munkey.data.prepared import prepare
-from munkey.data.registry import DATASETS
+from munkey.data.registry import reader_of
 from munkey.data.shaping import shaped
 from munkey.pipeline.job import job
 from munkey.pipeline.params import least_samples
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 with job(snakemake.log[0], snakemake.threads):
     name, folder = snakemake.wildcards.dataset, Path(snakemake.output.images).parent
     settings = SourceSettings(**snakemake.params.source)
-    source = shaped(DATASETS[name].load(settings), settings)
+    source = shaped(reader_of(name, settings).load(settings), settings)
     # Not from snakemake.params: another depth or rate needs only other neighbors, not another preparation.
     prepare(source.with_progress(), folder, report=warn, least=least_samples(snakemake.config, name))
     print(f"{len(source.labels)} images, {len(source.classes)} classes -> {folder}")

@@ -24,6 +24,11 @@ class DatasetEntry:
 DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
 
 
+def reader_of(dataset: str, settings: SourceSettings) -> DatasetEntry:
+    """What reads a data set: source.reader, or the entry of its name. Raises KeyError that lists the valid names."""
+    return DATASETS[settings.reader or dataset]
+
+
 def dataset(name: str, description: str, needs_path: bool = False) -> Callable[[Reader], Reader]:
     """Register a data set's reader under a name, with a one-line description for the table of data sets."""
 

@@ -1,4 +1,4 @@
-"""What every data set can be asked for: only the first samples of each class, and another size of its stored images."""
+"""What any data set can be asked for: fewer samples of each class, another size of its images, names of its classes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,17 +6,31 @@ from dataclasses import replace
 import numpy as np
 
 from munkey.data.pictures import resize
-from munkey.data.source import SPLITS, Source
+from munkey.data.source import SPLITS, Source, SourceError
 from munkey.settings import SourceSettings
 
 
 def shaped(source: Source, settings: SourceSettings) -> Source:
-    """The source with source.limit_per_class and source.storage_size applied. Its images still come in blocks."""
+    """The source with source.classes, limit_per_class and storage_size applied. Its images still come in blocks.
+
+    Raises SourceError if the classes cannot be named so.
+    """
+    if settings.classes is not None:
+        source = replace(source, classes=_names_for(source.classes, settings.classes))
     if settings.limit_per_class is not None:
         source = limited(source, settings.limit_per_class)
     if settings.storage_size is not None:
         source = replace(source, images=_resized(source, settings.storage_size))
     return source
+
+
+def _names_for(numbers: list[str], names: list[str]) -> list[str]:
+    """The names, if they stand for as many classes that are numbers."""
+    if not all(number.isdecimal() for number in numbers):
+        raise SourceError("source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"])
+    if len(numbers) != len(names):
+        raise SourceError("source.classes", [f"names {len(names)} classes, but the labels are 0 to {len(numbers) - 1}"])
+    return list(names)
 
 
 def limited(source: Source, limit: int) -> Source:

@@ -7,17 +7,17 @@ models that have settings add a section under their name; unlearning methods hav
 import itertools
 import math
 import re
+from collections.abc import Mapping
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, create_model, model_validator
 
-from munkey.data.registry import DATASETS
-from munkey.encoders.registry import ENCODERS, find
+from munkey.data.registry import DatasetEntry, reader_of
 from munkey.models.family import FAMILIES, Family
 from munkey.pipeline.faults import require_known, require_unique, unknown, validated
 from munkey.pipeline.knobs import Values, knobs_of, merge, name_of, sections_of
+from munkey.pipeline.outside import check_encoder, reader_faults, source_faults
 from munkey.settings import (
     Count,
     DataSettings,
@@ -61,7 +61,7 @@ class DatasetParams(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        _check_encoder(self.keys)
+        check_encoder(self.keys)
         if self.data.image_size % self.model.patch_size:
             raise ValueError(
                 f"data.image_size = {self.data.image_size} must be a multiple of"
@@ -84,7 +84,7 @@ class DatasetParams(Section):
 class Params(DatasetParams):
     """The whole of `params.yaml`."""
 
-    name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
     device: Literal["auto", "cpu", "cuda"]
     threads: Count
     checkpoint_s: NonNegative
@@ -103,9 +103,6 @@ class Params(DatasetParams):
     def _names(self) -> Self:
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
-        for key, names in {"datasets": self.datasets, "overrides": self.overrides}.items():
-            for name in names:
-                require_known(key, "data set", name, DATASETS)
         for key in self.search_grid:
             known = {"lr_factor"} | {f"{name}.{field}" for name, values in self.unlearn.items() for field in values}
             require_known("search_grid", "key", key, sorted(known))
@@ -115,6 +112,10 @@ class Params(DatasetParams):
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
         return self
+
+    def reader(self, dataset: str) -> DatasetEntry:
+        """What reads a data set."""
+        return reader_of(dataset, self.of(dataset).source)
 
     def candidates(self, dataset: str, method: str) -> list[dict[str, object]]:
         """The settings that the search tries for a method: those of its section where there is no grid for them."""
@@ -222,8 +223,10 @@ def _dataset_faults(params: Params, sections: Values, dataset: str) -> list[str]
     resolved = validated(_models().dataset, merge(sections, override), prefix, faults)
     if resolved is None:
         return faults
-    if dataset in params.datasets:
-        faults += _source_faults(dataset, resolved.source.path, prefix)
+    listed = dataset in params.datasets
+    faults += reader_faults(dataset, resolved.source if listed else _own_source(override, resolved.source), prefix)
+    if listed and not faults:
+        faults += source_faults(dataset, resolved.source, prefix)
     for method, settings in resolved.unlearn.items():
         validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
     if not faults:
@@ -231,6 +234,13 @@ def _dataset_faults(params: Params, sections: Values, dataset: str) -> list[str]
     for method in params.methods if not faults else ():
         faults += _search_faults(params, dataset, method)
     return faults
+
+
+def _own_source(override: Values, source: SourceSettings) -> SourceSettings:
+    """The source of a data set that is not listed, which must name its reader itself: it may be a misspelled name."""
+    section = override.get("source")
+    own = isinstance(section, Mapping) and section.get("reader") is not None
+    return source if own else source.model_copy(update={"reader": None})
 
 
 def _search_faults(params: Params, dataset: str, method: str) -> list[str]:
@@ -263,30 +273,6 @@ def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str
     for place, change in params.changes_of(dataset).items() if not faults else ():
         validated(_models().dataset, merge(sections, change), f"ablations: {place}: ", faults)
     return faults
-
-
-def _source_faults(dataset: str, path: str | None, prefix: str) -> list[str]:
-    needed = DATASETS[dataset].needs_path
-    if needed and path is None:
-        return [f"{prefix}source.path = None: the data set {dataset} reads your own files, name their folder or file"]
-    if needed and not Path(str(path)).exists():
-        return [f"{prefix}source.path = {path!r}: there is no such folder or file"]
-    return []
-
-
-def _check_encoder(keys: KeySettings) -> None:
-    if not keys.encoder.startswith("timm:"):
-        if "/" not in keys.encoder:
-            require_known("keys.encoder", "encoder", keys.encoder, ENCODERS)
-        elif not Path(keys.encoder).is_dir():
-            raise ValueError(f"keys.encoder = {keys.encoder!r}: there is no such folder")
-    entry = find(keys.encoder)
-    if (entry.size == "free") != (keys.image_size is not None):
-        allowed = "a number of pixels" if entry.size == "free" else "null: its own preprocessing fixes the size"
-        raise ValueError(f"keys.image_size = {keys.image_size}: with encoder {keys.encoder} it must be {allowed}")
-    if (entry.revision is None) != (keys.revision is None):
-        allowed = f"a commit of its hub repository, e.g. {entry.revision}" if entry.revision else "null"
-        raise ValueError(f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}")
 
 
 def rate_name(rate: float) -> str:

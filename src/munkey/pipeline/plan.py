@@ -5,7 +5,6 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 
-from munkey.data.registry import DATASETS
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline.cases import Cases, dataset_of
 from munkey.pipeline.layout import fill
@@ -84,7 +83,7 @@ class Plan(Cases):
     def disk_state(self, dataset: str) -> list[int] | None:
         """Number, size and newest change of a data set's own files, so that changing them prepares it anew."""
         path = self.params.of(dataset).source.path
-        if not DATASETS[dataset].needs_path or path is None:
+        if not self.params.reader(dataset).needs_path or path is None:
             return None
         files = [Path(path)] if Path(path).is_file() else [file for file in Path(path).rglob("*") if file.is_file()]
         stats = [file.stat() for file in files]

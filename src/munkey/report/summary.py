@@ -7,7 +7,6 @@ line per data set, forget rate and system.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np

@@ -47,17 +47,23 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     from munkey.unlearn.finetune import finetune
 
     model, forget, tuning = system.copy_of_model().eval(), request.forget, request.tuning
-    radii, found = doubling(settings.epsilon, settings.epsilon_cap), []
+    radii = doubling(settings.epsilon, settings.epsilon_cap)
+    answer = lambda pixels: model(tuning.augment.plain(pixels))  # noqa: E731
+    shape = forget.batch(torch.tensor([0]), request.device).images.shape[1:]
+    images = torch.empty(len(forget), *shape)  # gigabytes: held once, and touched only as far as attacks succeed
+    predicted: list[int] = []
+    took: list[float] = []
     for index in torch.arange(len(forget)).split(tuning.settings.batch_size):
         clean, labels = forget.batch(index, request.device)
-        answer = lambda pixels: model(tuning.augment.plain(pixels))  # noqa: E731
         attacked = untargeted_l2(answer, clean, labels, radii, settings.steps, settings.stride)
-        found.append([part.cpu() for part in attacked])
+        fooled = attacked.radius.isfinite()
+        start = len(predicted)
+        predicted += attacked.predicted[fooled].tolist()
+        took += attacked.radius[fooled].tolist()
+        images[start : len(predicted)] = attacked.images[fooled].cpu()
         request.report(f"attacked {int(index[-1]) + 1}/{len(forget)} images")
-    images, predicted, radius = (torch.cat(parts) for parts in zip(*found, strict=True))
-    fooled = radius.isfinite()
-    took = Counter(sorted(radius[fooled].tolist()))
-    request.facts = {"epsilon": {f"{r:g}": n for r, n in took.items()}, "failed": int((~fooled).sum())}
+    epsilons = {f"{radius:g}": count for radius, count in Counter(sorted(took)).items()}
+    request.facts = {"epsilon": epsilons, "failed": len(forget) - len(took)}
     kept: list[Labeled] = [request.retain, *([forget] if settings.keep_forget else [])]
-    adversarial = TensorSet(images[fooled], predicted[fooled])
+    adversarial = TensorSet(images[: len(took)], torch.tensor(predicted, dtype=torch.int64))
     return finetune(system, request, settings.lr_factor, Joined((*kept, adversarial)))
