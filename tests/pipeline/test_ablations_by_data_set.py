@@ -105,7 +105,7 @@ def trained(plan):
     runs = [run for name in plan.params.datasets for run in plan.main_of(name) + plan.ablations_of(name)]
     runs += [run for name in plan.params.datasets for run in plan.selection_of(name)]
     models = {run.record for run in runs if run.method in ("original-m", "retrain-m")}
-    return Counter(path.split("/")[3] if "seed" not in path.split("/")[3] else "main" for path in models)
+    return Counter(path.split("/")[4] if "seed" not in path.split("/")[4] else "main" for path in models)
 
 
 def test_the_papers_preset_trains_munkey_as_often_as_the_paper_needs():
