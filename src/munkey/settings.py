@@ -147,5 +147,22 @@ class SelectionSettings(Section):
     comparable: NonNegative
 
 
+class AuditSettings(Section):
+    """How much is left of what was deleted: pairs of models that swap halves of a pool.
+
+    pairs: of models for each system; pool: share of the training set, half of which a model is trained on and forgets;
+    oracles: pairs of models that never see the pool; control_pairs: of a model that is known to keep what it should
+    forget, with the knobs `control` changed; k: neighbors that are averaged where a memory is asked in another way than
+    it is deployed.
+    """
+
+    pairs: Annotated[int, Field(ge=2, le=64)]
+    pool: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+    oracles: Annotated[int, Field(ge=1, le=64)]
+    control_pairs: Annotated[int, Field(ge=2, le=64)]
+    control: dict[str, object]
+    k: Count
+
+
 class TrackingSettings(Section):
     uri: Annotated[str, Field(min_length=1)]

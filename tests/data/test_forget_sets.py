@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 from munkey.core.randomness import Stage
-from munkey.data.forget_sets import draw, read, split, write
+from munkey.data.forget_sets import draw, halves, read, split, write
 from munkey.data.prepared import Dataset
 from tests.conftest import global_state
 
@@ -86,3 +86,44 @@ def test_retain_and_forget_sets_part_the_training_split(tmp_path):
     everything, nothing = split(dataset, None)
     assert everything.tolist() == [0, 2, 4, 5]
     assert nothing.size == 0
+
+
+def halved(pair=0, share=0.2):
+    return halves(IDS, LABELS, share, Stage("pool"), Stage("pair", pair))
+
+
+def test_the_halves_of_a_pool_are_disjoint_equal_and_of_one_pool():
+    first, second = halved()
+    pool = np.union1d(first, second)
+    assert len(first) == len(second) == 10 and len(pool) == 20
+    assert per_class(pool) == [10, 6, 4]
+    assert all((np.diff(half) > 0).all() for half in (first, second))
+    assert np.union1d(*halved(pair=1)).tolist() == pool.tolist()
+
+
+def test_every_pair_divides_the_pool_in_its_own_way_and_each_sample_falls_on_either_side_as_often():
+    firsts = np.array([np.isin(np.union1d(*halved()), halved(pair)[0]) for pair in range(400)])
+    assert len({tuple(half) for half in firsts}) == 400
+    assert (np.abs(firsts.mean(axis=0) - 0.5) < 0.1).all()
+    assert halved(3)[0].tolist() == halved(3)[0].tolist()
+
+
+def test_of_an_odd_pool_one_sample_is_in_neither_half():
+    first, second = halves(IDS, LABELS, 0.21, Stage("pool"), Stage("pair"))
+    assert len(first) == len(second) == 10
+
+
+def test_a_pool_too_small_to_halve_is_refused():
+    with pytest.raises(ValueError, match="audit.pool: 0.01 of 100 training samples is 1; raise it"):
+        halved(share=0.01)
+
+
+def test_what_a_model_never_saw_is_neither_retained_nor_forgotten(tmp_path):
+    count = len(IDS)
+    dataset = Dataset(np.zeros((count, 1, 1, 3), np.uint8), IDS, LABELS, np.full(count, "train"), ["a", "b", "c"])
+    write(tmp_path / "forget.csv", IDS[:10])
+    write(tmp_path / "absent.csv", IDS[10:30])
+    both = split(dataset, tmp_path / "forget.csv", tmp_path / "absent.csv")
+    assert both.forget.tolist() == IDS[:10].tolist() and both.retain.tolist() == IDS[30:].tolist()
+    unseen = split(dataset, None, tmp_path / "absent.csv")
+    assert not len(unseen.forget) and unseen.retain.tolist() == [*IDS[:10], *IDS[30:]]

@@ -9,9 +9,9 @@ import torch
 from munkey.core.randomness import Stage
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import Neighbors
-from munkey.models.families.munkey import Exemplars, MunkeySettings, Nearest, ask
+from munkey.models.families.munkey import Exemplars, MunkeySettings
 from munkey.models.family import FAMILIES, MemberKeys, System
-from munkey.models.networks.munkey import NETWORKS, CrossAttention
+from munkey.models.networks.munkey import NETWORKS, CrossAttention, Nearest, ask
 from munkey.models.system import load, save
 from munkey.settings import Section
 from munkey.unlearn.contract import METHODS, Request

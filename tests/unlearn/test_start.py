@@ -16,11 +16,15 @@ from munkey.unlearn import start
 from munkey.unlearn.contract import METHODS, Tuning
 from tests.unlearn.world import MODEL, original, recipe, same, tensors, world
 
+NONE = ForgetSplit(np.array([], int), np.array([], int))  # what a trained original does not depend on
+
 
 @pytest.mark.parametrize("name", ["cf", "munkey", "sisa"])
 def test_a_trained_original_is_loaded(name: str, tmp_path: Path) -> None:
     system.save(tmp_path / "original", original(name))
-    loaded = start.original(METHODS[name], recipe(METHODS[name].family), world().dataset, tmp_path / "original", "cpu")
+    loaded = start.original(
+        METHODS[name], recipe(METHODS[name].family), world().dataset, NONE, tmp_path / "original", "cpu"
+    )
     assert loaded.family == METHODS[name].family
     assert same(tensors(loaded), tensors(original(name)))
 
@@ -29,7 +33,7 @@ def test_an_original_of_another_architecture_is_refused(tmp_path: Path) -> None:
     system.save(tmp_path / "original", original("cf"))
     wider = replace(recipe("vit"), model=MODEL.model_copy(update={"width": 32}))
     with pytest.raises(ValueError, match="width is 16, expected 32"):
-        start.original(METHODS["cf"], wider, world().dataset, tmp_path / "original", "cpu")
+        start.original(METHODS["cf"], wider, world().dataset, NONE, tmp_path / "original", "cpu")
 
 
 def test_the_original_of_knn_is_made_of_the_keys_of_the_training_samples(tmp_path: Path) -> None:
@@ -39,9 +43,13 @@ def test_the_original_of_knn_is_made_of_the_keys_of_the_training_samples(tmp_pat
     vectors[73:, 0] = 1.0  # validation samples: of unit norm too, and of no use here
     vectors[:73] = index.keys.numpy()
     keys.write(tmp_path / "keys.npz", dataset.ids, vectors)
-    made = start.original(METHODS["knn"], None, dataset, tmp_path / "keys.npz", "cpu")
+    split = ForgetSplit(dataset.ids[3:73], dataset.ids[:3])
+    made = start.original(METHODS["knn"], None, dataset, split, tmp_path / "keys.npz", "cpu")
     assert same(tensors(made), tensors(original("knn")))
     assert torch.equal(made.memory.tokens.argmax(dim=1), torch.from_numpy(dataset.labels[:73]))
+    without = ForgetSplit(dataset.ids[3:73], dataset.ids[:2])
+    audited = start.original(METHODS["knn"], None, dataset, without, tmp_path / "keys.npz", "cpu")
+    assert audited.memory.ids.tolist() == [*dataset.ids[:2], *dataset.ids[3:73]]
 
 
 def test_only_images_that_a_method_declares_are_put_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from munkey.core.device import gpu_visible
-from munkey.pipeline import code_digest, plan, shown
+from munkey.pipeline import audited, code_digest, plan, shown
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load
 from munkey.unlearn.contract import METHODS
@@ -20,6 +20,7 @@ except ParamsError as error:
 PLAN = plan.Plan(PARAMS)
 LAYOUT = PLAN.layout
 SHOWN = shown.Shown(PLAN)
+AUDITS = audited.AuditPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 
@@ -40,7 +41,7 @@ wildcard_constraints:
     seed=r"\d+",
     rate=r"[\d.e-]+",
     subset=r"full|rate[\d.e-]+",
-    scope=r"full|seed\d+/rate[\d.e-]+",
+    scope=r"full|seed\d+/rate[\d.e-]+|audit/seed\d+/(full|rate[\d.e-]+)",
     run="original|retrain",
     letter=plan.one_of(family.letter for family in PLAN.families),
     candidate=r"\d+",

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 with job(snakemake.log[0], snakemake.threads):
     files, settings, device = snakemake.input, snakemake.params.settings, device_of(snakemake.resources.gpu)
     dataset, loaded = prepared.load(Path(files.images).parent), system.load(files.system, device=device)
-    retrieval = None
+    retrieval = other = None
     if loaded.memory is not None:
         near = neighbors.read(files.neighbors, dataset.ids)
         retrieval = FAMILIES[loaded.family].retrieval(near, settings["inference"])
-    arrays = predictions(loaded, dataset, DataSettings(**settings["data"]), device, retrieval)
+        if asked := settings.get("audit"):
+            other = FAMILIES[loaded.family].retrieval(near, settings["inference"] | asked)
+    arrays = predictions(loaded, dataset, DataSettings(**settings["data"]), device, retrieval, other)
     write_npz(snakemake.output.logits, arrays)

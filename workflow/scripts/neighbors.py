@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     dataset, depth = prepared.load(Path(snakemake.input.images).parent), snakemake.params.depth
-    members = forget_sets.split(dataset, snakemake.input.get("forget")).retain
+    members = forget_sets.split(dataset, snakemake.input.get("forget"), snakemake.input.get("absent")).retain
     if len(members) < depth:
         raise SourceError("too little data", [f"{len(members)} samples to retain; keys.depth wants {depth}"])
     queries = keys.read(snakemake.input.keyfile)

@@ -24,7 +24,7 @@ with job(snakemake.log[0], snakemake.threads):
     dataset = prepared.load(Path(files.images).parent)
     settings = inputs.with_selected(params.settings, family, files.get("selected"))
     recipe = family.recipe(settings, family.stage(wildcards.seed, params.dataset, wildcards.subset))
-    samples = image_set(dataset, forget_sets.split(dataset, files.get("forget")).retain)
+    samples = image_set(dataset, forget_sets.split(dataset, files.get("forget"), files.get("absent")).retain)
     samples = resident(samples, device, snakemake.config["resident_share"])
     members = inputs.member_keys(family, recipe, samples.ids, files)
     checkpoint = CheckpointFile.of([params, recipe.stage, device], files, snakemake.config["checkpoint_s"])

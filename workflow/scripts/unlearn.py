@@ -22,9 +22,9 @@ with job(snakemake.log[0], snakemake.threads):
     files, wildcards, params = snakemake.input, snakemake.wildcards, snakemake.params
     method, device, started = METHODS[wildcards.method], device_of(snakemake.resources.gpu), now()
     dataset = prepared.load(Path(files.images).parent)
-    split = forget_sets.split(dataset, files.forget)
+    split = forget_sets.split(dataset, files.forget, files.get("absent"))
     recipe = start.recipe(method, params.settings, wildcards.seed, params.dataset)
-    original = start.original(method, recipe, dataset, files.get("original") or files.keyfile, device)
+    original = start.original(method, recipe, dataset, split, files.get("original") or files.keyfile, device)
     data = start.parts(method, dataset, split, device, snakemake.config["resident_share"])
     stage = Stage(wildcards.seed, params.dataset, "unlearn", wildcards.rate, method.name)
     tuning = start.tuning(recipe, params.settings)

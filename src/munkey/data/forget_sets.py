@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.files import read_csv, write_csv
+from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 
@@ -54,7 +55,27 @@ def read(path: str | Path | None) -> np.ndarray:
     return np.array([int(row["id"]) for row in read_csv(path)] if path else [], dtype=np.int64)
 
 
-def split(dataset: Dataset, path: str | Path | None) -> ForgetSplit:
-    """The training split of a data set, divided by a forget set. Without a file, all samples are retained."""
+def split(dataset: Dataset, path: str | Path | None, absent: str | Path | None = None) -> ForgetSplit:
+    """The training split of a data set, divided by a forget set. Without a file, all samples are retained.
+
+    absent: of an audit, the samples that the model was never trained on: they are neither retained nor forgotten.
+    """
     forgotten = read(path)
-    return ForgetSplit(np.setdiff1d(dataset.ids_of("train"), forgotten), forgotten)
+    unseen = np.union1d(forgotten, read(absent))
+    return ForgetSplit(np.setdiff1d(dataset.ids_of("train"), unseen), forgotten)
+
+
+def halves(
+    ids: np.ndarray, labels: np.ndarray, share: float, pool: Stage, pair: Stage
+) -> tuple[np.ndarray, np.ndarray]:
+    """The two halves of a pool: a share of the training samples, stratified by class and the same for every pair.
+
+    ids, labels: (N,) of the training samples; pool, pair: where the pool and its division are drawn from. The halves
+    are sorted, equal in size, and drawn from the pool at random. Raises ValueError for a pool of less than two samples.
+    """
+    chosen = draw(ids, labels, share, "stratified", pool.numpy_generator())
+    if len(chosen) < 2:
+        raise ValueError(f"audit.pool: {share} of {len(ids)} training samples is {len(chosen)}; raise it")
+    shuffled = pair.numpy_generator().permutation(chosen)
+    half = len(chosen) // 2
+    return np.sort(shuffled[:half]), np.sort(shuffled[half : 2 * half])

@@ -9,9 +9,16 @@ from munkey.settings import DataSettings
 
 
 def predictions(
-    system: System, dataset: Dataset, data: DataSettings, device: str, retrieval: Retrieval | None
+    system: System,
+    dataset: Dataset,
+    data: DataSettings,
+    device: str,
+    retrieval: Retrieval | None,
+    other: Retrieval | None = None,
 ) -> dict[str, np.ndarray]:
     """What the metrics are computed from. retrieval: of every sample, for a system with a memory.
+
+    other: for an audit, another retrieval to ask a system with pathways with; adds path_NAME logits of all samples.
 
     ids, labels, splits, logits of all samples; for a family with pathways also memory_ids, and image_logits,
     token_logits and both_logits of these members. Raises KeyError where `retrieval` names a sample that the memory does
@@ -24,4 +31,7 @@ def predictions(
         members = system.memory.ids.cpu().numpy()
         cut = family.cut_logits(system, image_set(dataset, members), data, device)
         arrays |= {"memory_ids": members} | {f"{name}_logits": values for name, values in cut.items()}
+    if other is not None:
+        asked = family.path_logits(system, image_set(dataset, dataset.ids), data, device, other)
+        arrays |= {f"path_{name}": values for name, values in asked.items()}
     return arrays

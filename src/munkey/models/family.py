@@ -206,6 +206,12 @@ class Family(ABC):
         """For a family with pathways, logits (N, C) of the memory's members: `image`, `token` or `both` at work."""
         return {}
 
+    def path_logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval
+    ) -> dict[str, np.ndarray]:
+        """For a family with pathways, logits (S, C) of any samples asked in other ways than it is deployed, by name."""
+        return {}
+
     def features(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
         """For a family with pathways, [CLS] before the head (N, width) of the memory's members."""
         raise TypeError(f"a model of the family {self.name} has no memory whose members could be read")

@@ -17,6 +17,14 @@ from munkey.unlearn.contract import METHODS
 Sections = dict[str, dict[str, object]]
 
 
+AUDIT = "audit/"  # how the place of an audit's cases begins, and of what its memories find
+
+
+def is_audit(case: str) -> bool:
+    """Whether a case belongs to an audit: its seeds come in pairs, which swap halves of a pool."""
+    return case.partition("/")[2].startswith(AUDIT)
+
+
 def dataset_of(case: str) -> str:
     """The data set that a case belongs to."""
     return case.partition("/")[0]
@@ -29,7 +37,8 @@ class Cases:
         self.params, self.layout = params, Layout(params.name)
         self.rates = {name: [rate_name(rate) for rate in params.of(name).forget.rates] for name in params.datasets}
         self.cases = {
-            name: [name, *(f"{name}/{change}" for change in params.changes_of(name))] for name in params.datasets
+            name: [name, *(f"{name}/{change}" for change in params.changes_of(name) if not change.startswith(AUDIT))]
+            for name in params.datasets
         }
         self.sections, self.first_alike = cache(self._sections), cache(self._first_alike)
 
@@ -68,7 +77,12 @@ class Cases:
         return self.params.of(case).model_dump(include=set(names))
 
     def _first_alike(self, case: str, *names: str) -> str:
-        """The first case of a data set that agrees in these sections: the one that does the work for all of them."""
+        """The first case of a data set that agrees in these sections: the one that does the work for all of them.
+
+        A case of an audit does its own.
+        """
+        if is_audit(case):
+            return case
         wanted = self.sections(case, *names)
         return next(other for other in self.cases[dataset_of(case)] if self.sections(other, *names) == wanted)
 
@@ -100,8 +114,10 @@ class Cases:
     def evaluate_settings(self, case: str, system: str) -> Sections:
         """What a system's answers depend on: of `inference` only what its family reads."""
         sections = self.sections(case, "data", "inference")
-        knobs = self.family_of(system).inference_knobs
-        return sections | {"inference": {name: sections["inference"][name] for name in knobs}}
+        family = self.family_of(system)
+        audit = {"audit": {"k": self.params.audit.k, "fusion": "softmax"}} if family.has_pathways else {}
+        inference = {name: sections["inference"][name] for name in family.inference_knobs}
+        return sections | {"inference": inference} | (audit if is_audit(case) else {})
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
         """The encoder that a folder of keys is named for."""

@@ -37,6 +37,8 @@ class Layout:
         self.selection_metrics = at("selection/{dataset}/metrics.csv")
         self.selection_chosen = at("selection/{dataset}/chosen.json")
         self.selection_table = at("selection/{dataset}/table.{ending}")
+        self.half = at("audit/{dataset}/halves/seed{seed}.csv")
+        self.audit = at("audit/{dataset}/{part}")
         self.all_metrics = at("metrics.csv")
         self.table = at("tables/{table}.{ending}")
         self.summary = at("summary/{part}")

@@ -19,6 +19,7 @@ from munkey.pipeline.faults import require_known, require_unique, unknown, valid
 from munkey.pipeline.knobs import Values, knobs_of, merge, name_of, sections_of
 from munkey.pipeline.outside import check_encoder, reader_faults, source_faults
 from munkey.settings import (
+    AuditSettings,
     Count,
     DataSettings,
     FinetuneSettings,
@@ -96,6 +97,7 @@ class Params(DatasetParams):
     search_grid: dict[str, Annotated[list[object], Field(min_length=1)]]
     search_drop: NonNegative | None
     selection: SelectionSettings
+    audit: AuditSettings
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
 
@@ -145,13 +147,19 @@ class Params(DatasetParams):
         changes: dict[str, dict[str, object]] = {}
         for knob, values in self.of(dataset).ablations.items():
             changes |= {f"{knob}/{name_of(value)}": sections_of(knob, value) for value in values}
-        return changes | self.pairs
+        return changes | self.pairs | self.audited
 
     @property
     def pairs(self) -> dict[str, dict[str, object]]:
         """What the selection changes on every data set, by the place below it: p_drop/PAIR."""
         name = ablated().name
         return {f"p_drop/{name_of(pair)}": {name: {"p_drop": "fixed"} | pair} for pair in self.grid}
+
+    @property
+    def audited(self) -> dict[str, dict[str, object]]:
+        """What the cases of an audit change, by the place below each data set: audit/WHICH."""
+        fixed = {ablated().name: {"p_drop": "fixed"}}
+        return {"audit/pool": {}, "audit/control": merge(fixed, sections_of("audit.control", self.audit.control))}
 
     @property
     def grid(self) -> list[dict[str, float]]:

@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline.cases import Cases, dataset_of
+from munkey.pipeline.cases import AUDIT, Cases, dataset_of, is_audit
 from munkey.pipeline.layout import fill
 from munkey.pipeline.params import ablated
 from munkey.unlearn.contract import METHODS, Method
@@ -26,7 +26,13 @@ class Plan(Cases):
         return fill(self.layout.keys, dataset=dataset_of(case), encoder=self.encoder_of(case))
 
     def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
-        """The forget set that a model or a memory must not hold; none for `full`."""
+        """The forget set that a model or a memory must not hold; none for `full`.
+
+        In an audit: half of the pool, and as `absent` the other half, which this seed's models never see.
+        """
+        if is_audit(case):
+            own, other = (fill(self.layout.half, dataset=dataset_of(case), seed=s) for s in (int(seed), int(seed) ^ 1))
+            return {"absent": other} if subset == "full" else {"forget": own, "absent": other}
         if subset == "full":
             return {}
         rate = subset.removeprefix("rate")
@@ -34,12 +40,16 @@ class Plan(Cases):
 
     def forget_of_scope(self, dataset: str, scope: str) -> Files:
         """The forget set that a memory is searched without."""
+        if scope.startswith(AUDIT):
+            _, seed, subset = scope.split("/")
+            return self.forget_set(f"{dataset}/{AUDIT}pool", seed.removeprefix("seed"), subset)
         seed, _, subset = scope.removeprefix("seed").partition("/")
         return self.forget_set(dataset, seed, subset or "full")
 
     def neighbors(self, case: str, seed: str | int, subset: str) -> str:
         """Neighbors of every sample in the memory that a model of this subset holds."""
         scope = "full" if subset == "full" else f"seed{seed}/{subset}"
+        scope = f"{AUDIT}seed{seed}/{subset}" if is_audit(case) else scope
         return fill(self.layout.neighbors, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
 
     def selected(self, case: str) -> Files:

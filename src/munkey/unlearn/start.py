@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.image_set import ImageSet, image_set, resident
 from munkey.data.prepared import Dataset
@@ -21,7 +23,9 @@ def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Re
     return family.recipe(sections, family.stage(seed, dataset, "full")) if family.letter else None
 
 
-def original(method: Method, recipe: Recipe | None, dataset: Dataset, file: str | Path, device: str) -> System:
+def original(
+    method: Method, recipe: Recipe | None, dataset: Dataset, split: ForgetSplit, file: str | Path, device: str
+) -> System:
     """The trained original in `file`; for a family that is not trained, made of the keys in `file`.
 
     Raises ValueError where the file holds another architecture than the recipe gives.
@@ -29,7 +33,7 @@ def original(method: Method, recipe: Recipe | None, dataset: Dataset, file: str 
     family = method.original
     if recipe is not None:
         return system.load(file, family.architecture(recipe, len(dataset.classes)), device)
-    members = keys.read(file, dataset.ids_of("train"))
+    members = keys.read(file, np.union1d(split.retain, split.forget))
     return family.from_keys(members, dataset.labels[dataset.rows(members.ids)], len(dataset.classes))
 
 

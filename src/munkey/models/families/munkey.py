@@ -12,15 +12,15 @@ from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
 from munkey.models.family import Architecture, Family, MemberKeys, Recipe, Retrieval, System, Trained, Training, family
-from munkey.settings import Count, CountRange, DataSettings, Fusion, InferenceSettings, Positive, Probability, Section
+from munkey.settings import Count, CountRange, DataSettings, Fusion, Positive, Probability, Section
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
     from munkey.data.image_set import ImageSet
-    from munkey.memory.exemplars import ExemplarMemory
-    from munkey.models.networks.munkey import Munkey, MunkeyArchitecture
+    from munkey.models.forward import Block
+    from munkey.models.networks.munkey import Cut, Munkey, MunkeyArchitecture
 
 
 class MunkeySettings(Section):
@@ -116,20 +116,41 @@ class MunkeyFamily(Family):
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
     ) -> np.ndarray:
         """Raises KeyError where a neighbor is not a row of the system's own memory: nothing deleted can answer."""
+        assert retrieval is not None
+        return self._asked(system, samples, data, device, retrieval)
+
+    def _asked(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval, cut: Cut = None
+    ) -> np.ndarray:
+        """Logits (S, C) of the samples; cut: as for `ask`."""
         import torch
 
         from munkey.memory.exemplars import passes
         from munkey.models.forward import answers, blocks
+        from munkey.models.networks.munkey import Nearest, ask
 
         assert system.memory is not None
-        assert retrieval is not None
         memory, settings, model = system.memory, retrieval.settings, cast("Munkey", system.model)
         neighbors = retrieval.neighbors.first(settings.k)
         rows, cosines = memory.rows(neighbors.ids), torch.from_numpy(neighbors.cosines).to(device)
-        return answers(
-            blocks(samples, data, device, passes(settings)),
-            lambda block: ask(model, block.images, memory, Nearest(rows[block.where], cosines[block.where]), settings),
-        )
+
+        def answer(block: Block) -> Tensor:
+            near = Nearest(rows[block.where], cosines[block.where])
+            return ask(model, block.images, memory, near, settings, cut)
+
+        return answers(blocks(samples, data, device, passes(settings)), answer)
+
+    def path_logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval
+    ) -> dict[str, np.ndarray]:
+        """`softmax`: one pass with the neighbors' average token; `image`: own image, null token; `token`: null image
+        and the neighbors' tokens. retrieval: its settings are those of `softmax`, and of `token` its K.
+        """
+        return {
+            "softmax": self._asked(system, samples, data, device, retrieval),
+            "image": self._asked(system, samples, data, device, retrieval, "token"),
+            "token": self._asked(system, samples, data, device, retrieval, "image"),
+        }
 
     def cut_logits(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> dict[str, np.ndarray]:
         """Of members of the memory (sec. 3.2, P_s). `image`: own image, null token; `token`: null image, own token;
@@ -137,7 +158,7 @@ class MunkeyFamily(Family):
         """
         import torch
 
-        from munkey.models.forward import Block, answers, blocks
+        from munkey.models.forward import answers, blocks
 
         assert system.memory is not None
         tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
@@ -154,7 +175,7 @@ class MunkeyFamily(Family):
         """[CLS] before the head, from own image and own token."""
         import torch
 
-        from munkey.models.forward import Block, answers, blocks
+        from munkey.models.forward import answers, blocks
 
         assert system.memory is not None
         tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
@@ -168,35 +189,6 @@ class MunkeyFamily(Family):
         read_features = answers(blocks(samples, data, device), read)
         hook.remove()
         return read_features
-
-
-class Nearest(NamedTuple):
-    """The nearest rows of a memory to each query of a batch. rows: (B, K), NOBODY where absent; cosines: (B, K)."""
-
-    rows: Tensor
-    cosines: Tensor
-
-
-def ask(model: Munkey, images: Tensor, memory: ExemplarMemory, nearest: Nearest, settings: InferenceSettings) -> Tensor:
-    """Logits (B, C) of queries (sec. 3.2). With an empty memory, the null token answers."""
-    import torch
-
-    from munkey.memory.exemplars import fuse
-
-    present = nearest.rows != NOBODY  # (B, K)
-    some = present.any(dim=1)  # (B,)
-    if len(memory):
-        tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m)
-    else:
-        tokens = torch.zeros(*nearest.rows.shape, memory.tokens.shape[1], device=nearest.rows.device)
-    tokens, weights = fuse(tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
-    weights = torch.where(some[:, None], weights, torch.full_like(weights, 1 / weights.shape[1]))
-    passes = tokens.shape[1]
-    patches = model.patch_embed(images).repeat_interleave(passes, dim=0)  # (B P, n, width)
-    adapted = model.adapter(tokens.flatten(0, 1))  # (B P, width)
-    adapted = torch.where(some.repeat_interleave(passes)[:, None], adapted, model.null_token)
-    logits = model.classify(patches, adapted[:, None]).view(len(images), passes, -1)  # (B, P, C)
-    return (weights[:, :, None] * logits).sum(dim=1)
 
 
 class Draw(NamedTuple):

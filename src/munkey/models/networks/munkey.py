@@ -1,12 +1,15 @@
 """MUNKEY's networks: a ViT that reads an exemplar token beside the image (sec. 3.2), and its variants (app. D.1)."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from munkey.core.ids import NOBODY
+from munkey.memory.exemplars import ExemplarMemory, fuse
 from munkey.models.networks.vit import Block, ViT, ViTArchitecture, attend
+from munkey.settings import InferenceSettings
 
 
 @dataclass(frozen=True)
@@ -131,3 +134,42 @@ NETWORKS: dict[str, type[Munkey]] = {
     "cross-attention": CrossAttended,
     "direct-key": Munkey,
 }
+
+
+Cut = Literal["image", "token"] | None
+
+
+class Nearest(NamedTuple):
+    """The nearest rows of a memory to each query of a batch. rows: (B, K), NOBODY where absent; cosines: (B, K)."""
+
+    rows: Tensor
+    cosines: Tensor
+
+
+def ask(
+    model: Munkey,
+    images: Tensor,
+    memory: ExemplarMemory,
+    nearest: Nearest,
+    settings: InferenceSettings,
+    cut: Cut = None,
+) -> Tensor:
+    """Logits (B, C) of queries (sec. 3.2). With an empty memory, the null token answers.
+
+    cut: for every query, the null image or the null token takes the place of this one.
+    """
+    present = nearest.rows != NOBODY  # (B, K)
+    some = present.any(dim=1) & (cut != "token")  # (B,)
+    if len(memory):
+        tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m)
+    else:
+        tokens = torch.zeros(*nearest.rows.shape, memory.tokens.shape[1], device=nearest.rows.device)
+    tokens, weights = fuse(tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
+    weights = torch.where(some[:, None], weights, torch.full_like(weights, 1 / weights.shape[1]))
+    passes = tokens.shape[1]
+    patches = model.patch_embed(images).repeat_interleave(passes, dim=0)  # (B P, n, width)
+    patches = model.null_image.expand_as(patches) if cut == "image" else patches
+    adapted = model.adapter(tokens.flatten(0, 1))  # (B P, width)
+    adapted = torch.where(some.repeat_interleave(passes)[:, None], adapted, model.null_token)
+    logits = model.classify(patches, adapted[:, None]).view(len(images), passes, -1)  # (B, P, C)
+    return (weights[:, :, None] * logits).sum(dim=1)

@@ -1,0 +1,44 @@
+# How much is left of what was deleted: pairs of models that swap halves of a pool (docs/audits.md): `make audit`.
+
+
+rule half:
+    input:
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+    output:
+        half=LAYOUT.half,
+    log:
+        LAYOUT.log("audit/{dataset}/halves/seed{seed}"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/halves/seed{seed}")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        pool=PARAMS.audit.pool,
+        code=code("half.py"),
+    message:
+        "draw the half of the audit's pool that seed {wildcards.seed} forgets: {wildcards.dataset}"
+    script:
+        "../scripts/half.py"
+
+
+rule audit:
+    input:
+        halves=lambda w: AUDITS.halves_of(w.dataset),
+        logits=lambda w: [path for system in AUDITS.systems_of(w.dataset) for path in system["logits"]],
+    output:
+        table=fill(LAYOUT.audit, part="table.csv"),
+    log:
+        LAYOUT.log("audit/{dataset}/audit"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/audit")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        systems=lambda w: AUDITS.systems_of(w.dataset),
+        code=code("audit.py"),
+    message:
+        "audit what is left of what was deleted: {wildcards.dataset}"
+    script:
+        "../scripts/audit.py"

@@ -1,0 +1,23 @@
+"""Draw the half of an audit's pool that the models of a seed are trained on and then forget."""
+
+from munkey.pipeline import fork_server
+
+fork_server.start()
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from munkey.core.randomness import Stage
+from munkey.data.forget_sets import halves, write
+from munkey.data.prepared import load
+from munkey.pipeline.job import job
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    dataset, names = load(Path(snakemake.input.images).parent), snakemake.wildcards
+    members, stage, pair = dataset.ids_of("train"), Stage(names.dataset, "audit"), int(names.seed) // 2
+    labels = dataset.labels[dataset.rows(members)]
+    both = halves(members, labels, snakemake.params.pool, stage / "pool", stage / "pair" / pair)
+    write(snakemake.output.half, both[int(names.seed) % 2])
