@@ -1,10 +1,9 @@
 """What MLflow shows of the results: made from the files on disk, one run for each evaluation, candidate and table."""
 
-import json
-
 import pandas as pd
 import pytest
 
+from munkey.core.files import write_json, write_text
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline import tracking
 from munkey.pipeline.tracking import LOCK, Run, flat, listed, mirror, runs_of
@@ -21,8 +20,7 @@ def record(path, **entries):
         "started": "2025-01-01T00:00:00.000+00:00",
         "ended": "2025-01-01T00:00:01.500+00:00",
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content | entries))
+    write_json(path, content | entries)
     return str(path)
 
 
@@ -30,21 +28,20 @@ def record(path, **entries):
 def results(tmp_path, monkeypatch):
     """The results of an original and of SCRUB, whose settings were searched."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "results/tables").mkdir(parents=True)
     rows = [("digits", 0.1, 0, method, "TA", value) for method, value in (("original-t", 97.5), ("scrub", 90.25))]
     columns = ["dataset", "rate", "seed", "method", "metric", "value"]
-    pd.DataFrame(rows, columns=columns).to_csv("results/metrics.csv", index=False)
+    write_text("results/metrics.csv", pd.DataFrame(rows, columns=columns).to_csv(index=False))
     table = {"dataset": ["digits"] * 2, "method": list(TITLES), "rate": [0.1] * 2, "n": [3, 2], "gap_mean": [None, 1.5]}
-    pd.DataFrame(table).to_csv("results/tables/main.csv", index=False)
+    write_text("results/tables/main.csv", pd.DataFrame(table).to_csv(index=False))
     for name in ("main", "runtime"):
-        (tmp_path / f"results/tables/{name}.md").write_text(name)
-    (tmp_path / "forget.csv").write_text("id\n1\n")
+        write_text(f"results/tables/{name}.md", name)
+    write_text("forget.csv", "id\n1\n")
     trained = record(tmp_path / "results/original/record.json", train_epoch_s=1.0)
     unlearned = record(tmp_path / "results/scrub/record.json", facts={"steps": {"best": 2}})
     for number in (0, 1):
         record(tmp_path / f"results/search/{number}/record.json")
     candidates = [{"settings": {"alpha": alpha}, "val_accuracy": 80.0 + alpha} for alpha in (1, 2)]
-    (tmp_path / "results/search/search.json").write_text(json.dumps({"candidates": candidates, "chosen": 1}))
+    write_json("results/search/search.json", {"candidates": candidates, "chosen": 1})
     shared = {"dataset": "digits", "case": "", "rate": "0.1", "seed": 0, "logits": "none", "forget": "forget.csv"}
     original = Evaluation(method="original-t", record=trained, training=trained, **shared)
     scrub = Evaluation(method="scrub", record=unlearned, training=trained, **shared)
@@ -100,10 +97,10 @@ def test_tables_are_shown_with_the_gaps_that_they_hold(results):
     )  # fmt: skip
 
 
-def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results, tmp_path):
+def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
     before = [run.digest() for run in runs_of(*results, TITLES)]
     assert [run.digest() for run in runs_of(*results, TITLES)] == before
-    (tmp_path / "forget.csv").write_text("id\n2\n")
+    write_text("forget.csv", "id\n2\n")
     changed = [run.digest() != digest for run, digest in zip(runs_of(*results, TITLES), before, strict=True)]
     assert changed == [True, True, False, False, False]
     assert listed("store", runs_of(*results, TITLES)[-1:]) == {

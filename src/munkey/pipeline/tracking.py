@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from munkey.core.files import read_json
+from munkey.core.files import read_bytes, read_json, read_table
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline import layout
 
@@ -51,7 +51,7 @@ class Run:
 
     def digest(self) -> str:
         """A hash of everything it shows, artifacts included."""
-        files = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in self.artifacts]
+        files = [hashlib.sha256(read_bytes(path)).hexdigest() for path in self.artifacts]
         text = json.dumps([asdict(self), files], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -75,9 +75,7 @@ def runs_of(
 
 
 def _evaluated(evaluations: Iterable[Evaluation], titles: Mapping[str, str]) -> Iterator[Run]:
-    import pandas as pd
-
-    metrics = pd.read_csv(layout.ALL_METRICS).astype({"rate": str, "seed": str})
+    metrics = read_table(layout.ALL_METRICS).astype({"rate": str, "seed": str})
     groups = metrics.groupby(["dataset", "rate", "seed", "method"])
     for evaluation in evaluations:
         names = _names(evaluation)
@@ -120,9 +118,7 @@ def _candidates(search: Path, evaluation: Evaluation, titles: Mapping[str, str])
 
 def _tables() -> Iterator[Run]:
     """For each data set, the tables and the gaps that the main table shows."""
-    import pandas as pd
-
-    for dataset, part in pd.read_csv(TABLES[0]).groupby("dataset"):
+    for dataset, part in read_table(TABLES[0]).groupby("dataset"):
         shown = part[part["gap_mean"].notna()]
         gaps = zip(shown["method"], shown["rate"], shown["gap_mean"], strict=True)
         yield Run(
