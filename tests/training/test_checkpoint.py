@@ -115,6 +115,25 @@ def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
     assert read(file.path)["history"][0]["epoch"] == 1
 
 
+@pytest.mark.parametrize("damage", [lambda c: c[: len(c) // 2], lambda c: b"", lambda c: c[:-99] + b"!" + c[-98:]])
+def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_over(damage, tmp_path, monkeypatch, capsys):
+    file = CheckpointFile(tmp_path / "p.pt", 0.0)
+    whole, history = trained("vit", epochs=4)
+    with monkeypatch.context() as patched:
+        cut_after(patched, 2)
+        with pytest.raises(Cut):
+            trained("vit", file, epochs=4)
+    damaged = damage(file.path.read_bytes())
+    file.path.write_bytes(damaged)
+    again, later = trained("vit", file, epochs=4)
+    said = capsys.readouterr().out
+    assert f"{file.path} is damaged: this training starts over" in said and "resumes" not in said
+    assert (tmp_path / "p.pt.damaged").read_bytes() == damaged
+    assert same_bytes(tmp_path, whole, again) and timeless(later) == timeless(history)
+    file.remove()
+    assert not list(tmp_path.glob("p.*"))
+
+
 # One checkpoint
 
 

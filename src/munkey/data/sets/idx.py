@@ -89,3 +89,5 @@ def _blocks(stream: BufferedIOBase, path: Path, dimensions: int) -> Iterator[np.
         if len(data) < count * row:
             raise unreadable(path, "ends too early")
         yield np.frombuffer(data, np.uint8).reshape(count, *shape[1:])
+    if stream.read(1):  # at the end of a gzip file its checksum is compared, and only there
+        raise unreadable(path, "holds more than its header says")
