@@ -119,7 +119,7 @@ def test_runs_are_mirrored_once_and_nothing_but_the_store_is_left_at_the_top(res
     assert mirror(uri, runs[:4]) == {"kept": 4, "created": 0, "replaced": 0, "removed": 1}
     assert LOCK.exists()
     assert {path.name for path in tmp_path.iterdir()} == {
-        ".snakemake", "forget.csv", "mlartifacts", "mlflow.db", "results",
+        ".snakemake", ".forget.csv.sha256", "forget.csv", "mlartifacts", "mlflow.db", "results",
     }  # fmt: skip
     addresses = tracking.addresses(uri, ["digits", "nothing"])
     assert [address.name for address in addresses] == [f"digits: {run.name}" for run in runs[:4]]

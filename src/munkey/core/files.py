@@ -1,7 +1,7 @@
 """Files of the pipeline: written so that a killed job or a full disk leaves no half file, checked before they are read.
 
 Beside every file lies its SHA-256, as `.NAME.sha256` in the format of sha256sum. A reader compares the two and refuses
-a file that is not what was written, or that has no sum. That takes 0.6 to 0.8 s a GiB (one core of an AMD EPYC).
+a file that is not what was written, or that has no sum. That takes half a second a GiB (docs/performance.md).
 """
 
 import csv
