@@ -1,6 +1,7 @@
 """Which folders count as a copy of the paper's encoder."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +71,12 @@ def test_a_folder_that_does_not_say_is_not_that_encoder(folder):
 @pytest.mark.parametrize("name", ["vit-b16", "clip", "efficientnet-lite0", "timm:hf-hub/vit_base_patch16_224"])
 def test_an_encoder_that_is_not_a_folder_keeps_its_name(name):
     assert known_as(name) == name
+
+
+def test_a_broken_file_of_the_folder_is_named_and_its_owner_is_not_told_to_delete_it(folder):
+    path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR)
+    (Path(path) / "config.json").write_text('{"model_type": ')
+    with pytest.raises(
+        ValueError, match=r"config\.json is not valid JSON .* put a whole copy of the file in its place"
+    ):
+        known_as(path)

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from munkey.core.files import write_text
 from munkey.pipeline import shown
 from munkey.report import page
 from munkey.report.ablations import summarize_cases
@@ -66,7 +67,7 @@ def test_a_figures_caption_names_its_data_set(tmp_path):
         ("retrieval-digits-rate0.1", ["digits, forget rate 0.1"]),
     ):
         path = tmp_path / f"{stem}.png"
-        path.write_bytes(b"png")
+        write_text(path, "png")
         made = page.figure(path)
         assert made.name == stem and all(word in made.caption for word in words)
         assert made.data.startswith("data:image/png;base64,")

@@ -1,10 +1,13 @@
 # Parameters, checked before anything else; the plan made from them; wildcards; and what the rules share.
+import os
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from munkey.core.device import gpu_visible
+from munkey.core.files import CONFIGFILES
 from munkey.pipeline import code_digest, plan, shown
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load
@@ -22,6 +25,8 @@ LAYOUT = PLAN.layout
 SHOWN = shown.Shown(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
+# Jobs inherit it: the command that makes a damaged file anew names them.
+os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.overwrite_configfiles)
 
 
 def code(script, *roots):

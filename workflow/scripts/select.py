@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from munkey.core.files import write_csv, write_json, write_text
+from munkey.core.files import read_table, write_csv, write_json, write_text
 from munkey.evaluation import selection
 from munkey.pipeline.job import job
 from munkey.report.markup import render
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 with job(snakemake.log[0], snakemake.threads):
     dataset, grid, output = snakemake.wildcards.dataset, snakemake.params.pairs, snakemake.output
     settings, systems = snakemake.params.settings["selection"], selection.Systems(**snakemake.params.systems)
-    tidy = pd.read_csv(snakemake.input.metrics)
+    tidy = read_table(snakemake.input.metrics)
     verdicts = selection.select(selection.pairs_of(tidy, grid, systems), SelectionSettings(**settings))
     chosen = selection.chosen(verdicts)
     print(f"chosen: {chosen}")

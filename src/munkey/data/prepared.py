@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from munkey.core.console import Report
-from munkey.core.files import DamagedFileError, atomic, read_csv, read_json, write_csv, write_json
+from munkey.core.files import DamagedFileError, map_npy, read_csv, read_json, sealed, write_csv, write_json
 from munkey.core.ids import rows_of
 from munkey.data.source import SPLITS, Source, SourceError, image_faults
 
@@ -52,9 +52,9 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
     if faults := _label_faults(source, least):
         raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
-    for leftover in folder.glob(".images.npy.*"):  # of a preparation that was killed; up to 15 GB each
+    for leftover in folder.glob(".images.npy.*.npy"):  # of a preparation that was killed; up to 15 GB each
         leftover.unlink()
-    with atomic(folder / "images.npy") as temporary:
+    with sealed(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)
     if duplicates := _duplicates_across_splits(digests, source.splits):
         report(
@@ -66,13 +66,9 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
 
 
 def load(folder: str | Path) -> Dataset:
-    """Open a prepared data set without reading its images into memory. Raises DamagedFileError."""
+    """Open a prepared data set, checked in full, without keeping its images in memory. Raises DamagedFileError."""
     folder = Path(folder)
-    samples = read_csv(folder / "samples.csv")
-    try:
-        images = np.load(folder / "images.npy", mmap_mode="r")
-    except (ValueError, EOFError) as error:
-        raise DamagedFileError(folder / "images.npy", f"truncated or not an array ({error})") from error
+    samples, images = read_csv(folder / "samples.csv"), map_npy(folder / "images.npy")
     if len(images) != len(samples):
         raise DamagedFileError(folder / "images.npy", f"holds {len(images)} images, samples.csv {len(samples)}")
     return Dataset(

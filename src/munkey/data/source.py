@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +19,11 @@ class SourceError(ValueError):
         more = [f"... and {len(faults) - shown} more"] if len(faults) > shown else []
         lines = [f"  - {fault}" for fault in [*faults[:shown], *more]]
         super().__init__(f"{what}: {len(faults)} faults\n" + "\n".join(lines))
+
+
+def unreadable(path: str | Path, why: str) -> SourceError:
+    """The error for a file of a data set that is not whole. It is its owner's: the pipeline can only read it."""
+    return SourceError(f"{path} cannot be read", [f"{why}: put a whole copy in its place, then run again"])
 
 
 @dataclass(frozen=True)

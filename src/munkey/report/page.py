@@ -9,6 +9,7 @@ from typing import NamedTuple, TypedDict
 import markupsafe
 import pandas as pd
 
+from munkey.core.files import read_bytes
 from munkey.report import ablations, paper, tables
 from munkey.report.figures import charts
 from munkey.report.markup import Titled, html_table
@@ -144,7 +145,7 @@ def figure(path: Path) -> Figure:
     """A figure with its caption. path: its PNG, named KIND or KIND-DATASET or KIND-DATASET-rateRATE."""
     kind, _, dataset = path.stem.partition("-")
     caption = charts.CAPTIONS[kind] + (f" {dataset.replace('-rate', ', forget rate ')}." if dataset else "")
-    data = base64.b64encode(path.read_bytes()).decode()
+    data = base64.b64encode(read_bytes(path)).decode()
     return Figure(path.stem, caption, f"data:image/png;base64,{data}")
 
 

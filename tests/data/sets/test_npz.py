@@ -70,3 +70,28 @@ def test_labels_out_of_range_and_nan_in_any_part_are_reported_together(tmp_path)
     assert "labels run from -1 to 1" in faults
     assert "train_images: image 2 has pixels that are not finite" in faults
     assert "test_images: image 3 has pixels that are not finite" in faults
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_archive_is_named_and_its_owner_is_not_told_to_delete_it(save, tmp_path):
+    """Cut anywhere, or with a byte flipped anywhere."""
+    path, rng = tmp_path / "own.npz", np.random.default_rng(0)
+    arrays = {f"{split}_images": rng.integers(0, 256, (4, 5, 5, 3), np.uint8) for split in SPLITS}
+    arrays |= {f"{split}_labels": np.arange(4) % 2 for split in SPLITS}
+    save(path, **arrays)
+    whole = path.read_bytes()
+    damaged = [whole[:cut] for cut in range(0, len(whole), 97)]
+    for position in rng.integers(0, len(whole), 200):
+        damaged.append(whole[:position] + bytes([whole[position] ^ 0xFF]) + whole[position + 1 :])
+    refused = [error for content in damaged if (error := refusal(path, content))]
+    assert len(refused) > 150
+    assert all("own.npz" in said and "delete" not in said.lower() for said in refused)
+
+
+def refusal(path, content):
+    """What is said of a content that is refused."""
+    path.write_bytes(content)
+    try:
+        list(DATASETS["npz"].load(settings(path)).blocks())
+    except SourceError as error:
+        return str(error)

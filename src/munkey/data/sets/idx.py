@@ -1,6 +1,7 @@
 """The MNIST file format (IDX), gzipped or not: MNIST, Fashion-MNIST, KMNIST as their authors or Debian ship them."""
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -8,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.core.files import DamagedFileError
 from munkey.data.pictures import as_rgb
 from munkey.data.registry import dataset
-from munkey.data.source import Source, SourceError
+from munkey.data.source import Source, SourceError, unreadable
 from munkey.data.splits import held_out
 from munkey.settings import SourceSettings
 
@@ -66,23 +66,28 @@ def _images(paths: list[Path]) -> Iterator[np.ndarray]:
 
 
 def _read(path: Path, dimensions: int) -> Iterator[np.ndarray]:
-    """Blocks along the first axis of a file of unsigned bytes. Raises DamagedFileError."""
+    """Blocks along the first axis of a file of unsigned bytes. Raises SourceError where it is not whole."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             yield from _blocks(stream, path, dimensions)
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise DamagedFileError(path, f"truncated or not gzip ({error})") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise unreadable(path, f"truncated or not gzip ({error})") from error
 
 
 def _blocks(stream: BufferedIOBase, path: Path, dimensions: int) -> Iterator[np.ndarray]:
     """Blocks of an open file, unpacked: a magic number, the lengths of its dimensions, and the bytes."""
     if stream.read(4) != bytes([0, 0, 8, dimensions]):
-        raise DamagedFileError(path, f"is not an IDX file of unsigned bytes in {dimensions} dimensions")
-    shape = np.frombuffer(stream.read(4 * dimensions), ">u4").astype(int)
+        raise unreadable(path, f"is not an IDX file of unsigned bytes in {dimensions} dimensions")
+    lengths = stream.read(4 * dimensions)
+    if len(lengths) < 4 * dimensions:
+        raise unreadable(path, "ends too early")
+    shape = np.frombuffer(lengths, ">u4").astype(int)
     row = int(np.prod(shape[1:]))
     for start in range(0, shape[0], BLOCK):
         count = min(BLOCK, int(shape[0]) - start)
         data = stream.read(count * row)
         if len(data) < count * row:
-            raise DamagedFileError(path, "ends too early")
+            raise unreadable(path, "ends too early")
         yield np.frombuffer(data, np.uint8).reshape(count, *shape[1:])
+    if stream.read(1):  # at the end of a gzip file its checksum is compared, and only there
+        raise unreadable(path, "holds more than its header says")

@@ -1,16 +1,17 @@
 """NPZ archives in the MedMNIST layout: {train,val,test}_images and _labels, read block by block."""
 
 import zipfile
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
 
-from munkey.core.files import DamagedFileError
 from munkey.data.pictures import as_rgb
 from munkey.data.registry import dataset
-from munkey.data.source import SPLITS, Source, SourceError
+from munkey.data.source import SPLITS, Source, SourceError, unreadable
 from munkey.data.splits import held_out
 from munkey.settings import SourceSettings
 
@@ -32,14 +33,11 @@ def read_archive(
 
     Raises SourceError that lists everything wrong.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = set(archive.namelist())
-            arrays = arrays or {split: split for split in SPLITS if f"{split}_images.npy" in names}
-            _require(path, names, arrays)
-            labels = {split: _labels(archive, prefix) for split, prefix in arrays.items()}
-    except zipfile.BadZipFile as error:
-        raise DamagedFileError(path, f"not an NPZ archive ({error})") from error
+    with _opened(path) as archive:
+        names = set(archive.namelist())
+        arrays = arrays or {split: split for split in SPLITS if f"{split}_images.npy" in names}
+        _require(path, names, arrays)
+        labels = {split: _labels(archive, prefix) for split, prefix in arrays.items()}
     all_labels = np.concatenate(list(labels.values()))
     return Source(
         images=_images(path, list(arrays.values())),
@@ -47,6 +45,18 @@ def read_archive(
         splits=_splits(path.stem, labels, val),
         classes=classes or [str(label) for label in range(int(all_labels.max(initial=-1)) + 1)],
     )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The open archive. Raises SourceError where it turns out not to be whole while it is read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except SourceError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, KeyError) as error:
+        raise unreadable(path, f"damaged or not an NPZ archive ({error})") from error
 
 
 def _require(path: Path, names: set[str], arrays: dict[str, str]) -> None:
@@ -78,7 +88,7 @@ def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.nda
 def _images(path: Path, prefixes: list[str]) -> Iterator[np.ndarray]:
     """Blocks of the images of all splits. Raises SourceError at the end that lists what is wrong in any of them."""
     faults: list[str] = []
-    with zipfile.ZipFile(path) as archive:
+    with _opened(path) as archive:
         for prefix in prefixes:
             with archive.open(f"{prefix}_images.npy") as file:
                 yield from rgb_blocks(file, f"{path}: {prefix}_images", faults)
@@ -113,7 +123,7 @@ def rgb_blocks(file: IO[bytes], name: str, faults: list[str]) -> Iterator[np.nda
         count = min(step, header.shape[0] - start)
         data = file.read(count * row)
         if len(data) < count * row:
-            raise DamagedFileError(name, "ends too early")
+            raise unreadable(name, "ends too early")
         try:
             yield as_rgb(np.frombuffer(data, header.dtype).reshape(count, *header.shape[1:]), name, start)
         except SourceError as error:
