@@ -26,6 +26,11 @@ rule all:
         layout.TRACKING,
 
 
+onstart:
+    if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
+        fork_server.open_run()
+
+
 onsuccess:
     main = Path(table("main", "md"))  # missing where only an earlier file was asked for
     print(main.read_text() if main.exists() else "made what was asked for")

@@ -6,7 +6,7 @@ from snakemake.exceptions import WorkflowError
 
 from munkey.core.device import gpu_visible
 from munkey.data.registry import DATASETS
-from munkey.pipeline import code_digest, layout, plan, shown
+from munkey.pipeline import code_digest, fork_server, layout, plan, shown
 from munkey.pipeline.params import ParamsError, ablated, load
 from munkey.unlearn.contract import METHODS
 
