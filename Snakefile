@@ -40,6 +40,13 @@ onsuccess:
     print("MLflow    make ui")
 
 
+onerror:
+    words = last_words(
+        {log: job.message or job.rule.name for job in workflow.scheduler.failed for log in job.log[:1]}
+    )
+    atexit.register(print, f"\n{words}", file=sys.stderr, flush=True)  # below Snakemake's own last lines
+
+
 # Further targets: `snakemake ... -- ablations`, or `make ablations`.
 rule ablations:
     input:

@@ -140,6 +140,20 @@ def test_a_fork_computes_with_as_many_threads_as_it_sets(libraries):
     assert libraries.job(f"{body}print(torch.get_num_threads())").stdout == "2\n"
 
 
+def test_a_fork_s_memory_and_time_are_its_own(libraries):
+    body = """
+from munkey.pipeline.job import usage
+before = usage()
+held = b"1" * 200 * 2**20
+print(before["cpu_s"], usage()["max_rss_mb"] - before["max_rss_mb"])
+"""
+    cpu, held = map(float, libraries.job(body).stdout.split())
+    imports = sum(map(int, Path(f"/proc/{libraries.server()}/stat").read_text().split()[13:15])) / os.sysconf(
+        "SC_CLK_TCK"
+    )
+    assert cpu < imports and 190 < held < 220
+
+
 def test_a_job_has_the_umask_priority_processors_and_limits_of_its_caller(run):
     def restrict():
         os.nice(3)

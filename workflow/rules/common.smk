@@ -1,4 +1,6 @@
 # Parameters, checked before anything else; the plan made from them; wildcards; and what the rules share.
+import atexit
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -7,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 from munkey.core.device import gpu_visible
 from munkey.data.registry import DATASETS
 from munkey.pipeline import code_digest, fork_server, layout, plan, shown
+from munkey.pipeline.job import last_words
 from munkey.pipeline.params import ParamsError, ablated, load
 from munkey.unlearn.contract import METHODS
 
