@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-.PHONY: bench run test lint format docs lock report track ui repro ablations selection figures paper
+.PHONY: bench run test lint format docs lock unlock report track ui repro ablations selection figures paper
 
 run: .venv/ready  ## the whole experiment of params.yaml
 	snakemake --cores all --resources gpu=1
@@ -24,6 +24,9 @@ ablations selection figures: .venv/ready  ## the ablations; the choice of p_imag
 
 paper: .venv/ready  ## every table and figure of the paper, and results/report/index.html
 	snakemake --cores all --resources gpu=1 -- paper
+
+unlock: .venv/ready  ## after Snakemake was killed; then run again
+	snakemake --unlock
 
 report: .venv/ready  ## Snakemake's own report, one self-contained page
 	snakemake --report results/report.html

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.conftest import BIN, Project
 
+DOWNSTREAM = ("metrics", "tables", "summary", "track")
 COMPARED = ("data", "keys", "neighbors", "forget", "logits", "models")
 TIMED = "record.json"  # holds wall times
 
@@ -54,7 +55,7 @@ class Running:
 
     def kill_one(self, draw: random.Random) -> str:
         """Kill a process of this run while it has jobs; returns its kind, or nothing if the run has ended."""
-        time.sleep(draw.uniform(0.2, 1.5))
+        time.sleep(draw.uniform(0.5, 3.0))
         while self.process.poll() is None:
             kinds = self.processes()
             if "job" in kinds:
@@ -135,9 +136,6 @@ def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_o
     assert terminal.count("RuntimeError") == 1 and "Traceback" not in terminal
     assert 'raise RuntimeError("broken")' in (project.path / "logs/unlearn/digits/seed0/rate0.1/cf.log").read_text()
     assert set(project.planned()) == {"unlearn", "evaluate", *DOWNSTREAM} and project.planned()["evaluate"] == 1
-
-
-DOWNSTREAM = ("metrics", "tables", "summary", "track")
 
 
 def test_the_lock_of_a_killed_run_is_named_with_the_command_that_removes_it(project: Project) -> None:

@@ -6,11 +6,12 @@
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,15 @@ class Run:
         self.process.send_signal(number)
         self.process.communicate()
 
+    def close(self) -> None:
+        """End whatever a test left, also a server that it stopped."""
+        self.end()
+        for pid in processes():
+            with suppress(ProcessLookupError):
+                if str(self.shared).encode() in command(pid):
+                    os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.shared, ignore_errors=True)
+
 
 def processes() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
@@ -100,7 +110,7 @@ def opened(folder, **environment):
     try:
         yield run
     finally:
-        run.end()
+        run.close()
 
 
 @pytest.fixture(scope="module")
