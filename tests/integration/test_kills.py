@@ -110,7 +110,7 @@ def test_a_full_disk_is_named_and_with_room_again_the_run_ends_with_the_same_byt
     with disk(project.path / "results", "6m"):
         full = project.snakemake(check=False)
         assert full.returncode != 0
-        assert "cannot be written" in full.stderr and "run the same command again" in full.stderr
+        assert "cannot be written" in full.stderr and "the same command again" in full.stderr
         subprocess.run(["mount", "-o", "remount,size=1g", project.path / "results"], check=True)
         project.snakemake()
         assert results(project) == results(finished)
@@ -129,8 +129,7 @@ def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_o
         "unlearn with cf: digits, seed 0, rate 0.1",
         "  RuntimeError: broken",
         "  log: logs/unlearn/digits/seed0/rate0.1/cf.log",
-        "Mend what is named here, then run the same command again: it goes on where it stopped, and what is finished is"
-        " kept.",
+        "Mend what is named here; the same command again goes on where this run stopped: what is finished is kept.",
     ]
     terminal = done.stdout + done.stderr
     assert terminal.count("RuntimeError") == 1 and "Traceback" not in terminal

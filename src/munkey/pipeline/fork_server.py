@@ -40,6 +40,8 @@ FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
 ANSWER_S = 30.0  # how long a job waits for the server to answer
 # The server imports with one thread, since threads do not survive a fork. Each job sets its own number.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+KILLED = "this job was killed; if nobody did that, the machine ran out of memory: see its system log"
+INTERRUPTED = 128 + signal.SIGINT  # exit status
 HELLO, BEGUN = b"h", b"b"  # what a fork sends: before and after it takes over
 
 
@@ -108,8 +110,12 @@ def start() -> None:
     folder = Path(os.environ[RUN])
     _die_with_run(folder)
     if os.environ.get(SWITCH) != "0":
-        with contextlib.suppress(OSError):
+        try:
             _exit_like(_fork_at(_socket_in(folder)))
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        except OSError:  # no server, or it did not answer
+            return
 
 
 def _die_with_run(folder: Path) -> None:
@@ -189,10 +195,7 @@ def _exit_like(fork: socket.socket) -> None:
     with contextlib.suppress(OSError):
         status = fork.recv(1)
     if not status:
-        print(
-            "this job was killed; if nobody did that, the machine ran out of memory: see its system log",
-            file=sys.stderr,
-        )
+        print(KILLED, file=sys.stderr)
     sys.stderr.flush()
     os._exit(status[0] if status else 1)
 
@@ -260,8 +263,7 @@ def _take_over(invocation: Invocation) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.umask(invocation["umask"])
     os.sched_setaffinity(0, invocation["processors"])
-    if os.getpriority(os.PRIO_PROCESS, 0) != invocation["nice"]:
-        os.setpriority(os.PRIO_PROCESS, 0, invocation["nice"])
+    os.setpriority(os.PRIO_PROCESS, 0, invocation["nice"])
     for kind, limits in invocation["limits"].items():
         if resource.getrlimit(kind) != limits:
             resource.setrlimit(kind, limits)
@@ -287,7 +289,7 @@ def _status_of_script() -> int:
             print(end.code, file=sys.stderr)
         return end.code & 255 if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        return INTERRUPTED
     except BaseException:
         traceback.print_exc()
         return 1

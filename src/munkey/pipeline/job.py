@@ -54,14 +54,14 @@ def last_words(failed: Mapping[str, str]) -> str:
 
     failed: the failed jobs by the paths of their logs. None have failed if the user stopped the run.
     """
-    again = "run the same command again: it goes on where it stopped, and what is finished is kept."
+    again = "the same command again goes on where this run stopped: what is finished is kept."
     if not failed:
-        return f"The run was stopped. To go on, {again}"
+        return f"The run was stopped; {again}"
     shown = list(failed.items())[:3]
     said = [f"{name}\n{_reason(Path(log), 15 // len(shown))}\n  log: {log}" for log, name in shown]
     others = [f"... and {len(failed) - len(shown)} more, see above"] * (len(failed) > len(shown))
     count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
-    return "\n".join([f"{count} failed:", *said, *others, f"Mend what is named here, then {again}"])
+    return "\n".join([f"{count} failed:", *said, *others, f"Mend what is named here; {again}"])
 
 
 def _reason(log: Path, most: int) -> str:
