@@ -58,7 +58,7 @@ def last_words(failed: Mapping[str, str]) -> str:
     if not failed:
         return f"The run was stopped; {again}"
     shown = list(failed.items())[:3]
-    said = [f"{name}\n{_reason(Path(log), 15 // len(shown))}\n  log: {log}" for log, name in shown]
+    said = [f"{name}\n{_reason(Path(log), 24 // len(shown) - 2)}\n  log: {log}" for log, name in shown]
     others = [f"... and {len(failed) - len(shown)} more, see above"] * (len(failed) > len(shown))
     count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
     return "\n".join([f"{count} failed:", *said, *others, f"Mend what is named here; {again}"])
