@@ -1,6 +1,8 @@
 # Parameters, checked before anything else; the plan made from them; wildcards; and what the rules share.
+import atexit
 import os
 import shlex
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,7 +10,8 @@ from snakemake.exceptions import WorkflowError
 
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
-from munkey.pipeline import code_digest, plan, shown
+from munkey.pipeline import code_digest, fork_server, plan, shown
+from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load
 from munkey.unlearn.contract import METHODS
