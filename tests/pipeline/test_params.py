@@ -8,7 +8,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.pipeline.params import ParamsError, least_samples, load, rate_name
+from munkey.data.registry import DATASETS
+from munkey.models.family import FAMILIES
+from munkey.pipeline.params import ParamsError, ablated, least_samples, load, rate_name, refused_files
+from munkey.unlearn.contract import METHODS, method
 from tests.conftest import ROOT, changed
 
 PRESETS = sorted((ROOT / "workflow/presets").glob("*.yaml"))
@@ -248,3 +251,36 @@ def test_a_misspelled_override_does_not_pass_as_a_data_set_of_ones_own(config, t
     source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
     with pytest.raises(ParamsError, match="unknown data set 'pest'"):
         load(config | {"datasets": ["pets"], "source": source, "overrides": {"pest": {"train": {"epochs": 3}}}})
+
+
+@pytest.mark.parametrize(
+    ("registry", "name", "unused", "used"),
+    [
+        (METHODS, "mine", {"unlearn.mine": {"x": 1}}, {"methods": ["mine"]}),
+        (FAMILIES, "mine", {"mine": {"x": 1}}, {}),
+        (DATASETS, "mine", {"overrides.mine": {"train": {"epochs": 3}}}, {"datasets": ["mine"]}),
+    ],
+)
+def test_a_refused_file_is_named_to_those_who_use_it_and_to_nobody_else(
+    config, monkeypatch, registry, name, unused, used
+):
+    monkeypatch.setitem(registry.refused, name, "a/mine.py, line 3: why")
+    assert refused_files() == ["a/mine.py, line 3: why"]
+    for key, value in unused.items():
+        config = changed(config, key, value)
+    load(config)
+    if used:
+        with pytest.raises(ParamsError, match=r"'mine'.*a/mine\.py, line 3: why"):
+            load(config | used)
+
+
+def test_without_a_family_to_ablate_its_refused_file_is_named(monkeypatch):
+    monkeypatch.setattr(FAMILIES, "_entries", {})
+    monkeypatch.setitem(FAMILIES.refused, "munkey", "families/munkey.py, line 3: why")
+    with pytest.raises(ParamsError, match=r"families/munkey\.py, line 3: why"):
+        ablated()
+
+
+def test_a_methods_settings_are_a_section():
+    with pytest.raises(TypeError, match="method 'x': settings must be a subclass of munkey"):
+        method("x", title="", description="", family="vit", settings=dict)

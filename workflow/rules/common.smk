@@ -3,12 +3,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 from munkey.core.device import gpu_visible
 from munkey.pipeline import code_digest, layout, plan, shown
-from munkey.pipeline.params import ParamsError, ablated, load
+from munkey.pipeline.params import ParamsError, ablated, load, refused_files
 from munkey.unlearn.contract import METHODS
 
+for refusal in refused_files():
+    logger.warning(f"a file is refused, all else goes on: {refusal}")
 try:
     PARAMS = load(config)
 except ParamsError as error:

@@ -6,7 +6,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from munkey.core.registry import Registry
+
 Model = TypeVar("Model", bound=BaseModel)
+Entry = TypeVar("Entry")
 
 
 def validated(model: type[Model], values: Mapping[str, object], prefix: str, faults: list[str]) -> Model | None:
@@ -51,10 +54,19 @@ def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> s
     return f"{where} = {value!r}: unknown key{hint} Allowed here: {', '.join(allowed) or 'nothing'}"
 
 
-def require_known(key: str, kind: str, name: str, registry: Collection[str]) -> None:
+def require_known(key: str, kind: str, name: str, known: Collection[str]) -> None:
     """Raise ValueError that lists the valid names."""
+    if name not in known:
+        raise ValueError(f"{key}: unknown {kind} {name!r}; there are: {', '.join(known)}")
+
+
+def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
+    """The entry of a name. Raises ValueError that lists the valid names, or says why the name's file was refused."""
+    if name in registry.refused:
+        raise ValueError(f"{key}: the {registry.kind} {name!r} cannot be used: {registry.refused[name]}")
     if name not in registry:
-        raise ValueError(f"{key}: unknown {kind} {name!r}; there are: {', '.join(registry)}")
+        raise ValueError(f"{key}: {registry.unknown(name)}")
+    return registry[name]
 
 
 def require_unique(key: str, values: Sequence[object]) -> None:

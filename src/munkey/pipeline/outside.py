@@ -5,7 +5,7 @@ from pathlib import Path
 
 from munkey.data.registry import DATASETS, reader_of
 from munkey.encoders.registry import ENCODERS, find
-from munkey.pipeline.faults import require_known
+from munkey.pipeline.faults import require_registered
 from munkey.settings import KeySettings, SourceSettings
 
 
@@ -22,8 +22,8 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
         ]
     if dataset not in DATASETS and source.reader is None:
         return [
-            f"datasets: unknown data set {dataset!r}; there are: {', '.join(DATASETS)}. For your own files under this"
-            f" name set overrides.{dataset}.source.reader to one of {listed}"
+            f"datasets: {DATASETS.unknown(dataset)}. For your own files under this name set"
+            f" overrides.{dataset}.source.reader to one of {listed}"
         ]
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"]
@@ -45,7 +45,7 @@ def check_encoder(keys: KeySettings) -> None:
     """Raise ValueError if there is no such encoder, or if it takes no such size or revision."""
     if not keys.encoder.startswith("timm:"):
         if "/" not in keys.encoder:
-            require_known("keys.encoder", "encoder", keys.encoder, ENCODERS)
+            require_registered("keys.encoder", keys.encoder, ENCODERS)
         elif not Path(keys.encoder).is_dir():
             raise ValueError(f"keys.encoder = {keys.encoder!r}: there is no such folder")
     entry = find(keys.encoder)

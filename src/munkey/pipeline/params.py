@@ -13,9 +13,10 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, create_model, model_validator
 
-from munkey.data.registry import DatasetEntry, reader_of
+from munkey.data.registry import DATASETS, DatasetEntry, reader_of
+from munkey.encoders.registry import ENCODERS
 from munkey.models.family import FAMILIES, Family
-from munkey.pipeline.faults import require_known, require_unique, unknown, validated
+from munkey.pipeline.faults import require_known, require_registered, require_unique, unknown, validated
 from munkey.pipeline.knobs import Values, knobs_of, merge, name_of, sections_of
 from munkey.pipeline.outside import check_encoder, reader_faults, source_faults
 from munkey.settings import (
@@ -68,7 +69,8 @@ class DatasetParams(Section):
                 f" model.patch_size = {self.model.patch_size}"
             )
         for name in self.unlearn:
-            require_known("unlearn", "method", name, METHODS)
+            if name not in METHODS.refused:  # whose section can wait until its file is mended
+                require_registered("unlearn", name, METHODS)
         for knob, values in self.ablations.items():
             require_unique(f"ablations.{knob}", [name_of(value) for value in values])
         depths = {"inference.k": self.inference.k}
@@ -107,8 +109,7 @@ class Params(DatasetParams):
             known = {"lr_factor"} | {f"{name}.{field}" for name, values in self.unlearn.items() for field in values}
             require_known("search_grid", "key", key, sorted(known))
         for name in self.methods:
-            require_known("methods", "method", name, METHODS)
-            require_known(f"the method {name}", "family", METHODS[name].family, FAMILIES)
+            require_registered(f"the method {name}", require_registered("methods", name, METHODS).family, FAMILIES)
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
         return self
@@ -162,7 +163,15 @@ class Params(DatasetParams):
 
 def ablated() -> Family:
     """The family that the ablations and the selection are about: the one whose pathways can be cut."""
-    return next(family for family in FAMILIES.values() if family.has_pathways)
+    families = [family for family in FAMILIES.values() if family.has_pathways]
+    if not families:
+        raise ParamsError(f"no family of models can be ablated; refused: {'; '.join(FAMILIES.refused.values())}")
+    return families[0]
+
+
+def refused_files() -> list[str]:
+    """The files of methods, families, data sets and encoders that cannot be imported, and why."""
+    return [refusal for registry in (METHODS, FAMILIES, DATASETS, ENCODERS) for refusal in registry.refused.values()]
 
 
 def load(config: Values) -> Params:
@@ -171,11 +180,13 @@ def load(config: Values) -> Params:
     Raises ParamsError that lists every fault at once: key, value, what is allowed.
     """
     faults: list[str] = []
-    params = validated(_models().whole, dict(config), "", faults)
+    known = {key: value for key, value in config.items() if key not in FAMILIES.refused}
+    params = validated(_models().whole, known, "", faults)
     if params is not None:
         faults += _override_faults(params)
         sections = {name: config[name] for name in _models().dataset.model_fields}
-        for dataset in dict.fromkeys([*params.datasets, *params.overrides]) if not faults else ():
+        others = [name for name in params.overrides if name not in DATASETS.refused]
+        for dataset in dict.fromkeys([*params.datasets, *others]) if not faults else ():
             faults += _dataset_faults(params, sections, dataset)
     if faults or params is None:
         unique = dict.fromkeys(faults)
@@ -228,7 +239,8 @@ def _dataset_faults(params: Params, sections: Values, dataset: str) -> list[str]
     if listed and not faults:
         faults += source_faults(dataset, resolved.source, prefix)
     for method, settings in resolved.unlearn.items():
-        validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
+        if method not in METHODS.refused:
+            validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
     if not faults:
         faults += _ablation_faults(params, dataset, merge(sections, override))
     for method in params.methods if not faults else ():
