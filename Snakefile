@@ -1,4 +1,7 @@
 # The experiment as one DAG, in the paper's order. Knobs: params.yaml. Rules: workflow/rules. Code: src/munkey.
+include: "workflow/rules/strict.smk"
+
+
 configfile: "params.yaml"
 
 

@@ -128,12 +128,15 @@ def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_o
         "1 job failed:",
         "unlearn with cf: digits, seed 0, rate 0.1",
         "  RuntimeError: broken",
-        "  log: logs/unlearn/digits/seed0/rate0.1/cf.log",
+        "  log: logs/default/unlearn/digits/seed0/rate0.1/cf.log",
         "Mend what is named here; the same command again goes on where this run stopped: what is finished is kept.",
     ]
     terminal = done.stdout + done.stderr
     assert terminal.count("RuntimeError") == 1 and "Traceback" not in terminal
-    assert 'raise RuntimeError("broken")' in (project.path / "logs/default/unlearn/digits/seed0/rate0.1/cf.log").read_text()
+    assert (
+        'raise RuntimeError("broken")'
+        in (project.path / "logs/default/unlearn/digits/seed0/rate0.1/cf.log").read_text()
+    )
     assert set(project.planned()) == {"unlearn", "evaluate", *DOWNSTREAM} and project.planned()["evaluate"] == 1
 
 

@@ -7,15 +7,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
 from munkey.pipeline import code_digest, fork_server, plan, shown
 from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
-from munkey.pipeline.params import ParamsError, ablated, load
+from munkey.pipeline.params import ParamsError, ablated, load, refused_files
 from munkey.unlearn.contract import METHODS
 
+for refusal in refused_files():
+    logger.warning(f"a file is refused, all else goes on: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
 config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path(workflow.basedir) / "params.yaml")
 try:

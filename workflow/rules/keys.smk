@@ -10,6 +10,7 @@ rule keys:
         LAYOUT.log("keys/{dataset}/{encoder}"),
     benchmark:
         LAYOUT.benchmark("keys/{dataset}/{encoder}")
+    priority: 1  # before any training: an encoder that cannot be built is noticed at once
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads

@@ -127,8 +127,9 @@ def chapters(results: Results) -> list[Chapter]:
         chapter("main", "Unlearning", tables.main_tables(results.main, results.rows, "html")),
         chapter("runtime", "Run time", [tables.runtime_table(results.main, "html")]),
         *(
-            chapter(name, title, ablations.TABLES[name](results.cases, results.case_rows, "html"))
+            chapter(name, title, titled)
             for name, title in ABLATIONS.items()
+            if (titled := list(ablations.TABLES[name](results.cases, results.case_rows, "html")))
         ),
         chapter("selection", "Selection of p_image and p_token", grids),
         chapter("paper", "The paper's numbers", paper.tables(both), results.statements),

@@ -51,7 +51,8 @@ class Gap(NamedTuple):
 
 def read_metrics(paths: Iterable[str]) -> pd.DataFrame:
     """Tidy metrics from several CSV files, one after the other."""
-    return pd.concat([read_table(path) for path in paths], ignore_index=True)
+    empty = pd.DataFrame(columns=["dataset", "case", "rate", "seed", "method", "metric", "value"])
+    return pd.concat([read_table(path) for path in paths] or [empty], ignore_index=True)
 
 
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:

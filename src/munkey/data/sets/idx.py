@@ -40,7 +40,7 @@ def _plain_or_gzipped(file: Path) -> Path:
     return gzipped if gzipped.exists() and not file.exists() else file
 
 
-@dataset("idx", "your own folder with MNIST-format files (train-* and t10k-*, .gz or not)", needs_path=True)
+@dataset("idx", "your own folder with MNIST-format files (train-* and t10k-*, .gz or not)", needs_path="folder")
 def idx(settings: SourceSettings) -> Source:
     """Images and labels under source.path; the test part is split 40 / 60 into val and test."""
     root = Path(str(settings.path))

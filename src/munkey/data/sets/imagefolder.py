@@ -27,7 +27,7 @@ class ClassFolder:
     files: list[str]
 
 
-@dataset("imagefolder", "your own pictures: a folder per split and class, or a folder per class", needs_path=True)
+@dataset("imagefolder", "your own pictures: a folder per split and class, or a folder per class", needs_path="folder")
 def imagefolder(settings: SourceSettings) -> Source:
     """Pictures under source.path, in path order.
 

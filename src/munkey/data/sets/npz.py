@@ -18,7 +18,7 @@ from munkey.settings import SourceSettings
 BLOCK = 64 * 2**20  # bytes read at once
 
 
-@dataset("npz", "your own NPZ file in the MedMNIST layout", needs_path=True)
+@dataset("npz", "your own NPZ file in the MedMNIST layout", needs_path="file")
 def npz(settings: SourceSettings) -> Source:
     return read_archive(Path(str(settings.path)))
 
