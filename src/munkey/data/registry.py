@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from munkey.core.registry import Registry
@@ -13,12 +14,20 @@ Reader: TypeAlias = Callable[[SourceSettings], Source]
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """needs_path: whether the data set is the user's own files at source.path."""
+    """needs_path: whether the data set is the user's own files at source.path.
+
+    folder: one that is used as it is found there, with no checksum to say what is in it.
+    """
 
     name: str
     description: str
     needs_path: bool
+    folder: Path | None
     load: Reader
+
+    def files(self, settings: SourceSettings) -> Path | None:
+        """The file or folder that the data set is read from, where no checksum says what is in it."""
+        return Path(settings.path) if self.needs_path and settings.path else self.folder
 
 
 DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
@@ -29,11 +38,13 @@ def reader_of(dataset: str, settings: SourceSettings) -> DatasetEntry:
     return DATASETS[settings.reader or dataset]
 
 
-def dataset(name: str, description: str, needs_path: bool = False) -> Callable[[Reader], Reader]:
+def dataset(
+    name: str, description: str, needs_path: bool = False, folder: Path | None = None
+) -> Callable[[Reader], Reader]:
     """Register a data set's reader under a name, with a one-line description for the table of data sets."""
 
     def register(load: Reader) -> Reader:
-        DATASETS.add(name, DatasetEntry(name, description, needs_path, load))
+        DATASETS.add(name, DatasetEntry(name, description, needs_path, folder, load))
         return load
 
     return register

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Encoder: TypeAlias = "Callable[[Tensor], Tensor]"
 Builder: TypeAlias = "Callable[[EncoderSettings, str], Encoder]"
+Weights: TypeAlias = Callable[[EncoderSettings], str | None]
 
 
 class MissingEncoderError(FileNotFoundError):
@@ -28,26 +29,37 @@ class MissingEncoderError(FileNotFoundError):
 class EncoderEntry:
     """size: `free` if keys.image_size chooses the side of the input, `own` if the published preprocessing fixes it.
 
-    revision: the hub revision that keys.revision should pin, None if nothing comes from a hub.
+    revision: the hub revision that keys.revision should pin, None if nothing comes from a hub; weights: what tells the
+    weights from others, at no cost, as it is asked while planning: with other weights, keys are extracted anew.
     """
 
     name: str
     description: str
     size: Literal["free", "own"]
     revision: str | None
+    weights: Weights
     build: Builder
 
 
 ENCODERS: Registry[EncoderEntry] = Registry("encoder", "munkey.encoders")
 
 
+def pinned(settings: EncoderSettings) -> str | None:
+    """The hub revision: a commit names its weights. None where the builder's code alone says what they are."""
+    return settings.revision
+
+
 def encoder(
-    name: str, description: str, size: Literal["free", "own"], revision: str | None = None
+    name: str,
+    description: str,
+    size: Literal["free", "own"],
+    revision: str | None = None,
+    weights: Weights = pinned,
 ) -> Callable[[Builder], Builder]:
     """Register a key encoder. The function takes (settings, device) and returns the encoder on that device."""
 
     def register(build: Builder) -> Builder:
-        ENCODERS.add(name, EncoderEntry(name, description, size, revision, build))
+        ENCODERS.add(name, EncoderEntry(name, description, size, revision, weights, build))
         return build
 
     return register

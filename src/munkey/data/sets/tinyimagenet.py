@@ -23,7 +23,7 @@ ARCHIVE = PublishedFile(
 )
 
 
-@dataset("tinyimagenet", "Tiny ImageNet: 100,000 / 4,000 / 6,000 images, 64x64 px, 200 classes")
+@dataset("tinyimagenet", "Tiny ImageNet: 100,000 / 4,000 / 6,000 images, 64x64 px, 200 classes", folder=FOLDER / NAME)
 def tinyimagenet(settings: SourceSettings) -> Source:
     """Its original test images have no labels and stay unused; val is split 40 / 60 (app. B.1)."""
     folder = FOLDER / NAME
