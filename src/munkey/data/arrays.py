@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase
 from typing import IO
 
 import numpy as np
@@ -21,7 +22,7 @@ class Stored:
     dtype: np.dtype
     fortran_order: bool = False
 
-    def blocks(self, file: IO[bytes]) -> Iterator[np.ndarray]:
+    def blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
         """Blocks of rows from the open file, past its header. Raises SourceError if it holds less or more."""
         row = math.prod(self.shape[1:]) * self.dtype.itemsize
         step = max(1, BLOCK // row)
@@ -86,6 +87,6 @@ def _length_faults(part: Part) -> list[str]:
     return [f"{images.name} {images.shape} and {labels.name} {labels.shape} differ in length"]
 
 
-def all_labels(labels: Stored, file: IO[bytes]) -> np.ndarray:
+def all_labels(labels: Stored, file: IO[bytes] | BufferedIOBase) -> np.ndarray:
     """The labels in an open file, past its header: (N,) int64."""
     return np.concatenate([block.reshape(-1) for block in labels.blocks(file)]).astype(np.int64)

@@ -35,7 +35,7 @@ class PublishedFile:
                 raise self.missing(folder) from error
         if not check_md5(str(path), self.md5):
             raise ValueError(
-                f"{path} is damaged or another file: its md5 is not {self.md5}. Delete it and get it anew: {self.url}"
+                f"{path} is damaged or another file: its md5 is not {self.md5}. Put the published one there: {self.url}"
             )
         return path
 

@@ -5,10 +5,12 @@ published preprocessing. Heavy libraries are imported only when an encoder is bu
 package while it plans.
 """
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from munkey.core.registry import Registry
 from munkey.settings import EncoderSettings
@@ -23,6 +25,17 @@ Weights: TypeAlias = Callable[[EncoderSettings], str | None]
 
 class MissingEncoderError(FileNotFoundError):
     """An encoder's weights are not here and cannot be downloaded. The message says what to put where."""
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """A file of the configuration of an encoder in a folder. Raises ValueError that names it if it holds none."""
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: is not valid JSON ({error}); save the encoder there again") from error
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{path}: is no configuration of an encoder; save the encoder there again")
+    return content
 
 
 @dataclass(frozen=True)

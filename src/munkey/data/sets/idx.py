@@ -3,8 +3,9 @@
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,13 +77,13 @@ def _images(paths: list[Path]) -> Iterator[np.ndarray]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
     """The file, unpacked as it is read. What goes wrong while it is open raises SourceError."""
     with readable(str(path)), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         yield file
 
 
-def _header(file: IO[bytes], path: Path, dimensions: int) -> Stored:
+def _header(file: BufferedIOBase, path: Path, dimensions: int) -> Stored:
     """The beginning of a file of unsigned bytes: a magic number, and the lengths of its dimensions."""
     if file.read(4) != bytes([0, 0, 8, dimensions]):
         raise SourceError(str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"])
