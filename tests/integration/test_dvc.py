@@ -55,6 +55,7 @@ def test_results_keys_models_and_logits_are_versioned(pulled: Project) -> None:
 
 def test_after_a_pull_snakemake_agrees_that_nothing_is_to_be_done(pulled: Project) -> None:
     assert pulled.planned() == {}
+    assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
     assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
 
 

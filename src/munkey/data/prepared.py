@@ -101,7 +101,7 @@ def _label_faults(source: Source, least: int) -> list[str]:
             f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
             f" numbered 0 to {len(classes) - 1} without gaps"
         )
-    for split in SPLITS:
+    for split in SPLITS if not faults else ():
         absent = set(range(len(classes))) - set(labels[splits == split].tolist())
         faults += [f"no image of class {classes[label]!r} in split {split!r}" for label in sorted(absent)]
     if (count := int((splits == "train").sum())) < least:
