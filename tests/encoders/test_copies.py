@@ -1,7 +1,6 @@
 """Which folders count as a copy of the paper's encoder."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -73,10 +72,11 @@ def test_an_encoder_that_is_not_a_folder_keeps_its_name(name):
     assert known_as(name) == name
 
 
-def test_a_broken_file_of_the_folder_is_named_and_its_owner_is_not_told_to_delete_it(folder):
+@pytest.mark.parametrize(("content", "message"), [("{", "is not valid JSON"), ("[]", "is no configuration")])
+@pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json"])
+def test_a_broken_configuration_is_named_and_nobody_is_told_to_delete_it(folder, tmp_path, name, content, message):
     path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR)
-    (Path(path) / "config.json").write_text('{"model_type": ')
-    with pytest.raises(
-        ValueError, match=r"config\.json is not valid JSON .* put a whole copy of the file in its place"
-    ):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=rf"{tmp_path}/{name}: {message}") as refused:
         known_as(path)
+    assert "elete" not in str(refused.value)

@@ -18,6 +18,7 @@ rule keys:
         gpu=GPUS,
     params:
         settings=lambda w: PLAN.encoder_settings(w.dataset, w.encoder).model_dump(),
+        weights=lambda w: PLAN.encoder_weights(w.dataset, w.encoder),
         code=lambda w: code("keys.py", PLAN.encoder_builder(w.dataset, w.encoder)),
     message:
         "extract the keys of {wildcards.dataset} with {wildcards.encoder}"

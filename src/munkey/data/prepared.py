@@ -17,6 +17,8 @@ from munkey.core.files import DamagedFileError, map_npy, read_csv, read_json, se
 from munkey.core.ids import rows_of
 from munkey.data.source import SPLITS, Source, SourceError, image_faults
 
+MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -85,12 +87,17 @@ def _label_faults(source: Source, least: int) -> list[str]:
     labels, splits, classes = source.labels, source.splits, source.classes
     if len(labels) != len(splits):
         raise ValueError(f"{len(labels)} labels and {len(splits)} splits: must be equal in number")
+    if len(classes) > MOST_CLASSES:
+        return [f"{len(classes):,} classes are too many, {MOST_CLASSES:,} may be: are the labels classes at all?"]
     faults = []
     if not set(splits.tolist()) <= set(SPLITS):
         faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(set(splits.tolist())))}")
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
-        faults.append(f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes")
-    for split in SPLITS:
+        faults.append(
+            f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
+            f" numbered 0 to {len(classes) - 1} without gaps"
+        )
+    for split in SPLITS if not faults else ():
         absent = set(range(len(classes))) - set(labels[splits == split].tolist())
         faults += [f"no image of class {classes[label]!r} in split {split!r}" for label in sorted(absent)]
     if (count := int((splits == "train").sum())) < least:

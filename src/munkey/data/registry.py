@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from munkey.core.registry import Registry
@@ -16,14 +17,20 @@ NeedsPath: TypeAlias = bool | Literal["folder", "file"]
 class DatasetEntry:
     """needs_path: whether the data set is the user's own at source.path, and of which kind that must be.
 
-    train: how many training samples it has, if that is known before it is read.
+    train: how many training samples it has, if that is known before it is read; folder: one that is used as it is found
+    there, with no checksum to say what is in it.
     """
 
     name: str
     description: str
     needs_path: NeedsPath
     train: int | None
+    folder: Path | None
     load: Reader
+
+    def files(self, settings: SourceSettings) -> Path | None:
+        """The file or folder that the data set is read from, where no checksum says what is in it."""
+        return Path(settings.path) if self.needs_path and settings.path else self.folder
 
 
 DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
@@ -35,12 +42,16 @@ def reader_of(dataset: str, settings: SourceSettings) -> DatasetEntry:
 
 
 def dataset(
-    name: str, description: str, needs_path: NeedsPath = False, train: int | None = None
+    name: str,
+    description: str,
+    needs_path: NeedsPath = False,
+    train: int | None = None,
+    folder: Path | None = None,
 ) -> Callable[[Reader], Reader]:
     """Register a data set's reader under a name, with a one-line description for the table of data sets."""
 
     def register(load: Reader) -> Reader:
-        DATASETS.add(name, DatasetEntry(name, description, needs_path, train, load))
+        DATASETS.add(name, DatasetEntry(name, description, needs_path, train, folder, load))
         return load
 
     return register

@@ -5,9 +5,10 @@ training on ImageNet-1k, a model fine-tuned from it) is its architecture, its pr
 `_name_or_path` does not: what was fine-tuned keeps the name of what it started from.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
+
+from munkey.encoders.registry import read_json
 
 ARCHITECTURE = {  # of google/vit-base-patch16-224
     "model_type": "vit",
@@ -42,8 +43,4 @@ def _names_imagenet(config: Mapping[str, object]) -> bool:
 
 
 def _read(path: Path) -> Mapping[str, object]:
-    """A file of the folder, whose owner is the user. Raises ValueError that names it where it is not JSON."""
-    try:
-        return json.loads(path.read_bytes()) if path.is_file() else {}
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON ({error}): put a whole copy of the file in its place") from error
+    return read_json(path) if path.is_file() else {}
