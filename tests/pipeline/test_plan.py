@@ -242,13 +242,15 @@ def test_an_unpacked_folder_without_a_checksum_has_a_state(tmp_path: Path, monke
 
 
 def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all_encoders(tmp_path: Path):
-    folder = tmp_path / "encoder"
+    folder, pets = tmp_path / "encoder", tmp_path / "pets.npz"
     folder.mkdir()
+    for file in (folder / "config.json", folder / "preprocessor_config.json", pets):
+        file.write_text("{}")
     own = {"encoder": str(folder), "revision": None, "image_size": None}
     plan = small_plan(
         {
             "datasets": ["digits", "pets"],
-            "overrides": {"pets": {"source": {"reader": "npz", "path": str(tmp_path / "encoder")}}},
+            "overrides": {"pets": {"source": {"reader": "npz", "path": str(pets)}}},
             "ablations": {"keys": [own]},
         }
     )
@@ -258,6 +260,7 @@ def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all
     lite, ones_own = plan.encoder_of("digits"), plan.encoder_of(next(c for c in plan.cases["digits"] if "/keys/" in c))
     assert set(before["digits"]["weights"]) == {lite, ones_own}
     (folder / "model.safetensors").write_bytes(b"weights")
+    pets.write_text("other")
     after = plan.outside
     assert after["pets"]["files"] != before["pets"]["files"]
     assert after["digits"]["weights"][ones_own] != before["digits"]["weights"][ones_own]
