@@ -245,7 +245,7 @@ def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all
     folder, pets = tmp_path / "encoder", tmp_path / "pets.npz"
     folder.mkdir()
     for file in (folder / "config.json", folder / "preprocessor_config.json", pets):
-        file.write_text("{}")
+        file.write_text('{"model_type": "vit"}')
     own = {"encoder": str(folder), "revision": None, "image_size": None}
     plan = small_plan(
         {
