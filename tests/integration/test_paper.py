@@ -155,9 +155,9 @@ def test_without_ablations_and_without_a_pair_that_passes_there_is_a_paper_that_
     ablations = yaml.safe_load((project.path / "params.yaml").read_text())["ablations"]
     project.params({"ablations": {knob: [] for knob in ablations}, "selection": {"threshold": 1e-12}})
     project.snakemake("--", "paper")
-    assert "no pair passes" in (project.path / "results/selection/digits/table.md").read_text()
-    assert json.loads((project.path / "results/selection/digits/chosen.json").read_text()) == {"chosen": None}
-    assert (project.path / "results/tables/encoders.md").read_text() == "Nothing of this was run.\n"
+    assert "no pair passes" in (project.path / "results/default/selection/digits/table.md").read_text()
+    assert json.loads((project.path / "results/default/selection/digits/chosen.json").read_text()) == {"chosen": None}
+    assert (project.path / "results/default/tables/encoders.md").read_text() == "Nothing of this was run.\n"
     page = (project.path / "results/report/index.html").read_text()
     assert 'id="selection"' in page and 'id="encoders"' not in page and 'id="ablations"' not in page
     project.params({"munkey": {"p_drop": "selected"}})
