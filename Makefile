@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
 RUN := snakemake --cores all --resources gpu=1 $(if $(CONFIG),--configfile $(CONFIG))
-.PHONY: bench run test lint format docs lock report track ui repro ablations selection figures paper
+.PHONY: bench run test lint format docs lock unlock report track ui repro ablations selection figures paper
 
 run: .venv/ready  ## the whole experiment of params.yaml; with an overlay: make run CONFIG=FILE
 	$(RUN)
@@ -26,6 +26,9 @@ ablations selection figures: .venv/ready  ## the ablations; the choice of p_imag
 
 paper: .venv/ready  ## every table and figure of the paper, and a report on one page
 	$(RUN) -- paper
+
+unlock: .venv/ready  ## after Snakemake was killed; then run again
+	$(RUN) --unlock
 
 report: .venv/ready  ## Snakemake's own report, one self-contained page
 	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html

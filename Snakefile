@@ -1,4 +1,7 @@
 # The experiment as one DAG, in the paper's order. Knobs: params.yaml. Rules: workflow/rules. Code: src/munkey.
+include: "workflow/rules/strict.smk"
+
+
 configfile: "params.yaml"
 
 
@@ -27,6 +30,11 @@ rule all:
         LAYOUT.tracking,
 
 
+onstart:
+    if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
+        fork_server.open_run()
+
+
 onsuccess:
     main = Path(table("main", "md"))  # missing where only an earlier file was asked for
     print(main.read_text() if main.exists() else "made what was asked for")
@@ -35,6 +43,13 @@ onsuccess:
     print(f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)")
     print(f"logits    {results}/logits: every model on every sample; models in {results}/models")
     print("MLflow    make ui")
+
+
+onerror:
+    words = last_words(
+        {log: job.message or job.rule.name for job in workflow.scheduler.failed for log in job.log[:1]}
+    )
+    atexit.register(print, f"\n{words}", file=sys.stderr, flush=True)  # below Snakemake's own last lines
 
 
 # Further targets: `snakemake ... -- ablations`, or `make ablations`.

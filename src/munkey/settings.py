@@ -3,34 +3,39 @@
 These sections know no registry. Sections of a family of models and of an unlearning method stand in its own file.
 """
 
+import os
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Pixels = Annotated[int, Field(ge=1, le=4096)]  # a side
+Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector
+Parts = Annotated[int, Field(ge=1, le=1000)]  # that are stacked, joined or run side by side
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
 Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)]
 Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
+UserPath = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]  # ~ is the home folder
 Fusion = Literal["ensemble", "softmax", "rank"]  # of the tokens of neighbors, at inference or in training (app. D.1)
 
 
 class Section(BaseModel):
-    """A section of `params.yaml`: strict, frozen, without unknown keys."""
+    """A section of `params.yaml`: strict, frozen, without unknown keys, NaN and infinity."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class SourceSettings(Section):
     """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: the name's."""
 
     reader: str | None
-    path: Annotated[str, Field(min_length=1)] | None
-    storage_size: Count | None
+    path: UserPath | None
+    storage_size: Pixels | None
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
     limit_per_class: Count | None
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
@@ -47,7 +52,7 @@ class SourceSettings(Section):
 class DataSettings(Section):
     """What the model's images look like. image_size: side in pixels; pixel_mean, pixel_std: of pixels in [0, 1]."""
 
-    image_size: Count
+    image_size: Pixels
     pixel_mean: float
     pixel_std: Positive
 
@@ -55,9 +60,9 @@ class DataSettings(Section):
 class EncoderSettings(Section):
     """The frozen encoder. revision: commit of its hub repository; image_size: side of its input in pixels."""
 
-    encoder: str
+    encoder: UserPath
     revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
-    image_size: Count | None
+    image_size: Pixels | None
     batch_size: Count
 
 
@@ -70,11 +75,11 @@ class KeySettings(EncoderSettings):
 class ModelSettings(Section):
     """The ViT that all families share (app. B.3)."""
 
-    patch_size: Count
-    width: Count
-    depth: Count
-    heads: Count
-    mlp_ratio: Positive
+    patch_size: Pixels
+    width: Width
+    depth: Parts
+    heads: Parts
+    mlp_ratio: Annotated[float, Field(gt=0, le=100)]
 
     @model_validator(mode="after")
     def _divisible(self) -> Self:
@@ -111,7 +116,7 @@ class TrainSettings(Section):
 class ForgetSettings(Section):
     """Forget sets (sec. 4)."""
 
-    rates: Annotated[list[Rate], Field(min_length=1)]
+    rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]
     sampling: Literal["stratified", "uniform"]
 
     @model_validator(mode="after")
@@ -141,8 +146,8 @@ class FinetuneSettings(Section):
 class SelectionSettings(Section):
     """The grid of (p_image, p_token) and how the selection chooses from it (sec. 3.2, app. E)."""
 
-    p_image: Annotated[list[Probability], Field(min_length=1)]
-    p_token: Annotated[list[Probability], Field(min_length=1)]
+    p_image: Annotated[list[Probability], Field(min_length=1, max_length=20)]
+    p_token: Annotated[list[Probability], Field(min_length=1, max_length=20)]
     threshold: Positive
     comparable: NonNegative
 

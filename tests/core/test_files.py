@@ -1,20 +1,29 @@
 """A write succeeds whole or not at all; a damaged file is named, with what to do about it."""
 
+import errno
 import json
 import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from munkey.core.files import (
+    CONFIGFILES,
     DamagedFileError,
+    UnwritableFileError,
     atomic,
+    map_npy,
+    read_bytes,
     read_csv,
     read_json,
     read_npz,
+    read_table,
+    sum_file,
     write_csv,
     write_json,
     write_npy,
@@ -38,7 +47,7 @@ def write_half(path):
 def test_text_is_written_as_it_is(tmp_path):
     write_text(tmp_path / "deep" / "a.md", "| – |\n")
     assert (tmp_path / "deep" / "a.md").read_text() == "| – |\n"
-    assert names_in(tmp_path / "deep") == ["a.md"]
+    assert names_in(tmp_path / "deep") == [".a.md.sha256", "a.md"]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
@@ -47,7 +56,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     with pytest.raises(RuntimeError, match="midway"):
         write_half(path)
     assert read_json(path) == {"old": 1}
-    assert names_in(tmp_path) == ["out.json"]
+    assert names_in(tmp_path) == [".out.json.sha256", "out.json"]
 
 
 def test_a_value_that_json_lacks_leaves_nothing(tmp_path):
@@ -142,7 +151,7 @@ def test_a_truncated_npz_is_named_with_what_to_do(tmp_path, kept):
     write_npz(path, ARRAYS)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept * len(whole)) if 0 < kept < 1 else kept])
-    with pytest.raises(DamagedFileError, match=r"a\.npz: .*Delete this file and run again"):
+    with pytest.raises(DamagedFileError, match=r"a\.npz: damaged.* --force -- \S*a\.npz`, then run again"):
         read_npz(path, "ids")
 
 
@@ -164,8 +173,9 @@ def test_an_npz_that_lacks_an_array_says_which(tmp_path):
 
 @pytest.mark.parametrize("text", [b'{"a": 1', b"", b"\xff\xfe"])
 def test_a_damaged_json_is_named(tmp_path, text):
+    write_json(tmp_path / "a.json", {"a": 1})
     (tmp_path / "a.json").write_bytes(text)
-    with pytest.raises(DamagedFileError, match=r"a\.json: not valid JSON"):
+    with pytest.raises(DamagedFileError, match=r"a\.json: damaged"):
         read_json(tmp_path / "a.json")
 
 
@@ -195,3 +205,79 @@ def test_an_array_can_be_mapped_into_memory(tmp_path):
 def test_a_table_without_rows_keeps_its_header(tmp_path):
     write_csv(tmp_path / "empty.csv", [], ["id", "label"])
     assert (tmp_path / "empty.csv").read_text() == "id,label\n"
+
+
+# Sums
+
+
+def test_the_sum_beside_a_file_is_what_sha256sum_checks(tmp_path):
+    write_csv(tmp_path / "a.csv", [{"id": 1}])
+    checked = subprocess.check_output(["sha256sum", "--check", ".a.csv.sha256"], cwd=tmp_path, text=True)
+    assert checked == "a.csv: OK\n"
+
+
+@pytest.mark.parametrize("fault", ["missing", "empty", "of another file"])
+def test_a_file_without_its_own_sum_is_refused(tmp_path, fault):
+    write_json(tmp_path / "a.json", {"a": 1})
+    write_json(tmp_path / "b.json", {"a": 1})
+    beside = sum_file(tmp_path / "a.json")
+    if fault == "missing":
+        beside.unlink()
+    else:
+        beside.write_bytes(b"" if fault == "empty" else sum_file(tmp_path / "b.json").read_bytes())
+    with pytest.raises(DamagedFileError, match=r"a\.json: .*\.a\.json\.sha256"):
+        read_json(tmp_path / "a.json")
+
+
+def test_where_the_sum_cannot_be_written_the_file_is_named_and_the_old_one_stays_valid(tmp_path, monkeypatch):
+    write_text(tmp_path / "a.txt", "old")
+
+    def full(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    said = r"cannot be written \(No space left on device\); no half file was left: '.*\.a\.txt\.sha256'"
+    with pytest.raises(UnwritableFileError, match=said):
+        write_text(tmp_path / "a.txt", "new")
+    assert read_bytes(tmp_path / "a.txt") == b"old"
+    assert names_in(tmp_path) == [".a.txt.sha256", "a.txt"]
+
+
+def test_killed_between_sum_and_file_the_old_file_does_not_pass_for_the_new_one(tmp_path, monkeypatch):
+    write_text(tmp_path / "a.txt", "old")
+    replace = Path.replace
+
+    def killed(self, target):
+        if target.name == "a.txt":
+            raise KeyboardInterrupt
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_text(tmp_path / "a.txt", "new")
+    with pytest.raises(DamagedFileError, match=r"a\.txt: damaged"):
+        read_bytes(tmp_path / "a.txt")
+
+
+def test_the_command_names_the_configuration_of_the_run_and_quotes_the_path(monkeypatch):
+    said = "results/a.csv: damaged. Make it anew with `snakemake --cores all --resources gpu=1"
+    monkeypatch.delenv(CONFIGFILES, raising=False)
+    error = DamagedFileError("results/a.csv", "damaged")
+    assert str(error) == f"{said} --force -- results/a.csv`, then run again"
+    monkeypatch.setenv(CONFIGFILES, "my.yaml 'other one.yaml'")
+    error = DamagedFileError("a b.csv", "damaged")
+    assert "gpu=1 --configfile my.yaml 'other one.yaml' --force -- 'a b.csv'`" in str(error)
+
+
+def test_a_mapped_array_is_the_one_that_was_checked(tmp_path):
+    write_npy(tmp_path / "a.npy", ARRAYS["keys"])
+    mapped = map_npy(tmp_path / "a.npy")
+    write_npy(tmp_path / "a.npy", 2 * ARRAYS["keys"])
+    np.testing.assert_array_equal(mapped, ARRAYS["keys"])
+    np.testing.assert_array_equal(map_npy(tmp_path / "a.npy"), 2 * ARRAYS["keys"])
+
+
+def test_a_table_is_read_as_pandas_reads_it(tmp_path):
+    frame = pd.DataFrame({"name": ["a,b", "c"], "value": [0.1 + 0.2, np.nan]})
+    write_text(tmp_path / "a.csv", frame.to_csv(index=False))
+    pd.testing.assert_frame_equal(read_table(tmp_path / "a.csv"), frame)

@@ -1,6 +1,7 @@
 """A registry refuses a name that is taken and one that is unknown; those of the project are complete."""
 
 import importlib
+import sys
 
 import pytest
 import yaml
@@ -55,8 +56,8 @@ def palette(tmp_path, monkeypatch):
         text = f"from palette.registry import COLORS\nCOLORS.add('{name}', {value})\n"
         (package / f"colors/{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    for module in ("palette", "palette.registry", "palette.colors", "palette.colors.green", "palette.colors.amber"):
-        monkeypatch.delitem(importlib.sys.modules, module, raising=False)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "palette"]:
+        monkeypatch.delitem(sys.modules, module)
     return importlib.import_module("palette.registry")
 
 
@@ -74,6 +75,36 @@ def palette(tmp_path, monkeypatch):
 def test_one_new_file_in_its_package_is_enough_to_add_an_entry(palette, ask, answer):
     assert ask(palette.COLORS) == answer
     assert ask(palette.COLORS) == answer  # a second time, nothing is imported again
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def broken(:", "SyntaxError: invalid syntax (dark_red.py, line 1)"),
+        ("\nimport nosuch", ", line 2: ModuleNotFoundError: No module named 'nosuch'"),
+        ("from palette.registry import COLORS\nCOLORS.add('dark-red')", ", line 2: TypeError: "),
+        ("from palette.registry import COLORS\nCOLORS.add(COLORS, 1)", ", line 2: ValueError: color"),
+        (
+            "from palette.registry import COLORS\nCOLORS.add('amber', 1)",
+            "ValueError: color 'amber' is registered twice",
+        ),
+        ("from palette.registry import COLORS\nCOLORS.add('dark-red', 1)\n1 / 0", ", line 3: ZeroDivisionError"),
+    ],
+    ids=["syntax", "import", "arguments", "type of the name", "duplicate", "after it was registered"],
+)
+def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path, text, why):
+    (tmp_path / "palette/colors/dark_red.py").write_text(text)
+    assert palette.COLORS.values() == [4, 3]
+    (refusal,) = palette.COLORS.refused.values()
+    assert list(palette.COLORS.refused) == ["dark-red"]
+    assert "palette/colors/dark_red.py" in refusal and why in refusal
+    with pytest.raises(KeyError, match=r"unknown color 'dark-red'; there are: amber, green; refused: .*dark_red\.py"):
+        palette.COLORS["dark-red"]
+
+
+@pytest.mark.parametrize("registry", [DATASETS, ENCODERS, FAMILIES, METHODS], ids=lambda registry: registry.kind)
+def test_no_file_of_the_project_is_refused(registry):
+    assert registry.refused == {}
 
 
 def test_a_module_of_its_package_can_be_imported_before_the_registry_is_asked(palette):

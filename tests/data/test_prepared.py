@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from munkey.core.files import DamagedFileError
+from munkey.core.files import DamagedFileError, write_npy
 from munkey.data.prepared import load, prepare
 from munkey.data.registry import DATASETS
 from munkey.data.source import SPLITS, Source, SourceError
@@ -61,13 +61,13 @@ def test_truncated_images_are_named(source, tmp_path):
     prepare(source, tmp_path)
     path = tmp_path / "images.npy"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DamagedFileError, match=r"images\.npy.*Delete this file"):
+    with pytest.raises(DamagedFileError, match=r"images\.npy: damaged.* --force -- \S*images\.npy`, then run again"):
         load(tmp_path)
 
 
 def test_images_and_samples_must_be_equal_in_number(source, tmp_path):
     prepare(source, tmp_path)
-    np.save(tmp_path / "images.npy", source.images[:10])
+    write_npy(tmp_path / "images.npy", source.images[:10])
     with pytest.raises(DamagedFileError, match=r"images\.npy: holds 10 images, samples\.csv 12"):
         load(tmp_path)
 
@@ -87,9 +87,10 @@ def test_blocks_are_written_as_one_array_is(source, tmp_path):
 
 
 def test_what_a_killed_preparation_left_is_removed(source, tmp_path):
+    names = ["classes.json", "images.npy", "samples.csv"]
     (tmp_path / ".images.npy.abc.npy").write_bytes(b"half")
     prepare(source, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["classes.json", "images.npy", "samples.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, *(f".{name}.sha256" for name in names)])
 
 
 def test_an_interrupted_preparation_starts_anew_and_ends_the_same(source, tmp_path):

@@ -1,5 +1,7 @@
 """Batched cropping, resizing and the crop boxes, against torchvision's one-image-at-a-time versions."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -76,6 +78,21 @@ def test_crop_boxes_lie_inside_the_image(height, width, scale):
     top, left, h, w = random_boxes(50, height, width, scale, PAPER_RATIO, generator()).T
     assert (top >= 0).all() and (left >= 0).all() and (h > 0).all() and (w > 0).all()
     assert (top + h <= height).all() and (left + w <= width).all()
+
+
+def test_an_image_gets_the_first_of_its_draws_that_fits():
+    """Of a wide range of aspect ratios, many draws are too wide or too high for the image."""
+    boxes = random_boxes(64, 20, 20, [0.5, 1.0], [0.3, 3.0], torch.Generator().manual_seed(3))
+    generator, tried = torch.Generator().manual_seed(3), []
+    areas = 400 * torch.empty(64, 10).uniform_(0.5, 1.0, generator=generator)
+    aspects = torch.empty(64, 10).uniform_(math.log(0.3), math.log(3.0), generator=generator).exp()
+    for box, area, aspect in zip(boxes.tolist(), areas, aspects, strict=True):
+        sides = zip((area / aspect).sqrt().round().tolist(), (area * aspect).sqrt().round().tolist(), strict=True)
+        fitting = [(number, *side) for number, side in enumerate(sides) if max(side) <= 20]
+        if len(fitting) > 1:
+            tried.append(fitting[0][0])
+            assert box[2:] == list(fitting[0][1:])
+    assert len(set(tried)) > 2
 
 
 @pytest.mark.parametrize(

@@ -70,3 +70,13 @@ def test_a_folder_that_does_not_say_is_not_that_encoder(folder):
 @pytest.mark.parametrize("name", ["vit-b16", "clip", "efficientnet-lite0", "timm:hf-hub/vit_base_patch16_224"])
 def test_an_encoder_that_is_not_a_folder_keeps_its_name(name):
     assert known_as(name) == name
+
+
+@pytest.mark.parametrize(("content", "message"), [("{", "is not valid JSON"), ("[]", "is no configuration")])
+@pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json"])
+def test_a_broken_configuration_is_named_and_nobody_is_told_to_delete_it(folder, tmp_path, name, content, message):
+    path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=rf"{tmp_path}/{name}: {message}") as refused:
+        known_as(path)
+    assert "elete" not in str(refused.value)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from munkey.core import files
 from munkey.core.files import DamagedFileError, write_npz
 from munkey.encoders import keys
 from tests.conftest import unit_rows
@@ -123,3 +124,16 @@ def test_a_killed_extraction_goes_on_to_the_same_bytes(tmp_path):
     subprocess.run([sys.executable, "-c", INTERRUPTED, blocks, "0", tmp_path / "killed.npy"], check=True)
     assert (tmp_path / "killed.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+
+
+def test_a_damaged_block_of_an_interrupted_extraction_is_computed_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(keys, "BLOCK", 1)
+    first = keys.extract(mean_color, IMAGES, 4, "cpu", list, tmp_path)
+    files.write_npy(tmp_path / "0.npy", np.ones((4, 3), np.float32))  # so that it shows what was taken from a block
+    (tmp_path / "4.npy").write_bytes((tmp_path / "4.npy").read_bytes()[:-1] + b"?")
+    encoded = []
+    again = keys.extract(mean_color, IMAGES, 4, "cpu", lambda starts: encoded.extend(starts) or starts, tmp_path)
+    assert encoded == [4] and "4.npy is damaged" in capsys.readouterr().out
+    np.testing.assert_array_equal(again[4:], first[4:])
+    np.testing.assert_allclose(again[:4], 3**-0.5)
+    assert files.read_npy(tmp_path / "4.npy").shape == (4, 3)

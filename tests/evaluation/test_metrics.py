@@ -1,6 +1,5 @@
 """Metrics, by hand where a hand can, and on populations whose answer is known."""
 
-import json
 import warnings
 from dataclasses import dataclass, field, replace
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from munkey.core.files import write_npz
+from munkey.core.files import write_json, write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.evaluation import metrics
@@ -274,8 +273,8 @@ def run(predictions, tmp_path):
     predictions["logits"] = predictions["logits"] + noise.astype(np.float32)
     write_npz(tmp_path / "logits.npz", predictions)
     forget_sets.write(tmp_path / "forget.csv", 100 + np.arange(10))
-    (tmp_path / "record.json").write_text(json.dumps({"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 9.0}))
-    (tmp_path / "training.json").write_text(json.dumps({"unlearn_s": 8.0, "train_epoch_s": 0.5, "version": "1"}))
+    write_json(tmp_path / "record.json", {"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 9.0})
+    write_json(tmp_path / "training.json", {"unlearn_s": 8.0, "train_epoch_s": 0.5, "version": "1"})
     files = {name: str(tmp_path / name) for name in ("logits.npz", "record.json", "training.json", "forget.csv")}
     logits, record, training, forget = files.values()
     return Evaluation("digits", "", "0.1", 3, "cf", logits, record, training, forget)

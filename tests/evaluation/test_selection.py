@@ -109,3 +109,11 @@ def test_the_table_tells_every_pair_with_its_reason_and_its_means():
         **{"chosen": True, "reason": "chosen: smallest gap"},
         **{"TA": 70.0, "RA": 99.0, "FA": 82.0, "VA": 85.0, "MIA": 50.5, "n": 2},
     }
+
+
+def test_where_none_is_required_the_table_says_that_nothing_passes():
+    pairs = [Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)]
+    verdicts = select(pairs, settings(), required=False)
+    assert chosen(verdicts) is None
+    assert [verdict.chosen for verdict in verdicts] == [False, False]
+    assert verdicts[1].reason == "dropped: P_s is not below 0.3; no pair passes"

@@ -1,7 +1,6 @@
 """One setting per method out of all its searches."""
 
-import json
-
+from munkey.core.files import write_json
 from munkey.evaluation.tuned import ranked, report
 
 
@@ -30,8 +29,7 @@ def test_where_all_lose_too_much_the_one_that_loses_least_wins():
 def test_the_report_reads_the_searches_of_a_run(tmp_path):
     for seed in (0, 1):
         folder = tmp_path / f"seed{seed}/rate0.1/cf"
-        folder.mkdir(parents=True)
-        (folder / "search.json").write_text(json.dumps(search((89, 86), (88, 88))))
+        write_json(folder / "search.json", search((89, 86), (88, 88)))
     assert list(report(tmp_path)) == [
         "cf (n = 2 seeds x rates)",
         "  lr_factor 1: gap 0.00, drop 2.0",

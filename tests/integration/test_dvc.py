@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import timm
+import torch
 import yaml
 
+from tests.data.inputs import class_folders
 from tests.integration.conftest import Project
 
 
@@ -38,21 +41,22 @@ def jobs(output: str) -> set[str]:
 
 
 def test_a_second_repro_does_nothing(reproduced: Project) -> None:
-    assert "didn't change, skipping" in reproduced.run("dvc", "repro").stdout
+    assert "'grid' didn't change, skipping" in reproduced.run("dvc", "repro").stdout
     assert reproduced.planned() == {}
     assert reproduced.run("git", "status", "--porcelain").stdout == ""
 
 
 def test_results_keys_models_and_logits_are_versioned(pulled: Project) -> None:
     for name in ("keys/digits/efficientnet-lite0_32px/keys.npz", "tables/main.md", "metrics.csv"):
-        assert (pulled.path / "results" / name).exists()
+        assert (pulled.path / "results/default" / name).exists()
     assert len(list(pulled.path.glob("results/default/models/**/system.safetensors"))) == 7
     assert len(list(pulled.path.glob("results/default/logits/**/*.npz"))) == 7
 
 
 def test_after_a_pull_snakemake_agrees_that_nothing_is_to_be_done(pulled: Project) -> None:
     assert pulled.planned() == {}
-    assert "didn't change, skipping" in pulled.run("dvc", "repro").stdout
+    assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
+    assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
 
 
 def test_a_knob_changed_in_the_pulled_clone_re_runs_exactly_its_dependants(pulled: Project) -> None:
@@ -94,7 +98,7 @@ def test_back_to_the_committed_state_is_clean(pulled: Project) -> None:
     pulled.run("git", "checkout", "-q", "HEAD~1")
     pulled.run("dvc", "checkout")
     assert pulled.planned() == {}
-    assert "didn't change, skipping" in pulled.run("dvc", "repro").stdout
+    assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
 
 
 def test_an_experiment_with_a_changed_knob(pulled: Project) -> None:
@@ -104,6 +108,32 @@ def test_an_experiment_with_a_changed_knob(pulled: Project) -> None:
     assert "k-one" in pulled.run("dvc", "exp", "show", "--csv").stdout
 
 
+def save_encoder(folder: Path, seed: int) -> None:
+    """Save a tiny model with random weights of this seed."""
+    torch.manual_seed(seed)
+    timm.models.save_for_hf(timm.create_model("test_vit", num_classes=0), folder, model_config={"num_classes": 0})
+
+
+def test_own_pictures_and_own_weights_that_change_run_again(fresh: Project, tmp_path: Path) -> None:
+    pets, encoder = tmp_path / "pets", tmp_path / "encoder"
+    class_folders(pets, {"cat": 40, "dog": 40})
+    save_encoder(encoder, seed=0)
+    project = fresh.clone(tmp_path / "project")
+    source = {"source": {"reader": "imagefolder", "path": str(pets)}}
+    keys = {"encoder": str(encoder), "image_size": None}
+    project.params({"datasets": ["pets"], "methods": ["knn"], "keys": keys, "overrides": {"pets": source}})
+    project.run("dvc", "repro")
+    assert "'grid' didn't change, skipping" in project.run("dvc", "repro").stdout
+    (pets / "cat/000.png").rename(pets / "dog/040.png")
+    done = project.run("dvc", "repro")
+    assert {"data", "keys", "train"} <= jobs(done.stdout + done.stderr)
+    save_encoder(encoder, seed=1)
+    done = project.run("dvc", "repro")
+    assert {"keys", "neighbors", "train"} <= jobs(done.stdout + done.stderr)
+    assert "data" not in jobs(done.stdout + done.stderr)
+    assert "'grid' didn't change, skipping" in project.run("dvc", "repro").stdout
+
+
 def test_what_the_stage_reads_is_among_its_dependencies(fresh: Project) -> None:
     deps = yaml.safe_load((fresh.path / "dvc.yaml").read_text())["stages"]["grid"]["deps"]
-    assert {"src/munkey", "Snakefile", "workflow", "profiles", "requirements.lock"} <= set(deps)
+    assert {"src/munkey", "Snakefile", "workflow", "profiles", "requirements.lock", "cache/outside.json"} <= set(deps)

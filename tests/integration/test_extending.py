@@ -124,6 +124,20 @@ def test_the_method_as_printed_runs(page: str, finished: Project, tmp_path: Path
     assert "| My method" in table
 
 
+def test_a_broken_method_stops_only_those_who_list_it(fresh: Project, tmp_path: Path) -> None:
+    project = fresh.copy(tmp_path / "project")
+    (project.path / "src/munkey/unlearn/methods/my_method.py").write_text("from munkey import nosuch\n")
+    project.params({"unlearn": {"my-method": {"lr_factor": 0.5}}})
+    refusal = "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
+    planned = project.snakemake("-n", "--quiet")
+    assert f"a file is refused, all else goes on: {refusal}" in planned.stdout
+    project.params({"methods": ["knn", "my-method"]})
+    refused = project.snakemake("-n", check=False)
+    said = refused.stdout + refused.stderr
+    assert refused.returncode != 0 and "Traceback" not in said
+    assert f"methods: the method 'my-method' cannot be used: {refusal}" in said
+
+
 @pytest.fixture(scope="module")
 def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A data set, an encoder, a family with its method, a metric, a figure and an ablation, added and run."""

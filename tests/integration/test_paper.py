@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from tests.integration.conftest import Project
 
@@ -145,3 +146,20 @@ def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
     assert any("127.0.0.1:5000/#/experiments/" in link for link in page.links)
     assert "not among the paper" in text and "Deep Prompt" not in text and "Direct Key" in text
     assert "<script src=" not in text and "stylesheet" not in text
+
+
+def test_without_ablations_and_without_a_pair_that_passes_there_is_a_paper_that_says_so(
+    finished: Project, tmp_path: Path
+) -> None:
+    project = finished.copy(tmp_path / "project")
+    ablations = yaml.safe_load((project.path / "params.yaml").read_text())["ablations"]
+    project.params({"ablations": {knob: [] for knob in ablations}, "selection": {"threshold": 1e-12}})
+    project.snakemake("--", "paper")
+    assert "no pair passes" in (project.path / "results/default/selection/digits/table.md").read_text()
+    assert json.loads((project.path / "results/default/selection/digits/chosen.json").read_text()) == {"chosen": None}
+    assert (project.path / "results/default/tables/encoders.md").read_text() == "Nothing of this was run.\n"
+    page = (project.path / "results/report/index.html").read_text()
+    assert 'id="selection"' in page and 'id="encoders"' not in page and 'id="ablations"' not in page
+    project.params({"munkey": {"p_drop": "selected"}})
+    refused = project.snakemake("--", "paper", check=False)
+    assert refused.returncode != 0 and "widen the grid `selection` or raise its threshold" in refused.stderr

@@ -260,6 +260,18 @@ def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(cut_aft
     assert not list(tmp_path.iterdir())
 
 
+def test_a_slice_whose_checkpoint_is_damaged_is_trained_again_and_no_other(tmp_path):
+    samples, file = world().parts["retain"], CheckpointFile(tmp_path / "p.pt", 0.0)
+    whole, history = FAMILIES["sisa"].train(training(samples, checkpoint=file))
+    path = file.part(1, 0).path
+    path.write_bytes(path.read_bytes()[:-1])
+    messages = []
+    again, _ = FAMILIES["sisa"].train(training(samples, checkpoint=file, report=messages.append))
+    assert same(tensors(again), tensors(whole))
+    assert sum(message.startswith("epoch ") for message in messages) == 2 < len(history)
+    assert [path.name for path in tmp_path.glob("*.damaged")] == ["p.1.0.pt.damaged"]
+
+
 def test_only_the_ends_of_slices_are_kept_when_checkpoints_are_far_apart(tmp_path):
     far_apart = CheckpointFile(tmp_path / "p.pt", 1000.0)
     FAMILIES["sisa"].train(training(world().parts["retain"], checkpoint=far_apart))

@@ -77,6 +77,7 @@ def test_configurations_share_no_path():
         ("default", ["params.yaml"], "default"),
         ("default", ["workflow/presets/paper.yaml"], "paper"),
         ("default", ["params.yaml", "a/paper.yaml", "sweeps.yml"], "paper-sweeps"),
+        ("default", ["my own settings.yaml"], "my-own-settings"),
         ("mine", ["a/paper.yaml"], "mine"),
     ],
 )

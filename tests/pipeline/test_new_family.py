@@ -13,7 +13,7 @@ from munkey.data.prepared import Dataset
 from munkey.evaluation.predict import predictions
 from munkey.models import system
 from munkey.models.family import FAMILIES, Architecture, Family, Recipe, System, Trained, Training, family
-from munkey.pipeline import params
+from munkey.pipeline import schema
 from munkey.pipeline.params import ParamsError, load
 from munkey.pipeline.plan import Plan
 from munkey.pipeline.shown import Shown
@@ -68,10 +68,10 @@ def frequency() -> Iterator[Family]:
         def logits(self, system, samples, data, device, retrieval) -> np.ndarray:
             return system.model.logits.detach().expand(len(samples), -1).numpy()
 
-    params._models.cache_clear()
+    schema.models.cache_clear()
     yield FAMILIES["frequency"]
     FAMILIES.remove("frequency")
-    params._models.cache_clear()
+    schema.models.cache_clear()
 
 
 def planned(**changes: object) -> Plan:

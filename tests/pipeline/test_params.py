@@ -8,7 +8,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.pipeline.params import ParamsError, least_samples, load, rate_name
+from munkey.data.registry import DATASETS
+from munkey.models.family import FAMILIES
+from munkey.pipeline.params import ParamsError, ablated, least_samples, load, rate_name, refused_files
+from munkey.unlearn.contract import METHODS, method
 from tests.conftest import ROOT, changed
 
 PRESETS = sorted((ROOT / "workflow/presets").glob("*.yaml"))
@@ -99,6 +102,29 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("seeds", [], ["seeds = []", "at least 1"]),
         ("threads", 0, ["threads = 0", "greater than or equal to 1"]),
         ("unlearn.cf.lr_factor", 0.0, ["unlearn.cf.lr_factor = 0.0", "greater than 0"]),
+        # numbers and sizes that cannot be
+        ("data.pixel_mean", float("inf"), ["data.pixel_mean = inf", "finite"]),
+        ("overrides.digits.train.lr", float("nan"), ["overrides.digits.train.lr = nan", "finite"]),
+        ("overrides.cifar10.train.lr", float("nan"), ["overrides.cifar10.train.lr = nan", "finite"]),
+        ("ablations", {"train.lr": [0.1, float("nan")]}, ["ablations.train.lr.1 = nan", "finite"]),
+        ("search_grid", {"lr_factor": [float("-inf")]}, ["search_grid.lr_factor.0 = -inf", "finite"]),
+        ("selection.p_image", [0.1, float("nan")], ["selection.p_image.1 = nan", "finite"]),
+        ("selection.p_image", [0.01 * i for i in range(21)], ["selection.p_image", "at most 20"]),
+        ("search_grid", {"lr_factor": [0.1] * 1001}, ["search_grid: cf", "1,001 combinations", "at most 1,000"]),
+        ("keys.depth", 10**18, ["keys.depth = 1000000000000000000", "less than or equal to 1000000"]),
+        ("keys.depth", 10**30, ["keys.depth: must be between"]),
+        ("keys.depth", -(10**4000), ["keys.depth: must be between"]),
+        ("data.image_size", 2**20, ["data.image_size = 1048576", "less than or equal to 4096"]),
+        ("model.width", 2**40, ["model.width = 1099511627776", "less than or equal to 65536"]),
+        ("model.depth", 10**9, ["model.depth = 1000000000", "less than or equal to 1000"]),
+        ("model.mlp_ratio", 1e300, ["model.mlp_ratio = 1e+300", "less than or equal to 100"]),
+        ("sisa.shards", 10**6, ["sisa.shards = 1000000", "less than or equal to 1000"]),
+        ("munkey.token_dim", 10**6, ["munkey.token_dim = 1000000", "less than or equal to 65536"]),
+        ("threads", 10**6, ["threads = 1000000", "less than or equal to 1000"]),
+        ("seeds", [2**32], ["seeds.0 = 4294967296", "less than 4294967296"]),
+        ("overrides.digits.keys.depth", 10**18, ["overrides.digits.keys.depth", "less than or equal to 1000000"]),
+        ("train.x", "y" * 10**6, ["train.x = 'yyy", "unknown key"]),
+        ("overrides", {3: {}}, ["overrides.3: the key must be text"]),
         ("overrides.digits.inference.k", 99, ["overrides.digits", "inference.k = 99", "at most keys.depth"]),
     ],
 )
@@ -248,3 +274,53 @@ def test_a_misspelled_override_does_not_pass_as_a_data_set_of_ones_own(config, t
     source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
     with pytest.raises(ParamsError, match="unknown data set 'pest'"):
         load(config | {"datasets": ["pets"], "source": source, "overrides": {"pest": {"train": {"epochs": 3}}}})
+
+
+@pytest.mark.parametrize(
+    ("registry", "name", "unused", "used"),
+    [
+        (METHODS, "mine", {"unlearn.mine": {"x": 1}}, {"methods": ["mine"]}),
+        (FAMILIES, "mine", {"mine": {"x": 1}}, {}),
+        (DATASETS, "mine", {"overrides.mine": {"train": {"epochs": 3}}}, {"datasets": ["mine"]}),
+    ],
+)
+def test_a_refused_file_is_named_to_those_who_use_it_and_to_nobody_else(
+    config, monkeypatch, registry, name, unused, used
+):
+    monkeypatch.setitem(registry.refused, name, "a/mine.py, line 3: why")
+    assert refused_files() == ["a/mine.py, line 3: why"]
+    for key, value in unused.items():
+        config = changed(config, key, value)
+    load(config)
+    if used:
+        with pytest.raises(ParamsError, match=r"'mine'.*a/mine\.py, line 3: why"):
+            load(config | used)
+
+
+def test_without_a_family_to_ablate_its_refused_file_is_named(monkeypatch):
+    monkeypatch.setattr(FAMILIES, "_entries", {})
+    monkeypatch.setitem(FAMILIES.refused, "munkey", "families/munkey.py, line 3: why")
+    with pytest.raises(ParamsError, match=r"families/munkey\.py, line 3: why"):
+        ablated()
+
+
+def test_a_methods_settings_are_a_section():
+    with pytest.raises(TypeError, match="method 'x': settings must be a subclass of munkey"):
+        method("x", title="", description="", family="vit", settings=dict)
+
+
+def test_what_repeats_itself_without_end_is_refused(config):
+    loop: list[object] = []
+    loop.append(loop)
+    bomb: object = "x"
+    for _ in range(15):
+        bomb = [bomb] * 9
+    for value in (loop, bomb):
+        with pytest.raises(ParamsError, match=r"ablations: more than 100,000 values or 20 levels"):
+            load(config | {"ablations": {"train.lr": value}})
+
+
+def test_messages_stay_short(config):
+    with pytest.raises(ParamsError) as refused:
+        load(config | {"x": ["y" * 10**6] * 1000, "seeds": list(range(900)) * 2})
+    assert len(str(refused.value)) < 3000

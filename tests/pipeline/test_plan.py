@@ -216,30 +216,55 @@ def test_unlearning_from_the_ablated_family_is_named_like_it(plan: Plan):
 
 
 def test_the_state_of_ones_own_files_changes_with_them(tmp_path: Path):
-    def state() -> list[int] | None:
+    def state() -> str | None:
         return small_plan({"datasets": ["imagefolder"], "source.path": str(tmp_path)}).disk_state("imagefolder")
 
-    (tmp_path / "cats").mkdir()
-    (tmp_path / "cats" / "a.png").write_bytes(b"12345")
-    (tmp_path / "b.png").write_bytes(b"678")
-    newest = max((tmp_path / name).stat().st_mtime_ns for name in ("cats/a.png", "b.png"))
+    for name in ("cats/a.png", "dogs/b.png"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"12345")
     before = state()
-    assert before == [2, 8, newest]
-    (tmp_path / "b.png").write_bytes(b"6789")
+    assert before is not None and state() == before
+    (tmp_path / "cats/a.png").rename(tmp_path / "dogs/a.png")
     assert state() != before
-    assert state()[:2] == [2, 9]
 
 
-def test_the_state_of_a_single_file_is_its_own(tmp_path: Path):
-    path = tmp_path / "images.npz"
-    path.write_bytes(b"123")
-    plan = small_plan({"datasets": ["npz"], "source.path": str(path)})
-    assert plan.disk_state("npz") == [1, 3, path.stat().st_mtime_ns]
-
-
-def test_a_data_set_that_is_downloaded_has_no_files_of_ones_own(plan: Plan, tmp_path: Path):
+def test_a_data_set_with_a_checksum_has_no_state(plan: Plan, tmp_path: Path):
     assert plan.disk_state("digits") is None
     assert small_plan({"source.path": str(tmp_path)}).disk_state("digits") is None
+
+
+def test_an_unpacked_folder_without_a_checksum_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    plan = small_plan({"datasets": ["tinyimagenet"]})
+    before = plan.disk_state("tinyimagenet")
+    (tmp_path / "data/tiny-imagenet-200/train/n01").mkdir(parents=True)
+    assert plan.disk_state("tinyimagenet") != before
+
+
+def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all_encoders(tmp_path: Path):
+    folder, pets = tmp_path / "encoder", tmp_path / "pets.npz"
+    folder.mkdir()
+    for file in (folder / "config.json", folder / "preprocessor_config.json", pets):
+        file.write_text('{"model_type": "vit"}')
+    own = {"encoder": str(folder), "revision": None, "image_size": None}
+    plan = small_plan(
+        {
+            "datasets": ["digits", "pets"],
+            "overrides": {"pets": {"source": {"reader": "npz", "path": str(pets)}}},
+            "ablations": {"keys": [own]},
+        }
+    )
+    before = plan.outside
+    assert list(before) == ["digits", "pets"]
+    assert before["digits"]["files"] is None and before["pets"]["files"]
+    lite, ones_own = plan.encoder_of("digits"), plan.encoder_of(next(c for c in plan.cases["digits"] if "/keys/" in c))
+    assert set(before["digits"]["weights"]) == {lite, ones_own}
+    (folder / "model.safetensors").write_bytes(b"weights")
+    pets.write_text("other")
+    after = plan.outside
+    assert after["pets"]["files"] != before["pets"]["files"]
+    assert after["digits"]["weights"][ones_own] != before["digits"]["weights"][ones_own]
+    assert after["digits"]["weights"][lite] == before["digits"]["weights"][lite]
 
 
 def test_a_pattern_of_names_matches_these_alone():

@@ -1,10 +1,9 @@
 """What MLflow shows of the results: made from the files on disk, one run for each evaluation, candidate and table."""
 
-import json
-
 import pandas as pd
 import pytest
 
+from munkey.core.files import write_json, write_text
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline import tracking
 from munkey.pipeline.layout import Layout
@@ -23,8 +22,7 @@ def record(path, **entries):
         "started": "2025-01-01T00:00:00.000+00:00",
         "ended": "2025-01-01T00:00:01.500+00:00",
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content | entries))
+    write_json(path, content | entries)
     return str(path)
 
 
@@ -32,21 +30,20 @@ def record(path, **entries):
 def results(tmp_path, monkeypatch):
     """The results of an original and of SCRUB, whose settings were searched."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "results/default/tables").mkdir(parents=True)
     rows = [("digits", 0.1, 0, method, "TA", value) for method, value in (("original-t", 97.5), ("scrub", 90.25))]
     columns = ["dataset", "rate", "seed", "method", "metric", "value"]
-    pd.DataFrame(rows, columns=columns).to_csv("results/default/metrics.csv", index=False)
+    write_text("results/default/metrics.csv", pd.DataFrame(rows, columns=columns).to_csv(index=False))
     table = {"dataset": ["digits"] * 2, "method": list(TITLES), "rate": [0.1] * 2, "n": [3, 2], "gap_mean": [None, 1.5]}
-    pd.DataFrame(table).to_csv("results/default/tables/main.csv", index=False)
+    write_text("results/default/tables/main.csv", pd.DataFrame(table).to_csv(index=False))
     for name in ("main", "runtime"):
-        (tmp_path / f"results/default/tables/{name}.md").write_text(name)
-    (tmp_path / "forget.csv").write_text("id\n1\n")
+        write_text(f"results/default/tables/{name}.md", name)
+    write_text("forget.csv", "id\n1\n")
     trained = record(tmp_path / "results/default/original/record.json", train_epoch_s=1.0)
     unlearned = record(tmp_path / "results/default/scrub/record.json", facts={"steps": {"best": 2}})
     for number in (0, 1):
         record(tmp_path / f"results/default/search/{number}/record.json")
     candidates = [{"settings": {"alpha": alpha}, "val_accuracy": 80.0 + alpha} for alpha in (1, 2)]
-    (tmp_path / "results/default/search/search.json").write_text(json.dumps({"candidates": candidates, "chosen": 1}))
+    write_json("results/default/search/search.json", {"candidates": candidates, "chosen": 1})
     shared = {"dataset": "digits", "case": "", "rate": "0.1", "seed": 0, "logits": "none", "forget": "forget.csv"}
     original = Evaluation(method="original-t", record=trained, training=trained, **shared)
     scrub = Evaluation(method="scrub", record=unlearned, training=trained, **shared)
@@ -101,11 +98,11 @@ def test_tables_are_shown_with_the_gaps_that_they_hold(results):
     assert tables.artifacts == tuple(f"results/default/{file}" for file in files)
 
 
-def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results, tmp_path):
-    before = [run.digest() for run in runs_of(*results, TITLES, LAYOUT)]
-    assert [run.digest() for run in runs_of(*results, TITLES, LAYOUT)] == before
-    (tmp_path / "forget.csv").write_text("id\n2\n")
-    changed = [run.digest() != digest for run, digest in zip(runs_of(*results, TITLES, LAYOUT), before, strict=True)]
+def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
+    before = [run.digest() for run in runs_of(*results, TITLES)]
+    assert [run.digest() for run in runs_of(*results, TITLES)] == before
+    write_text("forget.csv", "id\n2\n")
+    changed = [run.digest() != digest for run, digest in zip(runs_of(*results, TITLES), before, strict=True)]
     assert changed == [True, True, False, False, False]
     assert listed("store", runs_of(*results, TITLES, LAYOUT)[-1:]) == {
         "uri": "store",
@@ -123,7 +120,7 @@ def test_runs_are_mirrored_once_and_nothing_but_the_store_is_left_at_the_top(res
     assert mirror(uri, runs[:4]) == {"kept": 4, "created": 0, "replaced": 0, "removed": 1}
     assert LOCK.exists()
     assert {path.name for path in tmp_path.iterdir()} == {
-        ".snakemake", "forget.csv", "mlartifacts", "mlflow.db", "results",
+        ".snakemake", ".forget.csv.sha256", "forget.csv", "mlartifacts", "mlflow.db", "results",
     }  # fmt: skip
     addresses = tracking.addresses(uri, ["digits", "nothing"])
     assert [address.name for address in addresses] == [f"digits: {run.name}" for run in runs[:4]]

@@ -5,9 +5,9 @@ import re
 import pandas as pd
 import pytest
 
-from munkey.report import ablations
-from munkey.report.markup import render
-from munkey.report.summary import Row
+from munkey.report import ablations, paper
+from munkey.report.markup import render, render_or_say
+from munkey.report.summary import Row, read_metrics, summarize
 from tests.report.inputs import CASE_ROWS, CASES, cases
 
 
@@ -103,3 +103,13 @@ def test_the_tables_take_their_systems_from_the_rows():
         ours = list(table(summary_of("digits"), CASE_ROWS, "html"))
         theirs = list(table(summary, rows, "html"))
         assert render(theirs, "html").replace("<td>X</td>", "<td>After</td>") == render(ours, "html"), name
+
+
+def test_where_all_are_switched_off_every_table_says_so(tmp_path):
+    summary = ablations.summarize_cases(read_metrics([]), CASE_ROWS)
+    main = summarize(cases("cifar10", CASES).query("case == 'inference.k/8'").drop(columns="case"), CASE_ROWS)
+    summary.to_csv(tmp_path / "ablations.csv", index=False)
+    for empty in (summary, pd.read_csv(tmp_path / "ablations.csv")):
+        assert [list(table(empty, CASE_ROWS, "markdown")) for table in ablations.TABLES.values()] == [[]] * 5
+        assert paper.compare(main, empty).equals(paper.compare(main))
+    assert render_or_say([], "markdown") == "Nothing of this was run.\n"

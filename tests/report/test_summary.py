@@ -1,11 +1,11 @@
 """Summaries: means and deviations over seeds, the gap to the oracle, by hand and from the paper's printed numbers."""
 
-import json
 import math
 
 import pandas as pd
 import pytest
 
+from munkey.core.files import write_json, write_text
 from munkey.report.summary import (
     GAP_METRICS,
     Row,
@@ -102,7 +102,7 @@ def test_rows_stand_in_their_given_order_with_the_larger_rate_first():
 def test_metrics_of_several_files_become_one_frame(tmp_path):
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for path, dataset in zip(paths, ("digits", "other"), strict=True):
-        tidy(dataset=dataset).to_csv(path, index=False)
+        write_text(path, tidy(dataset=dataset).to_csv(index=False))
     read = read_metrics(map(str, paths))
     pd.testing.assert_frame_equal(read, pd.concat([tidy(), tidy(dataset="other")], ignore_index=True))
 
@@ -170,8 +170,7 @@ def test_dvc_plots_what_has_both_a_time_and_a_gap():
 def test_dvc_plots_every_training_under_its_own_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "results/default/models/digits/seed1/full/original-t/record.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"history": [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 0.5}]}))
+    write_json(path, {"history": [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 0.5}]})
     run = "digits full original-t seed1"
     assert dvc_curves(["results/default/models/digits/seed1/full/original-t/record.json"]) == [
         {"run": run, "epoch": 1, "loss": 2.5},

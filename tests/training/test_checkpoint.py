@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from munkey.models import system
-from munkey.training.checkpoint import FOLDER, Checkpoint, CheckpointFile
+from munkey.training.checkpoint import FOLDER, Checkpoint, CheckpointFile, read
 from munkey.training.loop import adamw
 from tests.conftest import ROOT, generator
 from tests.training.inputs import trained
@@ -104,7 +104,7 @@ def test_checkpoints_are_as_far_apart_as_asked(tmp_path):
 
 def test_there_is_no_checkpoint_of_a_whole_training(tmp_path):
     trained("vit", CheckpointFile(tmp_path / "p.pt", 0.0), epochs=3)
-    assert len(torch.load(tmp_path / "p.pt", weights_only=True)["history"]) == 2
+    assert len(read(tmp_path / "p.pt")["history"]) == 2
 
 
 def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
@@ -112,7 +112,26 @@ def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
     trained("vit", file, epochs=3)
     with pytest.raises((ValueError, RuntimeError)):
         trained("munkey", file, epochs=3)
-    assert torch.load(file.path, weights_only=True)["history"][0]["epoch"] == 1
+    assert read(file.path)["history"][0]["epoch"] == 1
+
+
+@pytest.mark.parametrize("damage", [lambda c: c[: len(c) // 2], lambda c: b"", lambda c: c[:-99] + b"!" + c[-98:]])
+def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_over(damage, tmp_path, monkeypatch, capsys):
+    file = CheckpointFile(tmp_path / "p.pt", 0.0)
+    whole, history = trained("vit", epochs=4)
+    with monkeypatch.context() as patched:
+        cut_after(patched, 2)
+        with pytest.raises(Cut):
+            trained("vit", file, epochs=4)
+    damaged = damage(file.path.read_bytes())
+    file.path.write_bytes(damaged)
+    again, later = trained("vit", file, epochs=4)
+    said = capsys.readouterr().out
+    assert f"{file.path} is damaged: this training starts over" in said and "resumes" not in said
+    assert (tmp_path / "p.pt.damaged").read_bytes() == damaged
+    assert same_bytes(tmp_path, whole, again) and timeless(later) == timeless(history)
+    file.remove()
+    assert not list(tmp_path.glob("p.*"))
 
 
 # One checkpoint

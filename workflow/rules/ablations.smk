@@ -73,6 +73,7 @@ rule select:
     params:
         settings={"selection": PARAMS.selection.model_dump()},
         pairs=SHOWN.pairs,
+        required=lambda w: bool(PLAN.selected(w.dataset)),
         systems={"before": ablated().original, "after": PLAN.ablated_method.name},
         code=code("select.py"),
     message:

@@ -1,15 +1,24 @@
 # Parameters, checked before anything else; the plan made from them; wildcards; and what the rules share.
+import atexit
+import os
+import shlex
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 from munkey.core.device import gpu_visible
-from munkey.pipeline import audited, code_digest, plan, shown
+from munkey.core.files import CONFIGFILES
+from munkey.pipeline import audited, code_digest, fork_server, plan, shown
+from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
-from munkey.pipeline.params import ParamsError, ablated, load
+from munkey.pipeline.params import ParamsError, ablated, load, refused_files
 from munkey.unlearn.contract import METHODS
 
+for refusal in refused_files():
+    logger.warning(f"a file is refused, all else goes on: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
 config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path(workflow.basedir) / "params.yaml")
 try:
@@ -23,6 +32,8 @@ SHOWN = shown.Shown(PLAN)
 AUDITS = audited.AuditPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
+# Jobs inherit it: the command that makes a damaged file anew names them.
+os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.overwrite_configfiles)
 
 
 def code(script, *roots):

@@ -10,6 +10,7 @@ rule keys:
         LAYOUT.log("keys/{dataset}/{encoder}"),
     benchmark:
         LAYOUT.benchmark("keys/{dataset}/{encoder}")
+    priority: 1  # before any training: an encoder that cannot be built is noticed at once
     conda:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
@@ -17,6 +18,7 @@ rule keys:
         gpu=GPUS,
     params:
         settings=lambda w: PLAN.encoder_settings(w.dataset, w.encoder).model_dump(),
+        weights=lambda w: PLAN.encoder_weights(w.dataset, w.encoder),
         code=lambda w: code("keys.py", PLAN.encoder_builder(w.dataset, w.encoder)),
     message:
         "extract the keys of {wildcards.dataset} with {wildcards.encoder}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from munkey.core.files import write_text
 from munkey.pipeline.job import job
 from munkey.report import ablations
-from munkey.report.markup import markup_of, render
+from munkey.report.markup import markup_of, render_or_say
 from munkey.report.summary import Row, read_metrics
 
 if TYPE_CHECKING:
@@ -22,4 +22,4 @@ with job(snakemake.log[0], snakemake.threads):
     write_text(snakemake.output.summary, summary.to_csv(index=False))
     for path in map(Path, snakemake.output.tables):
         markup = markup_of(path)
-        write_text(path, render(list(ablations.TABLES[path.stem](summary, rows, markup)), markup))
+        write_text(path, render_or_say(list(ablations.TABLES[path.stem](summary, rows, markup)), markup))

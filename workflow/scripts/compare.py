@@ -6,9 +6,7 @@ fork_server.start()
 
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from munkey.core.files import write_text
+from munkey.core.files import read_table, write_text
 from munkey.pipeline.job import job
 from munkey.report import paper
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 with job(snakemake.log[0], snakemake.threads):
-    both = paper.compare(pd.read_csv(snakemake.input.main), pd.read_csv(snakemake.input.ablations))
+    both = paper.compare(read_table(snakemake.input.main), read_table(snakemake.input.ablations))
     statements = paper.statements(snakemake.params.settings, snakemake.params.seeds)
     for output, text in paper.all_texts(both, statements).items():
         write_text(snakemake.output.get(output), text)

@@ -7,10 +7,9 @@ fork_server.start()
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import yaml
 
-from munkey.core.files import read_json, write_text
+from munkey.core.files import read_json, read_table, write_text
 from munkey.pipeline import tracking
 from munkey.pipeline.job import job, now
 from munkey.report import page, paper
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     inputs, params = snakemake.input, snakemake.params
-    main, cases = pd.read_csv(inputs.main), pd.read_csv(inputs.ablations)
+    main, cases = read_table(inputs.main), read_table(inputs.ablations)
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
-    grids = [pd.read_csv(path) for path in inputs.selections]
+    grids = [read_table(path) for path in inputs.selections]
     datasets, statements = list(params.settings), paper.statements(params.settings, params.seeds)
     content = page.Page(
         datasets=datasets,

@@ -4,12 +4,11 @@ from munkey.pipeline import fork_server
 
 fork_server.start()
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.device import Stopwatch, device_of
-from munkey.core.files import atomic, read_json, write_json
+from munkey.core.files import read_bytes, read_json, sealed, write_json
 from munkey.data import prepared
 from munkey.evaluation import judging, search
 from munkey.pipeline.job import job
@@ -28,6 +27,6 @@ with job(snakemake.log[0], snakemake.threads):
     chosen = search.choose(candidates, before, snakemake.params.drop)
     found = judging.found(candidates, records, chosen, before, watch.seconds)
     write_json(output.found, found)
-    with atomic(output.system) as temporary:
-        shutil.copyfile(files.systems[chosen], temporary)
+    with sealed(output.system) as temporary:
+        temporary.write_bytes(read_bytes(files.systems[chosen]))
     write_json(output.record, records[chosen] | {"search_s": found["search_s"]})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from munkey.core.files import write_csv, write_json, write_text
+from munkey.core.files import read_table, write_csv, write_json, write_text
 from munkey.evaluation import selection
 from munkey.pipeline.job import job
 from munkey.report.markup import render
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 with job(snakemake.log[0], snakemake.threads):
     dataset, grid, output = snakemake.wildcards.dataset, snakemake.params.pairs, snakemake.output
     settings, systems = snakemake.params.settings["selection"], selection.Systems(**snakemake.params.systems)
-    tidy = pd.read_csv(snakemake.input.metrics)
-    verdicts = selection.select(selection.pairs_of(tidy, grid, systems), SelectionSettings(**settings))
+    tidy = read_table(snakemake.input.metrics)
+    pairs, required = selection.pairs_of(tidy, grid, systems), snakemake.params.required
+    verdicts = selection.select(pairs, SelectionSettings(**settings), required)
     chosen = selection.chosen(verdicts)
-    print(f"chosen: {chosen}")
+    print(f"chosen: {chosen or 'none, no pair passes'}")
     lines = selection.table(dataset, verdicts, selection.means_after(tidy, grid, systems))
     write_csv(output.table, lines)
-    write_json(output.chosen, {"chosen": {"p_image": chosen.p_image, "p_token": chosen.p_token}})
+    write_json(output.chosen, {"chosen": chosen and {"p_image": chosen.p_image, "p_token": chosen.p_token}})
     shown = [selection_table(pd.DataFrame(lines), f"{dataset}: means over n = {lines[0]['n']} seeds")]
     write_text(output.markdown, render(shown, "markdown"))
     write_text(output.latex, render(shown, "latex"))

@@ -6,9 +6,7 @@ fork_server.start()
 
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from munkey.core.files import write_csv, write_json
+from munkey.core.files import read_table, write_csv, write_json
 from munkey.pipeline.job import job
 from munkey.report import summary
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 with job(snakemake.log[0], snakemake.threads):
-    table = pd.read_csv(snakemake.input.tables)
+    table = read_table(snakemake.input.tables)
     write_json(snakemake.output.metrics, summary.dvc_metrics(table))
     write_csv(snakemake.output.curves, summary.dvc_curves(snakemake.input.records))
     write_csv(snakemake.output.forgetting, summary.dvc_points(table), summary.POINT_COLUMNS)

@@ -1,31 +1,48 @@
-"""Reading and writing files so that a killed job or a full disk leaves no half file that looks whole."""
+"""Files of the pipeline: written so that a killed job or a full disk leaves no half file, checked before they are read.
+
+Beside every file lies its SHA-256, as `.NAME.sha256` in the format of sha256sum. A reader compares the two and refuses
+a file that is not what was written, or that has no sum. That takes half a second a GiB (docs/performance.md).
+"""
 
 import csv
 import errno
+import hashlib
+import io
 import json
 import os
+import shlex
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+CONFIGFILES = "MUNKEY_CONFIGFILES"  # the environment variable that holds the run's own configuration files, quoted
+
 
 class DamagedFileError(ValueError):
-    """A file of the pipeline cannot be what it should be; the message says which one and what to do."""
+    """A file is not what the pipeline wrote; the message says which one and which command makes it anew."""
 
     def __init__(self, path: str | Path, why: str) -> None:
-        super().__init__(f"{path}: {why}. Delete this file and run again: it is made anew, nothing else is lost")
+        configured = f" --configfile {files}" if (files := os.environ.get(CONFIGFILES)) else ""
+        command = f"snakemake --cores all --resources gpu=1{configured} --force -- {shlex.quote(str(path))}"
+        super().__init__(f"{path}: {why}. Make it anew with `{command}`, then run again")
+
+
+class UnwritableFileError(OSError):
+    """A file cannot be written, e.g. on a full disk; the message says why."""
 
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its place only if the block succeeds.
 
-    Raises OSError that names `path` when it cannot be written, e.g. on a full disk; what stood there before stays.
+    Raises UnwritableFileError that names `path` when it cannot be written; what stood there before stays.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,63 +55,112 @@ def atomic(path: str | Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
+    except UnwritableFileError:
+        raise
     except OSError as error:
         why = error.strerror or f"{error}: is the disk full?"  # numpy names no error number
         said = f"cannot be written ({why}); no half file was left"
-        raise OSError(error.errno or errno.EIO, said, str(path)) from error
+        raise UnwritableFileError(error.errno or errno.EIO, said, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_text(path: str | Path, text: str) -> None:
+@contextmanager
+def sealed(path: str | Path) -> Iterator[Path]:
+    """As `atomic`, and leaves the sum of the file beside it.
+
+    The sum takes its place first: killed in between, no other file passes for this one.
+    """
     with atomic(path) as temporary:
+        yield temporary
+        with temporary.open("rb") as written, atomic(sum_file(path)) as beside:
+            beside.write_bytes(_line(path, hashlib.file_digest(written, "sha256").hexdigest()))
+
+
+def sum_file(path: str | Path) -> Path:
+    """Where the sum of a file lies."""
+    return Path(path).with_name(f".{Path(path).name}.sha256")
+
+
+def _line(path: str | Path, digest: str) -> bytes:
+    return f"{digest}  {Path(path).name}\n".encode()
+
+
+def _require(path: str | Path, digest: str) -> None:
+    """Raise DamagedFileError unless this is the digest that was written beside the file."""
+    beside = sum_file(path)
+    if not beside.exists():
+        raise DamagedFileError(path, f"its checksum {beside.name} is missing, so nothing tells whether it is whole")
+    if beside.read_bytes() != _line(path, digest):
+        raise DamagedFileError(path, f"damaged, since its SHA-256 is not the one in {beside.name}")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file that the pipeline wrote. Raises DamagedFileError where it is not what was written."""
+    content = Path(path).read_bytes()
+    _require(path, hashlib.sha256(content).hexdigest())
+    return content
+
+
+def write_text(path: str | Path, text: str) -> None:
+    with sealed(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    with atomic(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+    write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def read_json(path: str | Path) -> Any:
-    try:
-        return json.loads(Path(path).read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DamagedFileError(path, f"not valid JSON ({error})") from error
+    return json.loads(read_bytes(path))
 
 
 def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
     """Write rows of equal keys under a header line. columns: the keys, for rows that there may be none of."""
-    with atomic(path) as temporary, temporary.open("w", newline="") as file:
+    with sealed(path) as temporary, temporary.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=columns or list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
 
 def read_csv(path: str | Path) -> list[dict[str, str]]:
-    with Path(path).open(newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(io.StringIO(read_bytes(path).decode(), newline="")))
+
+
+def read_table(path: str | Path) -> "pd.DataFrame":
+    """A CSV file as pandas reads it."""
+    import pandas as pd
+
+    return pd.read_csv(io.BytesIO(read_bytes(path)))
 
 
 def write_npy(path: str | Path, array: np.ndarray) -> None:
-    with atomic(path) as temporary:
+    with sealed(path) as temporary:
         np.save(temporary, array)
 
 
+def read_npy(path: str | Path) -> np.ndarray:
+    return np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
+
+
+def map_npy(path: str | Path) -> np.ndarray:
+    """An array of any size, mapped into memory: checked in full, and the same open file is then read from."""
+    with Path(path).open("rb") as file:
+        _require(path, hashlib.file_digest(file, "sha256").hexdigest())
+        file.seek(0)
+        np.lib.format.read_magic(file)
+        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
+        return np.memmap(file, dtype, "r", file.tell(), shape, "F" if fortran_order else "C")
+
+
 def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    with atomic(path) as temporary:
+    with sealed(path) as temporary:
         np.savez(temporary, **arrays)  # type: ignore[arg-type]
 
 
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
-    """The named arrays of an NPZ file. Raises DamagedFileError where it is truncated or lacks one."""
-    try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            missing = set(names) - set(archive.files)
-            if missing:
-                raise DamagedFileError(path, f"lacks the arrays {sorted(missing)}")
-            return {name: archive[name] for name in names or archive.files}
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        if isinstance(error, DamagedFileError):
-            raise
-        raise DamagedFileError(path, f"truncated or not an NPZ file ({error})") from error
+    """The named arrays of an NPZ file, by default all. Raises DamagedFileError where it is damaged or lacks one."""
+    with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as archive:
+        if missing := set(names) - set(archive.files):
+            raise DamagedFileError(path, f"lacks the arrays {sorted(missing)}")
+        return {name: archive[name] for name in names or archive.files}

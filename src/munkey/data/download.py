@@ -35,7 +35,8 @@ class PublishedFile:
                 raise self.missing(folder) from error
         if not check_md5(str(path), self.md5):
             raise ValueError(
-                f"{path} is damaged or another file: its md5 is not {self.md5}. Delete it and get it anew: {self.url}"
+                f"{path} is damaged or another file: its md5 is not {self.md5}. Put a whole copy in its place, from"
+                f" {self.url}; or move it elsewhere and run again: it is then downloaded"
             )
         return path
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from munkey.core.files import read_csv, write_csv
+from munkey.core.files import DamagedFileError, read_csv, write_csv
 from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
@@ -51,8 +51,16 @@ def write(path: str | Path, ids: np.ndarray) -> None:
 
 
 def read(path: str | Path | None) -> np.ndarray:
-    """Sorted sample ids of a forget set: (M,) int64. Empty without a file, for what is trained on all samples."""
-    return np.array([int(row["id"]) for row in read_csv(path)] if path else [], dtype=np.int64)
+    """Sorted sample ids of a forget set: (M,) int64. Empty without a file, for what is trained on all samples.
+
+    Raises DamagedFileError where the file is not as it was written, or lists nothing.
+    """
+    if path is None:
+        return np.array([], dtype=np.int64)
+    ids = np.array([int(row["id"]) for row in read_csv(path)], dtype=np.int64)
+    if not len(ids):
+        raise DamagedFileError(path, "lists no sample to forget")
+    return ids
 
 
 def split(dataset: Dataset, path: str | Path | None, absent: str | Path | None = None) -> ForgetSplit:

@@ -1,12 +1,11 @@
 """Picture files of any format, size and color mode as RGB arrays."""
 
-import zipfile
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from munkey.data.source import SourceError
+from munkey.data.source import SourceError, readable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -54,13 +53,12 @@ def _read(name: str, open_file: Callable[[str], IO[bytes]], size: int | None, fa
     """A picture as (H, W, 3) uint8, upright. If it cannot be read, None, and `faults` says why."""
     from PIL import Image, ImageOps
 
-    unreadable = (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError, zipfile.BadZipFile)
     try:
-        with open_file(name) as file, Image.open(file) as opened:
+        with readable(name), open_file(name) as file, Image.open(file) as opened:
             picture = np.asarray(_rgb(ImageOps.exif_transpose(opened)))
             return picture if size is None else resize(picture, size)
-    except unreadable as error:
-        faults.append(f"{name}: cannot be read ({type(error).__name__}: {error})")
+    except SourceError as error:
+        faults += error.faults
         return None
 
 

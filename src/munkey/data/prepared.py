@@ -13,9 +13,11 @@ from typing import IO
 import numpy as np
 
 from munkey.core.console import Report
-from munkey.core.files import DamagedFileError, atomic, read_csv, read_json, write_csv, write_json
+from munkey.core.files import DamagedFileError, map_npy, read_csv, read_json, sealed, write_csv, write_json
 from munkey.core.ids import rows_of
 from munkey.data.source import SPLITS, Source, SourceError, image_faults
+
+MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,9 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
     if faults := _label_faults(source, least):
         raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
-    for leftover in folder.glob(".images.npy.*"):  # of a preparation that was killed; up to 15 GB each
+    for leftover in folder.glob(".images.npy.*.npy"):  # of a preparation that was killed; up to 15 GB each
         leftover.unlink()
-    with atomic(folder / "images.npy") as temporary:
+    with sealed(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)
     if duplicates := _duplicates_across_splits(digests, source.splits):
         report(
@@ -66,13 +68,9 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
 
 
 def load(folder: str | Path) -> Dataset:
-    """Open a prepared data set without reading its images into memory. Raises DamagedFileError."""
+    """Open a prepared data set, checked in full, without keeping its images in memory. Raises DamagedFileError."""
     folder = Path(folder)
-    samples = read_csv(folder / "samples.csv")
-    try:
-        images = np.load(folder / "images.npy", mmap_mode="r")
-    except (ValueError, EOFError) as error:
-        raise DamagedFileError(folder / "images.npy", f"truncated or not an array ({error})") from error
+    samples, images = read_csv(folder / "samples.csv"), map_npy(folder / "images.npy")
     if len(images) != len(samples):
         raise DamagedFileError(folder / "images.npy", f"holds {len(images)} images, samples.csv {len(samples)}")
     return Dataset(
@@ -89,12 +87,17 @@ def _label_faults(source: Source, least: int) -> list[str]:
     labels, splits, classes = source.labels, source.splits, source.classes
     if len(labels) != len(splits):
         raise ValueError(f"{len(labels)} labels and {len(splits)} splits: must be equal in number")
+    if len(classes) > MOST_CLASSES:
+        return [f"{len(classes):,} classes are too many, {MOST_CLASSES:,} may be: are the labels classes at all?"]
     faults = []
     if not set(splits.tolist()) <= set(SPLITS):
         faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(set(splits.tolist())))}")
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
-        faults.append(f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes")
-    for split in SPLITS:
+        faults.append(
+            f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
+            f" numbered 0 to {len(classes) - 1} without gaps"
+        )
+    for split in SPLITS if not faults else ():
         absent = set(range(len(classes))) - set(labels[splits == split].tolist())
         faults += [f"no image of class {classes[label]!r} in split {split!r}" for label in sorted(absent)]
     if (count := int((splits == "train").sum())) < least:

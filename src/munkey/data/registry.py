@@ -2,23 +2,35 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import Literal, TypeAlias
 
 from munkey.core.registry import Registry
 from munkey.data.source import Source
 from munkey.settings import SourceSettings
 
 Reader: TypeAlias = Callable[[SourceSettings], Source]
+NeedsPath: TypeAlias = bool | Literal["folder", "file"]
 
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """needs_path: whether the data set is the user's own files at source.path."""
+    """needs_path: whether the data set is the user's own at source.path, and of which kind that must be.
+
+    train: how many training samples it has, if that is known before it is read; folder: one that is used as it is found
+    there, with no checksum to say what is in it.
+    """
 
     name: str
     description: str
-    needs_path: bool
+    needs_path: NeedsPath
+    train: int | None
+    folder: Path | None
     load: Reader
+
+    def files(self, settings: SourceSettings) -> Path | None:
+        """The file or folder that the data set is read from, where no checksum says what is in it."""
+        return Path(settings.path) if self.needs_path and settings.path else self.folder
 
 
 DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
@@ -29,11 +41,17 @@ def reader_of(dataset: str, settings: SourceSettings) -> DatasetEntry:
     return DATASETS[settings.reader or dataset]
 
 
-def dataset(name: str, description: str, needs_path: bool = False) -> Callable[[Reader], Reader]:
+def dataset(
+    name: str,
+    description: str,
+    needs_path: NeedsPath = False,
+    train: int | None = None,
+    folder: Path | None = None,
+) -> Callable[[Reader], Reader]:
     """Register a data set's reader under a name, with a one-line description for the table of data sets."""
 
     def register(load: Reader) -> Reader:
-        DATASETS.add(name, DatasetEntry(name, description, needs_path, load))
+        DATASETS.add(name, DatasetEntry(name, description, needs_path, train, folder, load))
         return load
 
     return register

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from munkey.data.pictures import resize
-from munkey.data.source import SPLITS, Source, SourceError
+from munkey.data.source import Source, SourceError
 from munkey.settings import SourceSettings
 
 
@@ -29,16 +29,16 @@ def _names_for(numbers: list[str], names: list[str]) -> list[str]:
     if not all(number.isdecimal() for number in numbers):
         raise SourceError("source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"])
     if len(numbers) != len(names):
-        raise SourceError("source.classes", [f"names {len(names)} classes, but the labels are 0 to {len(numbers) - 1}"])
+        raise SourceError("source.classes", [f"names {len(names)} classes, but there are {len(numbers)} labels"])
     return list(names)
 
 
 def limited(source: Source, limit: int) -> Source:
     """The first `limit` samples of each class in each split, in their order."""
-    keep = np.zeros(len(source.labels), dtype=bool)
-    for split in SPLITS:
-        for label in range(len(source.classes)):
-            keep[np.flatnonzero((source.splits == split) & (source.labels == label))[:limit]] = True
+    import pandas as pd
+
+    samples = pd.DataFrame({"split": source.splits, "label": source.labels})
+    keep = samples.groupby(["split", "label"]).cumcount().to_numpy() < limit
     names = source.names
     return replace(
         source,

@@ -1,6 +1,7 @@
 """What a data set's reader returns: images in blocks, with labels, splits and class names."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,31 @@ class SourceError(ValueError):
         self.faults = list(faults)
         more = [f"... and {len(faults) - shown} more"] if len(faults) > shown else []
         lines = [f"  - {fault}" for fault in [*faults[:shown], *more]]
-        super().__init__(f"{what}: {len(faults)} faults\n" + "\n".join(lines))
+        super().__init__(printable(f"{what}: {len(faults)} faults\n" + "\n".join(lines)))
+
+
+def printable(name: str) -> str:
+    """A name of a file as it can be written: bytes of it that are not UTF-8 become escapes, as in caf\\xe9.png."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Read a file that is not ours: whatever the libraries raise on bytes that they cannot read names the file.
+
+    Raises SourceError.
+    """
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as error:
+        raise SourceError(name, [f"{name}: cannot be read ({type(error).__name__}: {error})"]) from error
+
+
+def numbered(labels: np.ndarray) -> list[str]:
+    """Names for classes that have none: as many numbers as there are different labels."""
+    return [str(number) for number in range(len(np.unique(labels)))]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ training on ImageNet-1k, a model fine-tuned from it) is its architecture, its pr
 from collections.abc import Mapping
 from pathlib import Path
 
-from munkey.core.files import read_json
+from munkey.encoders.registry import read_json
 
 ARCHITECTURE = {  # of google/vit-base-patch16-224
     "model_type": "vit",

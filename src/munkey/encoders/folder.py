@@ -2,13 +2,19 @@
 
 from pathlib import Path
 
+from munkey.core.state import state_of
 from munkey.encoders.hub_models import from_transformers, is_transformers
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
 from munkey.encoders.timm_models import from_timm
 from munkey.settings import EncoderSettings
 
 
-@encoder("FOLDER", "a folder on disk with a saved transformers or timm model; written with a slash", size="own")
+@encoder(
+    "FOLDER",
+    "a folder on disk with a saved transformers or timm model; written with a slash",
+    size="own",
+    weights=lambda settings: state_of(settings.encoder),
+)
 def folder(settings: EncoderSettings, device: str) -> Encoder:
     path = Path(settings.encoder)
     if not (path / "config.json").exists():

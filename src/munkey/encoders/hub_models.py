@@ -1,13 +1,12 @@
 """The paper's encoders through transformers: ViT-B/16 (its default), DINOv2 and CLIP (app. D.2)."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from munkey.encoders.preprocess import Preprocess, Size
-from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
+from munkey.encoders.registry import Encoder, MissingEncoderError, encoder, read_json
 from munkey.settings import EncoderSettings
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def clip(settings: EncoderSettings, device: str) -> Encoder:
 
 def is_transformers(folder: Path) -> bool:
     """Whether a folder holds a saved transformers model of a type that we know."""
-    return json.loads((folder / "config.json").read_text()).get("model_type") in MODEL_TYPES
+    return read_json(folder / "config.json").get("model_type") in MODEL_TYPES
 
 
 def from_transformers(name: str, revision: str | None, device: str) -> Encoder:

@@ -6,7 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from munkey.core.files import DamagedFileError, read_npz, write_npy, write_npz
+from munkey.core.console import warn
+from munkey.core.files import DamagedFileError, read_npy, read_npz, write_npy, write_npz
 from munkey.core.ids import rows_of
 from munkey.encoders.registry import Encoder
 
@@ -63,7 +64,17 @@ def _read_blocks(blocks: list[range], folder: Path | None) -> dict[int, np.ndarr
     if folder is None:
         return {}
     files = {block.start: _block_file(folder, block) for block in blocks}
-    return {start: np.load(file) for start, file in files.items() if file.exists()}
+    features = {start: _read_block(file) for start, file in files.items() if file.exists()}
+    return {start: block for start, block in features.items() if block is not None}
+
+
+def _read_block(file: Path) -> np.ndarray | None:
+    """The features of a block; None, with a warning, if the file is damaged, because they are then computed again."""
+    try:
+        return read_npy(file)
+    except DamagedFileError:
+        warn(f"WARNING: {file} is damaged: the keys that it holds are extracted again")
+        return None
 
 
 def _block_file(folder: Path, block: range) -> Path:
@@ -86,7 +97,7 @@ def write(path: str | Path, ids: np.ndarray, keys: np.ndarray) -> None:
 def read(path: str | Path, ids: np.ndarray | None = None) -> Keys:
     """The keys of the samples `ids`, in their order; by default of all samples.
 
-    Raises DamagedFileError if the file is truncated or a key is not of unit norm, KeyError for an unknown id.
+    Raises DamagedFileError if the file is damaged or a key is not of unit norm, KeyError for an unknown id.
     """
     stored = read_npz(path, "ids", "keys")
     norms = np.linalg.norm(stored["keys"], axis=1)

@@ -5,10 +5,12 @@ published preprocessing. Heavy libraries are imported only when an encoder is bu
 package while it plans.
 """
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from munkey.core.registry import Registry
 from munkey.settings import EncoderSettings
@@ -18,36 +20,59 @@ if TYPE_CHECKING:
 
 Encoder: TypeAlias = "Callable[[Tensor], Tensor]"
 Builder: TypeAlias = "Callable[[EncoderSettings, str], Encoder]"
+Weights: TypeAlias = Callable[[EncoderSettings], str | None]
 
 
 class MissingEncoderError(FileNotFoundError):
     """An encoder's weights are not here and cannot be downloaded. The message says what to put where."""
 
 
+def read_json(path: Path) -> Mapping[str, Any]:
+    """A file of the configuration of an encoder in a folder. Raises ValueError that names it if it holds none."""
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: is not valid JSON ({error}); save the encoder there again") from error
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{path}: is no configuration of an encoder; save the encoder there again")
+    return content
+
+
 @dataclass(frozen=True)
 class EncoderEntry:
     """size: `free` if keys.image_size chooses the side of the input, `own` if the published preprocessing fixes it.
 
-    revision: the hub revision that keys.revision should pin, None if nothing comes from a hub.
+    revision: the hub revision that keys.revision should pin, None if nothing comes from a hub; weights: what tells the
+    weights from others, at no cost, as it is asked while planning: with other weights, keys are extracted anew.
     """
 
     name: str
     description: str
     size: Literal["free", "own"]
     revision: str | None
+    weights: Weights
     build: Builder
 
 
 ENCODERS: Registry[EncoderEntry] = Registry("encoder", "munkey.encoders")
 
 
+def pinned(settings: EncoderSettings) -> str | None:
+    """The hub revision: a commit names its weights. None where the builder's code alone says what they are."""
+    return settings.revision
+
+
 def encoder(
-    name: str, description: str, size: Literal["free", "own"], revision: str | None = None
+    name: str,
+    description: str,
+    size: Literal["free", "own"],
+    revision: str | None = None,
+    weights: Weights = pinned,
 ) -> Callable[[Builder], Builder]:
     """Register a key encoder. The function takes (settings, device) and returns the encoder on that device."""
 
     def register(build: Builder) -> Builder:
-        ENCODERS.add(name, EncoderEntry(name, description, size, revision, build))
+        ENCODERS.add(name, EncoderEntry(name, description, size, revision, weights, build))
         return build
 
     return register

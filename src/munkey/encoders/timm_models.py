@@ -1,7 +1,9 @@
 """Encoders from timm, by name."""
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from munkey.core.state import state_of
 from munkey.encoders.preprocess import Preprocess, Size
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
 from munkey.settings import EncoderSettings
@@ -10,7 +12,18 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-@encoder("timm:NAME", "any timm model with its pretrained weights and preprocessing, pooled features", size="own")
+def _weights(settings: EncoderSettings) -> str:
+    """timm's version, which says where a name's weights come from; of a model in a folder, the state of its files."""
+    folder = settings.encoder.partition("local-dir:")[2]
+    return state_of(folder) if folder else f"timm {version('timm')}"
+
+
+@encoder(
+    "timm:NAME",
+    "any timm model with its pretrained weights and preprocessing, pooled features",
+    size="own",
+    weights=_weights,
+)
 def timm_model(settings: EncoderSettings, device: str) -> Encoder:
     return from_timm(settings.encoder.removeprefix("timm:"), device)
 

@@ -66,26 +66,27 @@ def pairs_of(tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], system
     return pairs
 
 
-def select(pairs: Sequence[Pair], settings: SelectionSettings) -> list[Verdict]:
-    """A decision on every pair; exactly one pair is chosen.
+def select(pairs: Sequence[Pair], settings: SelectionSettings, required: bool = True) -> list[Verdict]:
+    """A decision on every pair; exactly one pair is chosen, or none where none passes.
 
     Pairs whose P_s is not below the threshold are dropped. The smallest gap wins. Gaps within `comparable` points of it
-    count as equal, and of those the smallest P_s wins. Pairs for reference do not take part. Raises NothingPassesError.
+    count as equal, and of those the smallest P_s wins. Pairs for reference do not take part. Raises NothingPassesError
+    where none passes and one is required, because models are to be trained with it.
     """
     alive = [pair for pair in pairs if not pair.reference and pair.P_s < settings.threshold]
-    if not alive:
+    if not alive and required:
         listed = "".join(f"\n  - {pair}" for pair in pairs)
         remedy = "widen the grid `selection` or raise its threshold"
         raise NothingPassesError(f"no pair (p_image, p_token) has P_s < {settings.threshold:g}; {remedy}:{listed}")
-    smallest = min(pair.gap for pair in alive)
+    smallest = min((pair.gap for pair in alive), default=0.0)
     equal = [pair for pair in alive if pair.gap - smallest <= settings.comparable]
-    best = min(equal, key=lambda pair: (pair.P_s, pair.gap))
+    best = min(equal, key=lambda pair: (pair.P_s, pair.gap), default=None)
 
     def reason(pair: Pair) -> str:
         if pair.reference:
             return "for reference: no pathway is ever dropped"
         if pair not in alive:
-            return f"dropped: P_s is not below {settings.threshold:g}"
+            return f"dropped: P_s is not below {settings.threshold:g}" + ("" if alive else "; no pair passes")
         if pair not in equal:
             return f"its gap is {pair.gap - smallest:.2f} points above the smallest"
         if pair is not best:
@@ -100,9 +101,9 @@ def select(pairs: Sequence[Pair], settings: SelectionSettings) -> list[Verdict]:
     return [Verdict(pair, pair is best, reason(pair)) for pair in pairs]
 
 
-def chosen(verdicts: Sequence[Verdict]) -> Pair:
-    """The pair to use."""
-    return next(verdict.pair for verdict in verdicts if verdict.chosen)
+def chosen(verdicts: Sequence[Verdict]) -> Pair | None:
+    """The pair to use; None where none passes."""
+    return next((verdict.pair for verdict in verdicts if verdict.chosen), None)
 
 
 def means_after(tidy: pd.DataFrame, cases: Iterable[str], systems: Systems) -> list[dict[str, float]]:

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors.torch import load as tensors_in
 from safetensors.torch import save as serialized
 
-from munkey.core.files import DamagedFileError, atomic
+from munkey.core.files import read_bytes, sealed
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.family import FAMILIES, Architecture, System
 
@@ -25,24 +25,19 @@ def save(path: str | Path, system: System) -> None:
     # One entry, because the order of several differs from file to file.
     described = {"family": system.family, "architecture": asdict(system.architecture)}
     metadata = {"system": json.dumps(described, sort_keys=True)}
-    with atomic(path) as temporary:
+    with sealed(path) as temporary:
         temporary.write_bytes(serialized(tensors, metadata))
 
 
 def load(path: str | Path, expected: Architecture | None = None, device: str = "cpu") -> System:
     """Load a system.
 
-    Raises DamagedFileError for a truncated file, ValueError where the architecture is not the `expected` one.
+    Raises DamagedFileError for a damaged file, ValueError where the architecture is not the `expected` one.
     """
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name).to(device) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except SafetensorError as error:
-        raise DamagedFileError(path, f"truncated or not a checkpoint ({error})") from error
-    if "system" not in metadata:
-        raise DamagedFileError(path, "not a checkpoint of this project")
-    described = json.loads(metadata["system"])
+    content = read_bytes(path)
+    tensors = {name: tensor.to(device) for name, tensor in tensors_in(content).items()}
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # its length, then JSON
+    described = json.loads(header["__metadata__"]["system"])
     family = FAMILIES[described["family"]]
     architecture = family.stored_architecture(described["architecture"])
     if expected is not None and type(expected) is not type(architecture):

@@ -128,6 +128,11 @@ class Cases:
         """What builds the encoder that a folder of keys is named for."""
         return find(self.encoder_settings(dataset, encoder).encoder).build
 
+    def encoder_weights(self, dataset: str, encoder: str) -> str | None:
+        """What tells the weights of that encoder from others of its name."""
+        settings = self.encoder_settings(dataset, encoder)
+        return find(settings.encoder).weights(settings)
+
     def method_code(self, name: str) -> list[object]:
         """What unlearning finds through registries: the method, its settings, and the family of its original."""
         method = METHODS[name]

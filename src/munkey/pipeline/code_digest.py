@@ -31,7 +31,7 @@ NO_INFLUENCE = frozenset({
     "settings", "pipeline.params",  # check values, which each rule hands to its script
     "pipeline.layout", "core.device.gpu_visible", "core.device.device_of",  # decide where things are and run
     "pipeline.job.job", "pipeline.job.now", "pipeline.job.keep_freed_memory",  # surround the work of a job
-    "pipeline.provenance", "pipeline.fork_server", "core.console",
+    "pipeline.job.usage", "pipeline.provenance", "pipeline.fork_server", "core.console",
     "core.registry", "unlearn.contract.method", "models.family.family",  # find code, which is passed as a root, and
     "data.registry.dataset", "encoders.registry.encoder",  # say what it is called
 })  # fmt: skip

@@ -1,12 +1,17 @@
 """Fast start for short jobs: they are forked from one process that has already imported the slow libraries.
 
-A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them. The first job starts a
-server, which imports libraries but nothing of this package, so that edited code always takes effect. Each job asks the
-server for a fork of itself, and the fork runs the job's script with the job's arguments, environment and output. The
-server exits when it is idle. If it cannot be used, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns it off.
+A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them. Snakemake launches one
+server per run (`open_run`), which imports libraries but nothing of this package, so that edited code always takes
+effect. Each job asks the server for a fork of itself. The fork takes over the job's arguments, environment, folder,
+output, umask, priority, processors and limits, and runs the job's script. What libraries and the loader read when they
+are loaded, e.g. LD_LIBRARY_PATH, is that of the run. If there is no server, or it does not answer, the job runs in its
+own process. MUNKEY_FORK_SERVER=0 turns the server off. On a cluster there is none.
+
+Every job of a run, forked or not, ends when Snakemake does, even if that is killed: otherwise a second run would write
+the same files as the jobs left over from the first.
 """
 
-import array
+import atexit
 import contextlib
 import hashlib
 import importlib
@@ -14,43 +19,85 @@ import os
 import pickle
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import traceback
 from pathlib import Path
-from typing import TypedDict
+from typing import NoReturn, TypedDict
 
 LIBRARIES = (
-    "snakemake.script",
-    "numpy",
-    "torch",
-    "torch._dynamo",
-    "safetensors.torch",
-    "pydantic",
-    "faiss",
-    "pandas",
-    "scipy.special",
-    "sklearn.linear_model",
-    "sklearn.model_selection",
-)
+    "snakemake.script", "numpy", "torch", "torch._dynamo", "safetensors.torch", "pydantic", "faiss", "pandas",
+    "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
+)  # fmt: skip
 SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
+RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
 FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
-IDLE_S = 10.0  # how long the server waits for a job before it exits
-START_S = 60.0  # how long a job waits for the server to start
+ANSWER_S = 30.0  # how long a job waits for the server to answer
+# The server imports with one thread, since threads do not survive a fork. Each job sets its own number.
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+KILLED = "this job was killed; if nobody did that, the machine ran out of memory: see its system log"
+INTERRUPTED = 128 + signal.SIGINT  # exit status
+HELLO, BEGUN = b"h", b"b"  # what a fork sends: before and after it takes over
 
 
 class Invocation(TypedDict):
-    """How a job's script was called: a dictionary, because the server does not import this module to unpickle it."""
+    """What a fork takes over: a dictionary, because the server does not import this module to unpickle it."""
 
     argv: list[str]
     path: list[str]
     cwd: str
     environment: dict[str, str]
+    umask: int
+    nice: int
+    processors: set[int]
+    limits: dict[int, tuple[int, int]]
+
+
+# In Snakemake's process
+
+
+def open_run() -> None:
+    """Launch the server of a run and let its jobs notice when Snakemake ends. To be called before the first job."""
+    with contextlib.suppress(OSError, ImportError):  # Windows has no fcntl
+        import fcntl
+
+        folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # if Snakemake is killed, the server does it
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)  # left open: this process has the lock until it ends
+        os.environ[RUN] = str(folder)
+        if sys.platform == "linux" and os.environ.get(SWITCH) != "0":
+            _launch(_socket_in(folder))
+
+
+def _launch(path: Path) -> None:
+    """Launch the server in a session of its own. Jobs can connect at once."""
+    reading, _ = os.pipe()  # the other end is left open: the server ends when it is closed, as this process ends
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(256)  # jobs can queue while the libraries are being imported
+        subprocess.Popen(
+            [sys.executable, "-P", __file__, str(path), str(listener.fileno())],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            env=os.environ | SINGLE_THREADED,
+            start_new_session=True,  # Ctrl-C is for Snakemake
+        )
+    os.close(reading)
+
+
+def _socket_in(folder: Path) -> Path:
+    """The server's socket, for jobs that run in the same Python environment."""
+    return folder / hashlib.sha256(f"{sys.prefix}\n{sys.version}".encode()).hexdigest()[:16]
+
+
+# In a job's process
 
 
 def start() -> None:
@@ -58,170 +105,196 @@ def start() -> None:
 
     Returns only inside such a fork, or if the server cannot be used; the script then continues in its own process.
     """
-    if sys.platform != "linux" or FORKED in os.environ or os.environ.get(SWITCH) == "0":
+    if not os.environ.get(RUN) or FORKED in os.environ:
         return
-    with contextlib.suppress(OSError):
-        connection = _connect_or_launch(_socket_path())
-        invocation = Invocation(argv=sys.argv, path=sys.path, cwd=str(Path.cwd()), environment=dict(os.environ))
-        message = pickle.dumps(invocation)
-        descriptors = array.array("i", [0, 1, 2])
-        connection.sendmsg(
-            [len(message).to_bytes(8, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors.tobytes())]
-        )
-        connection.sendall(message)
-        _exit_like_fork(connection)
+    folder = Path(os.environ[RUN])
+    _die_with_run(folder)
+    if os.environ.get(SWITCH) != "0":
+        try:
+            _exit_like(_fork_at(_socket_in(folder)))
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        except OSError:  # no server, or it did not answer
+            return
 
 
-def _exit_like_fork(connection: socket.socket) -> None:
-    """Wait for the fork to end and exit with its status; with 1 if it ended without sending one."""
+def _die_with_run(folder: Path) -> None:
+    """Kill this process as soon as Snakemake's has ended; exit if it has already."""
+    import fcntl
+
+    try:
+        lock = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        sys.exit("the run that started this job has ended")
+
+    def wait() -> None:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _fork_at(path: Path) -> socket.socket:
+    """A connection to a fork that has begun to run this job. Raises OSError if there is none: it never begins then."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(ANSWER_S)
+        connection.connect(str(path))
+        _expect(HELLO, connection)
+        connection.settimeout(None)  # the fork may take its time: it is this job now
+        _send(connection)
+        _expect(BEGUN, connection)
+    except OSError as error:
+        connection.close()
+        if isinstance(error, TimeoutError):
+            path.unlink(missing_ok=True)  # so that no further job waits
+            print(f"no answer for {ANSWER_S:g} s: jobs now start in their own processes, slower", file=sys.stderr)
+        raise
+    return connection
+
+
+def _expect(byte: bytes, connection: socket.socket) -> None:
+    if connection.recv(1) != byte:
+        raise ConnectionResetError
+
+
+def _send(connection: socket.socket) -> None:
+    """Send what a fork takes over, standard input, output and error included."""
+    message = pickle.dumps(_invocation())
+    socket.send_fds(connection, [len(message).to_bytes(8, "big")], [0, 1, 2])
+    connection.sendall(message)
+
+
+def _invocation() -> Invocation:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return Invocation(
+        argv=sys.argv,
+        path=sys.path,
+        cwd=str(Path.cwd()),
+        environment=dict(os.environ),
+        umask=umask,
+        nice=os.getpriority(os.PRIO_PROCESS, 0),
+        processors=os.sched_getaffinity(0),
+        limits=_limits(),
+    )
+
+
+def _limits() -> dict[int, tuple[int, int]]:
+    import resource
+
+    kinds = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
+    return {kind: resource.getrlimit(kind) for kind in kinds}
+
+
+def _exit_like(fork: socket.socket) -> None:
+    """Pass signals on to the fork, wait for its end and exit with its status; with 1 if it did not send one."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: fork.sendall(bytes([number])))
     status = b""
     with contextlib.suppress(OSError):
-        status = connection.recv(1)
+        status = fork.recv(1)
     if not status:
-        print(
-            "this job was killed; if nobody did that, the machine ran out of memory: see its system log",
-            file=sys.stderr,
-        )
+        print(KILLED, file=sys.stderr)
     sys.stderr.flush()
     os._exit(status[0] if status else 1)
 
 
-def _socket_path() -> Path:
-    """The socket of the server for this Python environment, in a folder that belongs to this user alone."""
-    folder = Path(tempfile.gettempdir()) / f"munkey-forks-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise PermissionError(folder)
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    key = hashlib.sha256("\n".join([sys.executable, sys.prefix, sys.version, gpus]).encode()).hexdigest()[:16]
-    return folder / key
+# In the server's process
 
 
-def _connect_or_launch(path: Path) -> socket.socket:
-    """A connection to the server, which is launched if there is none. Raises OSError if that fails."""
-    from filelock import FileLock
-
-    connection = _connect(path)
-    if connection is None:
-        with FileLock(f"{path}.lock"):  # of several jobs that start at once, one launches the server
-            connection = _connect(path) or _launch(path)
-    if connection is None:
-        raise ConnectionRefusedError(path)
-    return connection
-
-
-def _launch(path: Path) -> socket.socket | None:
-    """Launch the server and connect to it; None if it exits or is not ready within START_S."""
-    server = subprocess.Popen(
-        [sys.executable, "-P", __file__, str(path)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + START_S
-    connection = None
-    while connection is None and server.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-        connection = _connect(path)
-    return connection
-
-
-def _connect(path: Path) -> socket.socket | None:
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(str(path))
-    except OSError:
-        connection.close()
-        return None
-    return connection
-
-
-def serve(path: Path) -> None:
-    """Import the libraries, then fork a job for every connection, until none arrives for IDLE_S."""
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen(256)  # jobs can queue while the libraries are being imported
+def serve(path: Path, listener: socket.socket) -> None:
+    """Import the libraries, then fork a job for every connection, until standard input ends."""
     for library in LIBRARIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(library)
-    jobs: set[int] = set()
-    idle_since, closing = time.monotonic(), False
-    while True:
-        ready, _, _ = select.select([listener], [], [], 0.5)
-        if ready:
-            jobs.add(_fork_job(listener))
-        for child in [child for child in jobs if os.waitpid(child, os.WNOHANG)[0]]:
-            jobs.remove(child)
-        if jobs:
-            idle_since = time.monotonic()
-        elif closing and not ready:  # no job connected before the socket was removed
-            return
-        elif time.monotonic() - idle_since > IDLE_S:
-            path.unlink(missing_ok=True)
-            closing = True
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel clears forks away
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        _fork_job(listener)
+    shutil.rmtree(path.parent, ignore_errors=True)
 
 
-def _fork_job(listener: socket.socket) -> int:
-    """Accept a connection and fork a job for it. Returns the process id of the fork."""
-    connection, _ = listener.accept()
-    child = os.fork()
-    if not child:
-        listener.close()
-        _run(connection)
-    connection.close()
-    return child
+def _fork_job(listener: socket.socket) -> None:
+    """Accept a connection and fork a job for it. Where it cannot be forked, closing the connection says so."""
+    with contextlib.suppress(OSError):
+        connection, _ = listener.accept()
+        with connection:
+            if not os.fork():
+                listener.close()
+                _run(connection)
 
 
-def _run(connection: socket.socket) -> None:
-    """In the fork: run the job's script and send its exit status."""
-    status = 1
+# In a fork
+
+
+def _run(connection: socket.socket) -> NoReturn:
+    """Run the job's script, send its exit status and exit; if it cannot begin, exit before the job has begun."""
     try:
-        invocation = _receive(connection)
-        threading.Thread(target=_die_with_client, args=(connection,), daemon=True).start()
-        os.chdir(invocation["cwd"])
-        os.environ.clear()
-        os.environ.update(invocation["environment"] | {FORKED: "1"})
-        sys.argv, sys.path[:] = invocation["argv"], invocation["path"]
-        runpy.run_path(sys.argv[0], run_name="__main__")
-        status = 0
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        with contextlib.suppress(OSError):
-            connection.sendall(bytes([status & 255]))
-        os._exit(status)
+        connection.sendall(HELLO)
+        _take_over(_receive(connection))
+        connection.sendall(BEGUN)
+    except Exception:
+        os._exit(1)
+    threading.Thread(target=_obey_client, args=(connection,), daemon=True).start()
+    status = _status_of_script()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        connection.sendall(bytes([status]))
+    os._exit(status)
 
 
 def _receive(connection: socket.socket) -> Invocation:
-    """What `start` sent. Its standard input, output and error replace those of this process."""
-    header, ancillary, _, _ = connection.recvmsg(8, socket.CMSG_SPACE(12), socket.MSG_WAITALL)
-    descriptors = array.array("i")
-    descriptors.frombytes(ancillary[0][2])
+    """What `_send` sent. Its standard input, output and error replace those of this process."""
+    header, descriptors, *_ = socket.recv_fds(connection, 8, 3)
     for standard, received in enumerate(descriptors):
         os.dup2(received, standard)
         os.close(received)
-    length, message = int.from_bytes(header, "big"), b""
-    while len(message) < length:
-        piece = connection.recv(length - len(message))
-        if not piece:
-            raise ConnectionResetError
-        message += piece
+    with connection.makefile("rb") as file:
+        message = file.read(int.from_bytes(header, "big"))
     invocation: Invocation = pickle.loads(message)
     return invocation
 
 
-def _die_with_client(connection: socket.socket) -> None:
-    """Kill this process when the process that asked for it has ended, e.g. because it was killed."""
-    if not connection.recv(1):
-        os.kill(os.getpid(), signal.SIGKILL)
+def _take_over(invocation: Invocation) -> None:
+    """Become the process that sent this. Raises OSError or ValueError where that needs more rights."""
+    import resource
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.umask(invocation["umask"])
+    os.sched_setaffinity(0, invocation["processors"])
+    os.setpriority(os.PRIO_PROCESS, 0, invocation["nice"])
+    for kind, limits in invocation["limits"].items():
+        if resource.getrlimit(kind) != limits:
+            resource.setrlimit(kind, limits)
+    os.chdir(invocation["cwd"])
+    os.environ.clear()
+    os.environ.update(invocation["environment"] | {FORKED: "1"})
+    sys.argv, sys.path[:] = invocation["argv"], invocation["path"]
+
+
+def _obey_client(connection: socket.socket) -> None:
+    """Raise the signals that the client passes on, and end when it has ended, e.g. because it was killed."""
+    while number := connection.recv(1):
+        os.kill(os.getpid(), number[0])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _status_of_script() -> int:
+    """Run the job's script. Returns the status with which Python would have ended, and prints what it would print."""
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code & 255 if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    serve(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))

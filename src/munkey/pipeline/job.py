@@ -3,7 +3,9 @@
 import contextlib
 import ctypes
 import os
+import re
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +15,18 @@ from pathlib import Path
 from munkey.core.files import write_json
 from munkey.pipeline.provenance import provenance
 
+FAILED = "\nThis job failed: "  # before the reason, at the end of the log of a failed job
+KILLED = (
+    "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory or disk space."
+)
+
 
 @contextlib.contextmanager
 def job(log: str, threads: int) -> Iterator[None]:
     """Write everything that the block prints to a log file and limit it to a number of CPU threads.
 
-    An exception ends the process with status 1, and its traceback is the end of the log. It is not printed as well,
-    because Snakemake shows the end of a failed job's log.
+    An exception ends the process with status 1. Its traceback and the reason are the end of the log; the run shows the
+    reason at its own end (`last_words`).
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -38,8 +45,32 @@ def job(log: str, threads: int) -> Iterator[None]:
             yield
         except Exception as error:
             traceback.print_exc()
-            print(f"\n{type(error).__name__}: {error}")
+            print(f"{FAILED}{type(error).__name__}: {error}")
             raise SystemExit(1) from None
+
+
+def last_words(failed: Mapping[str, str]) -> str:
+    """What a run that did not succeed says at its end, at most 30 lines: what failed and why, and what to do.
+
+    failed: the failed jobs by the paths of their logs. None have failed if the user stopped the run.
+    """
+    again = "the same command again goes on where this run stopped: what is finished is kept."
+    if not failed:
+        return f"The run was stopped; {again}"
+    shown = list(failed.items())[:3]
+    said = [f"{name}\n{_reason(Path(log), 24 // len(shown) - 2)}\n  log: {log}" for log, name in shown]
+    others = [f"... and {len(failed) - len(shown)} more, see above"] * (len(failed) > len(shown))
+    count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
+    return "\n".join([f"{count} failed:", *said, *others, f"Mend what is named here; {again}"])
+
+
+def _reason(log: Path, most: int) -> str:
+    """Why a job failed, indented, at most so many lines and one more."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    _, failed, reason = text.rpartition(FAILED)
+    lines = reason.rstrip().splitlines() if failed else [KILLED]
+    rest = [f"... {len(lines) - most} more lines in its log"] * (len(lines) > most)
+    return textwrap.indent("\n".join(lines[:most] + rest), "  ")
 
 
 def keep_freed_memory() -> None:
@@ -58,6 +89,21 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def usage() -> dict[str, float]:
+    """The peak of this process's resident memory [MiB] and its CPU time with that of its ended children [s].
+
+    They are the job's own. A fork's memory includes the libraries that it shares with its server, its CPU time does not
+    include their import.
+    """
+    import resource
+
+    status, peak = Path("/proc/self/status"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if status.exists() and (high := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)):
+        peak = int(high[1])  # ru_maxrss includes what the process was before `exec`: a copy of Snakemake
+    megabyte = 2**20 if sys.platform == "darwin" else 2**10
+    return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(sum(os.times()[:4]), 2)}
+
+
 @dataclass(frozen=True)
 class JobRecord:
     """What a job did.
@@ -74,13 +120,14 @@ class JobRecord:
 
 
 def record(path: str, finished: JobRecord) -> None:
-    """Write the record of a job that has just ended to a JSON file, along with its provenance."""
+    """Write the record of a job that has just ended to a JSON file, along with what it used and its provenance."""
     content = {
         "started": finished.started,
         "ended": now(),
         "settings": finished.settings,
         "history": finished.history,
         **finished.facts,
+        **usage(),
         "provenance": provenance(finished.settings, finished.device),
     }
     write_json(path, content)

@@ -36,6 +36,12 @@ def name_of(value: object) -> str:
     return "_".join(dict.fromkeys(names) if _names_knobs(value) else names)
 
 
+def values_to_try(settings: Values, grid: Mapping[str, list[object]], method: str) -> dict[str, list[object]]:
+    """The values in a search grid of each setting of a method: those of METHOD.KEY, or else of KEY."""
+    values = {key: grid.get(f"{method}.{key}") or grid.get(key) for key in settings}
+    return {key: each for key, each in values.items() if each}
+
+
 def merge(base: Values, override: Values) -> dict[str, object]:
     """`base` with the values of `override`; nested mappings are merged, everything else is replaced."""
     merged = dict(base)

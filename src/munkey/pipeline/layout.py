@@ -67,4 +67,7 @@ def name_of(named: str, overlays: Iterable[Path], params: Path) -> str:
     named: `default` where no overlay gives a name; overlays: the files given with `--configfile`; params: the project's
     `params.yaml`, which may be among them.
     """
-    return "-".join(path.stem for path in overlays if path != params) or named if named == DEFAULT else named
+    if named != DEFAULT:
+        return named
+    stems = (path.stem for path in overlays if path != params)
+    return re.sub(r"[^\w.-]+", "-", "-".join(stems)) or DEFAULT

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 
+from munkey.core.state import state_of
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline.cases import AUDIT, Cases, dataset_of, is_audit
 from munkey.pipeline.layout import fill
@@ -90,14 +90,22 @@ class Plan(Cases):
             files["neighbors"] = self.neighbors(case, seed, subset)
         return files
 
-    def disk_state(self, dataset: str) -> list[int] | None:
-        """Number, size and newest change of a data set's own files, so that changing them prepares it anew."""
-        path = self.params.of(dataset).source.path
-        if not self.params.reader(dataset).needs_path or path is None:
-            return None
-        files = [Path(path)] if Path(path).is_file() else [file for file in Path(path).rglob("*") if file.is_file()]
-        stats = [file.stat() for file in files]
-        return [len(stats), sum(stat.st_size for stat in stats), max((stat.st_mtime_ns for stat in stats), default=0)]
+    def disk_state(self, dataset: str) -> str | None:
+        """The state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""
+        files = self.params.reader(dataset).files(self.params.of(dataset).source)
+        return state_of(files) if files else None
+
+    @property
+    def outside(self) -> dict[str, dict[str, object]]:
+        """The state of all that the experiment takes from outside of the project, by data set: files, and weights."""
+        encoders = {name: sorted({self.encoder_of(case) for case in cases}) for name, cases in self.cases.items()}
+        return {
+            name: {
+                "files": self.disk_state(name),
+                "weights": {each: self.encoder_weights(name, each) for each in folders},
+            }
+            for name, folders in encoders.items()
+        }
 
     def evaluations(self, case: str, systems: Iterable[str], rates: Sequence[str]) -> list[Evaluation]:
         """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from munkey.core.files import read_json
+from munkey.core.files import read_bytes, read_json, read_table
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline.layout import Layout, fill
 
@@ -45,7 +45,7 @@ class Run:
 
     def digest(self) -> str:
         """A hash of everything it shows, artifacts included."""
-        files = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in self.artifacts]
+        files = [hashlib.sha256(read_bytes(path)).hexdigest() for path in self.artifacts]
         text = json.dumps([asdict(self), files], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -70,9 +70,7 @@ def runs_of(
 
 
 def _evaluated(evaluations: Iterable[Evaluation], titles: Mapping[str, str], metrics_file: str) -> Iterator[Run]:
-    import pandas as pd
-
-    metrics = pd.read_csv(metrics_file).astype({"rate": str, "seed": str})
+    metrics = read_table(metrics_file).astype({"rate": str, "seed": str})
     groups = metrics.groupby(["dataset", "rate", "seed", "method"])
     for evaluation in evaluations:
         names = _names(evaluation)
@@ -115,11 +113,9 @@ def _candidates(search: Path, evaluation: Evaluation, titles: Mapping[str, str])
 
 def _tables(layout: Layout) -> Iterator[Run]:
     """For each data set, the tables and the gaps that the main table shows."""
-    import pandas as pd
-
     shown = (("main", "csv"), ("main", "md"), ("runtime", "md"))
     tables = tuple(fill(layout.table, table=table, ending=ending) for table, ending in shown)
-    for dataset, part in pd.read_csv(tables[0]).groupby("dataset"):
+    for dataset, part in read_table(tables[0]).groupby("dataset"):
         rows = part[part["gap_mean"].notna()]
         gaps = zip(rows["method"], rows["rate"], rows["gap_mean"], strict=True)
         yield Run(

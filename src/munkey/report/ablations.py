@@ -35,8 +35,10 @@ NOT_RUN = pd.Series(dtype=float)  # of a case that another data set has
 def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """A summary of each case, one after the other, with the columns case, knob and value.
 
-    tidy: metrics with the column case.
+    tidy: metrics with the column case; empty where every ablation is switched off.
     """
+    if tidy.empty:
+        return pd.DataFrame(columns=["dataset", "rate", "method", "n", "gap_mean", "gap_sd", "case", "knob", "value"])
     parts = [
         summarize(part.drop(columns="case"), rows).assign(case=case) for case, part in tidy.groupby("case", sort=False)
     ]

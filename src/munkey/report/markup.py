@@ -19,6 +19,13 @@ EMPHASIS: dict[Markup, tuple[str, str]] = {
 }
 
 
+NOTHING: dict[Markup, str] = {
+    "markdown": "Nothing of this was run.\n",
+    "html": "<p>Nothing of this was run.</p>\n",
+    "latex": "% Nothing of this was run.\n",
+}
+
+
 class Titled(NamedTuple):
     """A table that is ready to print: a title, empty for none, and cells that carry their markup."""
 
@@ -61,6 +68,11 @@ def emphasized(cell: str, rank: int | None, markup: Markup) -> str:
 def render(tables: Sequence[Titled], markup: Markup) -> str:
     """Tables one after the other."""
     return RENDERERS[markup](tables)
+
+
+def render_or_say(tables: Sequence[Titled], markup: Markup) -> str:
+    """Tables one after the other, or that there are none."""
+    return render(tables, markup) if tables else NOTHING[markup]
 
 
 def _markdown(tables: Sequence[Titled]) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypedDict
 import markupsafe
 import pandas as pd
 
+from munkey.core.files import read_bytes
 from munkey.report import ablations, paper, tables
 from munkey.report.figures import charts
 from munkey.report.markup import Titled, html_table
@@ -126,8 +127,9 @@ def chapters(results: Results) -> list[Chapter]:
         chapter("main", "Unlearning", tables.main_tables(results.main, results.rows, "html")),
         chapter("runtime", "Run time", [tables.runtime_table(results.main, "html")]),
         *(
-            chapter(name, title, ablations.TABLES[name](results.cases, results.case_rows, "html"))
+            chapter(name, title, titled)
             for name, title in ABLATIONS.items()
+            if (titled := list(ablations.TABLES[name](results.cases, results.case_rows, "html")))
         ),
         chapter("selection", "Selection of p_image and p_token", grids),
         chapter("paper", "The paper's numbers", paper.tables(both), results.statements),
@@ -144,7 +146,7 @@ def figure(path: Path) -> Figure:
     """A figure with its caption. path: its PNG, named KIND or KIND-DATASET or KIND-DATASET-rateRATE."""
     kind, _, dataset = path.stem.partition("-")
     caption = charts.CAPTIONS[kind] + (f" {dataset.replace('-rate', ', forget rate ')}." if dataset else "")
-    data = base64.b64encode(path.read_bytes()).decode()
+    data = base64.b64encode(read_bytes(path)).decode()
     return Figure(path.stem, caption, f"data:image/png;base64,{data}")
 
 

@@ -31,7 +31,7 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
     out.
     """
     ours = [_long(main.assign(case=""), table) for table in ("main", "runtime")]
-    if ablations is not None:
+    if ablations is not None and not ablations.empty:
         ours += [_long(ablations, table) for table in ("strategies", "aggregation")]
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
         ours.append(_long(encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0]), "encoders"))

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from munkey.core.files import read_json
+from munkey.core.files import read_json, read_table
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 # The metrics that DVC compares, and their columns in a summary.
@@ -51,7 +51,8 @@ class Gap(NamedTuple):
 
 def read_metrics(paths: Iterable[str]) -> pd.DataFrame:
     """Tidy metrics from several CSV files, one after the other."""
-    return pd.concat([pd.read_csv(path) for path in paths], ignore_index=True)
+    empty = pd.DataFrame(columns=["dataset", "case", "rate", "seed", "method", "metric", "value"])
+    return pd.concat([read_table(path) for path in paths] or [empty], ignore_index=True)
 
 
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:

@@ -1,9 +1,11 @@
 """Checkpoints of a training: killed at any moment, it resumes from the last one and ends with the same bytes.
 
-They lie outside of what the workflow counts as output, and are removed once the training's result is safe.
+They lie outside of what the workflow counts as output, and are removed once the training's result is safe. A checkpoint
+is overwritten again and again: its SHA-256 is its own first 32 bytes, so that the two can never be apart.
 """
 
 import hashlib
+import io
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,9 +14,11 @@ from typing import TypedDict
 
 import torch
 
+from munkey.core.console import warn
 from munkey.core.files import atomic
 
 FOLDER = Path("cache/train")
+DIGEST = 32  # bytes of a SHA-256
 History = list[dict[str, float]]
 
 
@@ -67,9 +71,9 @@ class Checkpoint:
 
     def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> History:
         """Put everything back as it was, in place. Returns the history so far; empty where there is no checkpoint."""
-        if not self.file.path.exists():
+        stored = read(self.file.path)
+        if stored is None:
             return []
-        stored: State = torch.load(self.file.path, weights_only=True)
         with torch.no_grad():
             for parameter, kept in zip(_parameters(optimizer), stored["parameters"], strict=True):
                 parameter.copy_(kept)
@@ -90,9 +94,24 @@ class Checkpoint:
             "generators": [generator.get_state() for generator in self.generators],
             "history": history,
         }
+        content = io.BytesIO()
+        torch.save(state, content)
         with atomic(self.file.path) as temporary:
-            torch.save(state, temporary)
+            temporary.write_bytes(hashlib.sha256(content.getbuffer()).digest() + content.getbuffer())
         self.last = time.monotonic()
+
+
+def read(path: Path) -> State | None:
+    """What a checkpoint file holds; None if there is none. One that is damaged is set aside, with a warning."""
+    if not path.exists():
+        return None
+    content = path.read_bytes()
+    digest, content = content[:DIGEST], content[DIGEST:]
+    if hashlib.sha256(content).digest() == digest:
+        return torch.load(io.BytesIO(content), weights_only=True)
+    aside = path.replace(path.with_name(f"{path.name}.damaged"))
+    warn(f"WARNING: the checkpoint {path} is damaged: this training starts over. Until it ends, it is kept as {aside}")
+    return None
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:

@@ -168,6 +168,8 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
 ) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
     """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file."""
 
+    if not issubclass(settings, Section):
+        raise TypeError(f"method {name!r}: settings must be a subclass of munkey.settings.Section, not {settings}")
     unknown = set(needs or ()) - set(get_args(Need))
     if unknown:
         raise ValueError(f"method {name!r} needs {sorted(unknown)}; there are: {', '.join(get_args(Need))}")

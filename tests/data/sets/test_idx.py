@@ -1,13 +1,13 @@
 """MNIST-format files, gzipped or not, read exactly; missing and truncated ones are named."""
 
 import gzip
+import re
 
 import numpy as np
 import pytest
 
-from munkey.core.files import DamagedFileError
+from munkey.data import arrays
 from munkey.data.registry import DATASETS
-from munkey.data.sets import idx
 from munkey.data.source import SourceError
 from tests.data.inputs import RNG, counts, loaded, settings
 
@@ -27,7 +27,7 @@ def write_idx(folder, ending):
 
 @pytest.mark.parametrize("ending", [".gz", ""])
 def test_idx_as_mnist_ships_it(tmp_path, ending, monkeypatch):
-    monkeypatch.setattr(idx, "BLOCK", 7)  # several blocks
+    monkeypatch.setattr(arrays, "BLOCK", 7 * 5 * 4)  # several blocks
     pixels = write_idx(tmp_path, ending)
     dataset = loaded(DATASETS["idx"].load(settings(tmp_path)), tmp_path / "out")
     np.testing.assert_array_equal(dataset.images[..., 0], pixels)
@@ -37,10 +37,66 @@ def test_idx_as_mnist_ships_it(tmp_path, ending, monkeypatch):
         DATASETS["idx"].load(settings(tmp_path))
 
 
+def refusal(folder, **kind):
+    """What is said of files that are refused."""
+    with pytest.raises(SourceError) as refused:
+        loaded(DATASETS["idx"].load(settings(folder, **kind)), folder / "out")
+    assert "elete" not in str(refused.value)
+    assert not list(folder.glob("out/*"))
+    return str(refused.value)
+
+
+def header(*shape, magic=(0, 0, 8)):
+    return bytes([*magic, len(shape)]) + np.array(shape, ">u4").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("t10k-images-idx3", lambda c: c[:-20], r"ends too early for \(20, 5, 4\)"),
+        ("t10k-labels-idx1", lambda c: c[:-1], r"ends too early for \(20,\)"),
+        ("train-images-idx3", lambda c: b"", r"is not an IDX file of unsigned bytes in 3 dim"),
+        ("train-images-idx3", lambda c: c[:9], r"ends within its header"),
+        ("train-images-idx3", lambda c: bytes([0, 0, 13]) + c[3:], r"is not an IDX file of unsigned bytes in 3"),
+        ("train-images-idx3", lambda c: header(12, 5, 5) + c[16:], r"ends too early for \(12, 5, 5\)"),
+        ("train-images-idx3", lambda c: header(12, 5, 3) + c[16:], r"goes on after \(12, 5, 3\)"),
+        (
+            "train-images-idx3",
+            lambda c: header(11, 5, 4) + c[16:-20],
+            r"\(11, 5, 4\) and .*labels-idx1.* \(12,\) differ",
+        ),
+        ("train-images-idx3", lambda c: header(0, 5, 4), r"holds no images, its shape is \(0, 5, 4\)"),
+        ("train-images-idx3", lambda c: header(12, 0, 4), r"holds no images, its shape is \(12, 0, 4\)"),
+        ("train-images-idx3", lambda c: header(12, 2**32 - 1, 2**32 - 1) + c[16:], r"cannot be read|ends too early"),
+        ("train-labels-idx1", lambda c: c[:8] + bytes([7]) + c[9:], r"labels run from 0 to 7, but there are 3 classes"),
+    ],
+)
 @pytest.mark.parametrize("ending", [".gz", ""])
-def test_a_truncated_idx_file_is_named(tmp_path, ending):
+def test_files_that_cannot_be_used_are_named(tmp_path, file, change, message, ending):
     write_idx(tmp_path, ending)
-    path = tmp_path / f"t10k-images-idx3-ubyte{ending}"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DamagedFileError, match=r"t10k-images-idx3-ubyte.*(ends too early|truncated)"):
-        list(DATASETS["idx"].load(settings(tmp_path)).blocks())
+    path, opener = tmp_path / f"{file}-ubyte{ending}", gzip.open if ending else open
+    with opener(path, "rb") as whole:
+        content = change(whole.read())
+    with opener(path, "wb") as changed:
+        changed.write(content)
+    said = refusal(tmp_path, size=3)
+    assert re.search(message, said)
+    assert file in said or "labels run" in said
+
+
+def test_damaged_gzip_is_named(tmp_path):
+    write_idx(tmp_path, ".gz")
+    path = tmp_path / "t10k-images-idx3-ubyte.gz"
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[100] ^= 255  # within the pixels
+    for damaged in (whole[:-20], b"no gzip", bytes(flipped)):
+        path.write_bytes(damaged)
+        assert re.search(r"t10k-images-idx3-ubyte\.gz: cannot be read \(", refusal(tmp_path))
+
+
+def test_images_of_other_sizes_need_a_storage_size(tmp_path):
+    write_idx(tmp_path, "")
+    path = tmp_path / "t10k-images-idx3-ubyte"
+    path.write_bytes(header(20, 4, 5) + path.read_bytes()[16:])
+    assert re.search(r"images differ in size, .*\(5, 4\) px and .*\(4, 5\) px; set source", refusal(tmp_path))

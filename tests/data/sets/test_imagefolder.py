@@ -1,6 +1,7 @@
 """Pictures in folders: which folders are splits and which are classes, and what is wrong with them."""
 
 import csv
+import os
 
 import numpy as np
 import pytest
@@ -107,3 +108,52 @@ def test_an_empty_class_and_a_corrupt_picture_are_reported_together(pets):
 def test_a_folder_without_classes_is_named(tmp_path, path, message):
     with pytest.raises(SourceError, match=message):
         source_of(tmp_path / path)
+
+
+@pytest.mark.parametrize("place", ["loop", "cat/loop", "dog/more/loop"])
+@pytest.mark.parametrize("target", [".", "..", "above"])
+def test_a_link_back_to_a_folder_that_it_lies_in_is_named(pets, place, target):
+    (pets / place).parent.mkdir(exist_ok=True)
+    to = {".": (pets / place).parent, "..": pets, "above": pets.parent}[target]
+    (pets / place).symlink_to(to)
+    with pytest.raises(SourceError, match=f"{place}: is a link back to {to}, a folder that it lies in"):
+        source_of(pets)
+
+
+def test_links_that_lead_back_over_each_other_are_named(pets):
+    (pets / "cat/dogs").symlink_to(pets / "dog")
+    (pets / "dog/cats").symlink_to(pets / "cat")
+    with pytest.raises(SourceError, match=r"cat/dogs/cats: is a link back to .*cat, a folder that it lies in"):
+        source_of(pets)
+
+
+def test_links_to_pictures_elsewhere_are_followed(pets, tmp_path):
+    (tmp_path / "linked").mkdir()
+    for name in ("cat", "dog"):
+        (tmp_path / "linked" / name).symlink_to(pets / name)
+    assert len(source_of(tmp_path / "linked").labels) == 20
+
+
+def test_names_that_are_not_utf_8_are_taken_and_written_with_escapes(pets, tmp_path, capfd):
+    latin = os.fsdecode(b"caf\xe9")
+    (pets / "cat").rename(pets / latin)
+    (pets / latin / "0.png").rename(pets / latin / f"{latin}.png")
+    (pets / latin / f"{latin}.txt").write_text("soon")
+    dataset = loaded(source_of(pets), tmp_path / "out")
+    assert dataset.classes == [r"caf\xe9", "dog"]
+    with (tmp_path / "out/samples.csv").open(encoding="utf-8") as file:
+        assert [row["name"] for row in csv.DictReader(file)][9] == r"caf\xe9/caf\xe9.png"
+    assert r"e.g. " in capfd.readouterr().err
+    (pets / latin / f"{latin}.png").write_bytes(b"no picture")
+    with pytest.raises(SourceError) as refused:
+        loaded(source_of(pets), tmp_path / "again")
+    assert r"caf\xe9/caf\xe9.png: cannot be read" in str(refused.value)
+
+
+def test_a_folder_that_cannot_be_looked_into_is_named(pets, monkeypatch):
+    def denied(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.iterdir", denied)
+    with pytest.raises(SourceError, match=r"pets: cannot be read \(PermissionError"):
+        source_of(pets)

@@ -1,33 +1,38 @@
 """NPZ archives in the MedMNIST layout: which arrays serve as which split, and what is wrong with them."""
 
+import re
+import zipfile
+
 import numpy as np
 import pytest
 
-from munkey.data.prepared import prepare
+from munkey.data import arrays
+from munkey.data.prepared import MOST_CLASSES, prepare
 from munkey.data.registry import DATASETS
 from munkey.data.sets import npz
+from munkey.data.shaping import shaped
 from munkey.data.source import SPLITS, SourceError
 from tests.data.inputs import RNG, counts, loaded, settings
 
 
 def archive(path, sizes, dtype=np.uint8, shape=(6, 6, 3), classes=3):
     """Write an archive with `sizes` random images by split, and return its arrays."""
-    arrays = {}
+    written = {}
     for split, count in sizes.items():
         pixels = RNG.integers(0, 256, (count, *shape), dtype=np.uint8)
-        arrays[f"{split}_images"] = pixels if dtype == np.uint8 else (pixels / 255).astype(dtype)
-        arrays[f"{split}_labels"] = (np.arange(count) % classes)[:, None].astype(np.uint8)
-    np.savez_compressed(path, **arrays)
-    return arrays
+        written[f"{split}_images"] = pixels if dtype == np.uint8 else (pixels / 255).astype(dtype)
+        written[f"{split}_labels"] = (np.arange(count) % classes)[:, None].astype(np.uint8)
+    np.savez_compressed(path, **written)
+    return written
 
 
 @pytest.mark.parametrize("shape", [(6, 6, 3), (6, 6)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_npz_in_the_medmnist_layout(tmp_path, shape, dtype, monkeypatch):
-    monkeypatch.setattr(npz, "BLOCK", 500)  # several blocks
-    arrays = archive(tmp_path / "x.npz", {"train": 9, "val": 6, "test": 6}, dtype, shape)
+    monkeypatch.setattr(arrays, "BLOCK", 500)  # several blocks
+    written = archive(tmp_path / "x.npz", {"train": 9, "val": 6, "test": 6}, dtype, shape)
     dataset = loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
-    expected = np.concatenate([arrays[f"{split}_images"] for split in SPLITS])
+    expected = np.concatenate([written[f"{split}_images"] for split in SPLITS])
     if dtype != np.uint8:
         expected = np.rint(expected * 255).astype(np.uint8)
     np.testing.assert_array_equal(dataset.images, expected if len(shape) == 3 else np.repeat(expected[..., None], 3, 3))
@@ -36,9 +41,9 @@ def test_npz_in_the_medmnist_layout(tmp_path, shape, dtype, monkeypatch):
 
 
 def test_nan_images_are_named(tmp_path):
-    arrays = archive(tmp_path / "x.npz", {"train": 6, "val": 3, "test": 3}, np.float32)
-    arrays["train_images"][[1, 4], 0, 0, 0] = np.nan
-    np.savez(tmp_path / "x.npz", **arrays)
+    written = archive(tmp_path / "x.npz", {"train": 6, "val": 3, "test": 3}, np.float32)
+    written["train_images"][[1, 4], 0, 0, 0] = np.nan
+    np.savez(tmp_path / "x.npz", **written)
     with pytest.raises(SourceError, match=r"(?s)image 1 has pixels that are not finite.*image 4 has"):
         loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
 
@@ -57,16 +62,114 @@ def test_pathmnist_s_val_serves_as_val_and_test(tmp_path):
 
 
 def test_labels_out_of_range_and_nan_in_any_part_are_reported_together(tmp_path):
-    arrays = {}
+    written = {}
     for seed, split in enumerate(SPLITS):
-        arrays[f"{split}_images"] = np.random.default_rng(seed).random((4, 3, 3), dtype=np.float32)
-        arrays[f"{split}_labels"] = np.array([0, 1, 0, -1])
-    arrays["train_images"][2, 0, 0] = np.nan
-    arrays["test_images"][3, 1, 1] = np.inf
-    np.savez(tmp_path / "x.npz", **arrays)
+        written[f"{split}_images"] = np.random.default_rng(seed).random((4, 3, 3), dtype=np.float32)
+        written[f"{split}_labels"] = np.array([0, 1, 0, -1])
+    written["train_images"][2, 0, 0] = np.nan
+    written["test_images"][3, 1, 1] = np.inf
+    np.savez(tmp_path / "x.npz", **written)
     with pytest.raises(SourceError) as refused:
         prepare(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
     faults = "\n".join(refused.value.faults)
     assert "labels run from -1 to 1" in faults
     assert "train_images: image 2 has pixels that are not finite" in faults
     assert "test_images: image 3 has pixels that are not finite" in faults
+
+
+def changed(path, part, change):
+    """Write an archive of 9, 6 and 6 images in which one array is changed."""
+    written = archive(path, {"train": 9, "val": 6, "test": 6})
+    np.savez(path, **written | {part: change(written[part])})
+
+
+def refusal(path, **kind):
+    """What is said of a file that is refused."""
+    with pytest.raises(SourceError) as refused:
+        loaded(shaped(DATASETS["npz"].load(settings(path, **kind)), settings(path, **kind)), path.parent / "out")
+    assert "elete" not in str(refused.value)
+    assert not list(path.parent.glob("out/*"))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("test_images", lambda a: a.transpose(0, 3, 1, 2).copy(), r"test_images: .*\(6, 3, 6, 6\); it has them first"),
+        ("test_images", np.asfortranarray, r"test_images: \(6, 6, 6, 3\) is stored in Fortran order"),
+        ("test_images", lambda a: a[..., :2], r"test_images: .* 1 or 3 channels, not \(6, 6, 6, 2\)$"),
+        ("test_images", lambda a: a[0], r"test_images \(6, 6, 3\) and test_labels \(6, 1\)|differ in size"),
+        ("test_images", lambda a: a[0, 0], r"test_images: must be \(N, H, W\) or .* not \(6, 3\)"),
+        ("test_images", lambda a: a[:0], r"test_images: holds no images, its shape is \(0, 6, 6, 3\)"),
+        ("test_images", lambda a: a[:, :0], r"test_images: holds no images, its shape is \(6, 0, 6, 3\)"),
+        ("test_images", lambda a: a.astype(np.int64), r"test_images: pixels must be uint8, .* not int64"),
+        ("test_images", lambda a: a.astype(object), r"test_images: pixels must be uint8, .* not object"),
+        (
+            "test_images",
+            lambda a: a[:, :5],
+            r"train_images \(6, 6\) px and test_images \(5, 6\) px; set source\.storage",
+        ),
+        ("val_images", lambda a: a[:5], r"val_images \(5, 6, 6, 3\) and val_labels \(6, 1\) differ in length"),
+        ("val_labels", lambda a: a[:5], r"val_images \(6, 6, 6, 3\) and val_labels \(5, 1\) differ in length"),
+        ("val_labels", lambda a: a[0, 0], r"val_labels: labels must be integers, .* not \(\) uint8"),
+        ("val_labels", lambda a: a.astype(object), r"val_labels: labels must be integers, .* not \(6, 1\) object"),
+        ("val_labels", lambda a: a.astype(str), r"val_labels: labels must be integers, .* not \(6, 1\) <U"),
+        ("val_labels", lambda a: np.repeat(a, 2, axis=1), r"val_labels: .* one an image: .* not \(6, 2\) uint8"),
+        ("val_labels", lambda a: a[:0], r"differ in length"),
+        ("val_labels", lambda a: a * 2, r"labels run from 0 to 4, but there are 4 classes: .* 0 to 3 without gaps"),
+        ("val_labels", lambda a: a - 1, r"labels run from 0 to 255, but there are 4 classes"),
+        (
+            "val_labels",
+            lambda a: a.astype(np.int64) + 20_000_000,
+            r"labels run from 0 to 20000002, but there are 6 class",
+        ),
+    ],
+)
+def test_arrays_that_cannot_be_used_are_named_with_their_shapes(tmp_path, part, change, message):
+    changed(tmp_path / "x.npz", part, change)
+    assert re.search(message, refusal(tmp_path / "x.npz"), re.MULTILINE)
+
+
+def test_images_of_other_sizes_are_taken_where_a_storage_size_is_set(tmp_path):
+    changed(tmp_path / "x.npz", "test_images", lambda a: a[:, :5])
+    sized = settings(tmp_path / "x.npz", size=4)
+    assert loaded(shaped(DATASETS["npz"].load(sized), sized), tmp_path / "out").images.shape == (21, 4, 4, 3)
+
+
+@pytest.mark.parametrize("kind", [{}, {"limit": 2}, {"classes": ["a", "b"]}])
+def test_labels_that_are_no_classes_are_refused_without_counting_up_to_them(tmp_path, kind):
+    count = MOST_CLASSES + 1
+    images, labels = np.zeros((count, 1, 1), np.uint8), np.arange(count)
+    np.savez(tmp_path / "x.npz", train_images=images, train_labels=labels, test_images=images, test_labels=labels)
+    said = refusal(tmp_path / "x.npz", **kind)
+    assert ("25,001 classes are too many, 25,000 may be" in said) == ("classes" not in kind)
+    assert "classes" in said
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_file_is_named_and_nobody_is_told_to_delete_it(tmp_path, save):
+    path = tmp_path / "x.npz"
+    save(path, **archive(path, {"train": 9, "val": 6, "test": 6}))
+    whole = path.read_bytes()
+    for damaged in (b"", b"no archive", whole[:-30], whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        assert re.search(r"x\.npz: cannot be read \(BadZipFile", refusal(path))
+    flipped = bytearray(whole)
+    flipped[600] ^= 255  # within the pixels
+    path.write_bytes(flipped)
+    assert re.search(r"x\.npz: train_images: cannot be read \(", refusal(path))
+
+
+def test_an_array_that_holds_less_or_more_than_it_says_is_named(tmp_path):
+    archive(tmp_path / "whole.npz", {"train": 9, "val": 6, "test": 6})
+    for part, ending, message in [
+        ("test_images", slice(0, -1), r"test_images: ends too early for \(6, 6, 6, 3\) uint8"),
+        ("test_labels", slice(0, -1), r"test_labels: ends too early for \(6, 1\) uint8"),
+        ("test_images", slice(None), r"test_images: goes on after \(6, 6, 6, 3\) uint8"),
+    ]:
+        with zipfile.ZipFile(tmp_path / "whole.npz") as whole, zipfile.ZipFile(tmp_path / "x.npz", "w") as cut:
+            for name in whole.namelist():
+                content = whole.read(name)
+                more = b"x" if ending == slice(None) else b""
+                cut.writestr(name, content[ending] + more if name == f"{part}.npy" else content)
+        assert re.search(message, refusal(tmp_path / "x.npz"))

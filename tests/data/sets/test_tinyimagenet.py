@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from munkey.data.sets import tinyimagenet
+from munkey.data.source import SourceError
 from tests.data.inputs import counts, picture
 
 
-@pytest.mark.parametrize("zipped", [True, False])
-def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
+def small(tmp_path):
+    """A folder in the layout of Tiny ImageNet, with 6 pictures of train, 10 of val and 10 of test."""
     root = tmp_path / tinyimagenet.NAME
     wnids = ["n02", "n01"]
     for wnid in wnids:
@@ -22,6 +23,12 @@ def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
     (root / "wnids.txt").write_text("\n".join(wnids))
     lines = [f"val_{i}.JPEG\t{wnids[i % 2]}\t0\t0\t9\t9" for i in range(10)]
     (root / "val/val_annotations.txt").write_text("\n".join(lines))
+    return root
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
+    root = small(tmp_path)
     if zipped:
         with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
             for path in sorted(root.rglob("*")):
@@ -33,3 +40,19 @@ def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
     assert source.labels.tolist() == [0, 0, 0, 1, 1, 1] + [1, 0] * 5
     assert counts(source.splits) == [6, 4, 6]
     assert np.concatenate(list(source.images)).shape == (16, 6, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda root: (root / "wnids.txt").unlink(), r"tiny-imagenet-200: cannot be read \(FileNotFoundError.*wnids"),
+        (lambda root: (root / "wnids.txt").write_bytes(b"\xff"), r"tiny-imagenet-200: cannot be read \(UnicodeDecode"),
+        (lambda root: (root / "wnids.txt").write_text("n01"), r"train/n02/images/n02_0\.JPEG: is of no class"),
+        (lambda root: (root / "val/val_annotations.txt").write_text(""), r"val/images/val_0\.JPEG: is of no class"),
+        (lambda root: (root / "val/val_annotations.txt").write_text("x"), r"tiny-imagenet-200: cannot be read \(Value"),
+    ],
+)
+def test_what_is_wrong_with_an_unpacked_folder_is_named(tmp_path, change, message):
+    change(small(tmp_path))
+    with pytest.raises(SourceError, match=message):
+        tinyimagenet.read_folder(tmp_path / tinyimagenet.NAME)

@@ -1,12 +1,10 @@
 """Every kind of chart is drawn from the files that its rule names."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.core.files import write_npz
+from munkey.core.files import write_json, write_npz, write_text
 from munkey.report.figures import charts, projection
 from munkey.report.figures.charts import CHARTS, Source
 from tests.report.figures.test_figures import curve, grid, methods, training
@@ -34,7 +32,7 @@ def test_there_are_charts_of_six_kinds():
 
 def test_the_methods_are_drawn_from_the_summary_and_munkey_stands_out(tmp_path):
     table = pd.concat([methods(), methods().assign(title="Original (T)", unlearn_s_mean=np.nan)])
-    table.to_csv(tmp_path / "main.csv", index=False)
+    write_text(tmp_path / "main.csv", table.to_csv(index=False))
     (axes,) = CHARTS["forgetting"](source(table=tmp_path / "main.csv")).axes
     weights = {text.get_text(): text.get_fontweight() for text in axes.texts}
     assert set(weights) == set(methods()["title"])
@@ -50,7 +48,7 @@ def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
             digits.assign(knob="keys.encoder", value="resnet18", title="MUNKEY"),
         ]
     )
-    table.to_csv(tmp_path / "ablations.csv", index=False)
+    write_text(tmp_path / "ablations.csv", table.to_csv(index=False))
     accuracy, _ = CHARTS["neighbors"](source(table=tmp_path / "ablations.csv")).axes
     (line,) = [container.lines[0] for container in accuracy.containers]
     assert line.get_xdata().tolist() == [1, 2, 4, 32]
@@ -58,7 +56,7 @@ def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
 
 
 def test_the_radar_is_drawn_from_the_table_of_the_selection(tmp_path):
-    grid().to_csv(tmp_path / "table.csv", index=False)
+    write_text(tmp_path / "table.csv", grid().to_csv(index=False))
     (axes,) = CHARTS["radar"](source(table=tmp_path / "table.csv")).axes
     assert len(axes.lines) == len(grid())
 
@@ -71,7 +69,7 @@ def test_sensitivity_is_drawn_from_a_trace_with_its_threshold(trace):
 
 def test_tokens_are_drawn_at_three_moments_in_order(trace, tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "umap_2d", lambda points, seed: points[:, :2])
-    (tmp_path / "classes.json").write_text(json.dumps(["a", "b", "c"]))
+    write_json(tmp_path / "classes.json", ["a", "b", "c"])
     figure = CHARTS["tokens"](source(trace=trace, classes=tmp_path / "classes.json"))
     titles = [axes.get_title() for axes in figure.axes[:3]]
     assert titles == ["start (epoch 0)", "middle (epoch 5)", "end (epoch 10)"]

@@ -163,7 +163,7 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
         (curves.k_curve, curve().iloc[:0], "no rows"),
         (curves.k_curve, curve().drop(columns="TA_sd"), "lacks the columns"),
         (curves.k_curve, curve().assign(TA_mean=np.nan), "NaN"),
-        (radar.draw, grid().assign(chosen=False), "exactly one chosen"),
+        (radar.draw, grid().assign(chosen=True), "at most one chosen"),
         (partial(forgetting.draw, emphasized="MUNKEY"), methods().assign(unlearn_s_mean=0.0), "must be positive"),
         (curves.sensitivity, training().assign(P_s=np.inf), "infinite"),
     ],
@@ -171,3 +171,8 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
 def test_what_cannot_be_drawn_is_refused(draw, frame, message):
     with pytest.raises(ValueError, match=message):
         draw(frame)
+
+
+def test_the_radar_says_where_no_pair_passes():
+    (axes,) = radar.draw(grid().assign(chosen=False)).axes
+    assert axes.get_title().endswith(": no pair passes")

@@ -29,14 +29,14 @@ class Reader(Protocol):
     def __call__(self, root: str, *, train: bool, download: bool) -> Part: ...
 
 
-@dataset("cifar10", "CIFAR-10: 50,000 / 4,000 / 6,000 images, 32x32 px, 10 classes")
+@dataset("cifar10", "CIFAR-10: 50,000 / 4,000 / 6,000 images, 32x32 px, 10 classes", train=50_000)
 def cifar10(settings: SourceSettings) -> Source:
     from torchvision.datasets import CIFAR10
 
     return _read("cifar10", CIFAR10, "170,498,071 bytes")
 
 
-@dataset("cifar100", "CIFAR-100: 50,000 / 4,000 / 6,000 images, 32x32 px, 100 classes")
+@dataset("cifar100", "CIFAR-100: 50,000 / 4,000 / 6,000 images, 32x32 px, 100 classes", train=50_000)
 def cifar100(settings: SourceSettings) -> Source:
     from torchvision.datasets import CIFAR100
 

@@ -10,7 +10,7 @@ import numpy as np
 from munkey.core.console import warn
 from munkey.data.pictures import decode, pictures_only
 from munkey.data.registry import dataset
-from munkey.data.source import SPLITS, Source, SourceError, image_faults
+from munkey.data.source import SPLITS, Source, SourceError, image_faults, printable, readable
 from munkey.data.splits import by_class, held_out
 from munkey.settings import SourceSettings
 
@@ -27,7 +27,7 @@ class ClassFolder:
     files: list[str]
 
 
-@dataset("imagefolder", "your own pictures: a folder per split and class, or a folder per class", needs_path=True)
+@dataset("imagefolder", "your own pictures: a folder per split and class, or a folder per class", needs_path="folder")
 def imagefolder(settings: SourceSettings) -> Source:
     """Pictures under source.path, in path order.
 
@@ -38,11 +38,12 @@ def imagefolder(settings: SourceSettings) -> Source:
     Raises SourceError that lists everything wrong.
     """
     root = Path(str(settings.path))
-    split_folders = _split_folders(root)
-    classes = sorted({path.name for folder in split_folders.values() for path in _visible(folder) if path.is_dir()})
-    if not classes:
-        raise SourceError(f"source.path = {root}", ["holds no class folders"])
-    folders = _class_folders(split_folders, classes, settings.limit_per_class)
+    with readable(f"source.path = {root}"):
+        split_folders = _split_folders(root)
+        classes = sorted({path.name for folder in split_folders.values() for path in _visible(folder) if path.is_dir()})
+        if not classes:
+            raise SourceError(f"source.path = {root}", ["holds no class folders"])
+        folders = _class_folders(split_folders, classes, settings.limit_per_class)
     images = _images(root, folders, settings.storage_size)
     counts = [len(folder.files) for folder in folders]
     labels = np.repeat([folder.label for folder in folders], counts)
@@ -50,8 +51,8 @@ def imagefolder(settings: SourceSettings) -> Source:
         images=images,
         labels=labels.astype(np.int64),
         splits=_splits(np.repeat([folder.split for folder in folders], counts), labels, settings.split),
-        classes=classes,
-        names=[Path(file).relative_to(root).as_posix() for folder in folders for file in folder.files],
+        classes=[printable(name) for name in classes],
+        names=[printable(Path(file).relative_to(root).as_posix()) for folder in folders for file in folder.files],
     )
 
 
@@ -98,7 +99,8 @@ def _pictures(folder: Path) -> list[str]:
     files = sorted(str(path) for path in _below(folder)) if folder.is_dir() else []
     pictures = pictures_only(files)
     if others := sorted(set(files) - set(pictures)):
-        warn(f"{folder}: {len(others)} files are no pictures by their ending and are left out, e.g. {others[0]}")
+        others_left_out = f"{len(others)} files are no pictures by their ending and are left out, e.g. {others[0]}"
+        warn(printable(f"{folder}: {others_left_out}"))
     return pictures
 
 
@@ -112,7 +114,12 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    """What a folder holds that is not hidden. Raises SourceError for a link back to a folder that it lies in."""
+    paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    for link in filter(Path.is_symlink, paths):
+        if link.resolve() in [above.resolve() for above in link.absolute().parents]:
+            raise SourceError(str(folder), [f"{link}: is a link back to {link.resolve()}, a folder that it lies in"])
+    return paths
 
 
 def _splits(folder_splits: np.ndarray, labels: np.ndarray, shares: list[float]) -> np.ndarray:

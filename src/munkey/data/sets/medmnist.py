@@ -8,18 +8,20 @@ from munkey.data.splits import expect
 from munkey.settings import SourceSettings
 
 
-@dataset("bloodmnist", "BloodMNIST: 11,959 / 1,712 / 3,421 images, 224x224 px, 8 classes")
+@dataset("bloodmnist", "BloodMNIST: 11,959 / 1,712 / 3,421 images, 224x224 px, 8 classes", train=11_959)
 def bloodmnist(settings: SourceSettings) -> Source:
     return _read("bloodmnist", train=11_959, val=1_712, test=3_421)
 
 
-@dataset("dermamnist", "DermaMNIST: 7,007 / 1,003 / 2,005 images, 224x224 px, 7 classes")
+@dataset("dermamnist", "DermaMNIST: 7,007 / 1,003 / 2,005 images, 224x224 px, 7 classes", train=7_007)
 def dermamnist(settings: SourceSettings) -> Source:
     return _read("dermamnist", train=7_007, val=1_003, test=2_005)
 
 
 @dataset(
-    "pathmnist", "PathMNIST: 89,996 / 4,000 / 6,004 images, 224x224 px, 9 classes; val and test from its val split"
+    "pathmnist",
+    "PathMNIST: 89,996 / 4,000 / 6,004 images, 224x224 px, 9 classes; val and test from its val split",
+    train=89_996,
 )
 def pathmnist(settings: SourceSettings) -> Source:
     """Its own test split comes from other clinics and stays unused (app. B.1)."""

@@ -2,50 +2,56 @@
 
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import numpy as np
 
-from munkey.core.files import DamagedFileError
+from munkey.data.arrays import Part, Stored, all_labels, part_faults
 from munkey.data.pictures import as_rgb
 from munkey.data.registry import dataset
-from munkey.data.source import SPLITS, Source, SourceError
+from munkey.data.source import SPLITS, Source, SourceError, numbered, readable
 from munkey.data.splits import held_out
 from munkey.settings import SourceSettings
 
-BLOCK = 64 * 2**20  # bytes read at once
 
-
-@dataset("npz", "your own NPZ file in the MedMNIST layout", needs_path=True)
+@dataset("npz", "your own NPZ file in the MedMNIST layout", needs_path="file")
 def npz(settings: SourceSettings) -> Source:
-    return read_archive(Path(str(settings.path)))
+    return read_archive(Path(str(settings.path)), storage_size=settings.storage_size)
 
 
 def read_archive(
-    path: Path, arrays: dict[str, str] | None = None, classes: list[str] | None = None, val: int | None = None
+    path: Path,
+    arrays: dict[str, str] | None = None,
+    classes: list[str] | None = None,
+    val: int | None = None,
+    storage_size: int | None = None,
 ) -> Source:
     """A source from an archive.
 
     arrays: the prefix of the arrays that serve as each split, by default the split's own name; classes: their names,
-    by default numbers; val: if nothing serves as val, how many samples of test become val, by default 40 %.
+    by default numbers; val: if nothing serves as val, how many samples of test become val, by default 40 %;
+    storage_size: side to which the images will be resized; None: they must be alike.
 
     Raises SourceError that lists everything wrong.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = set(archive.namelist())
-            arrays = arrays or {split: split for split in SPLITS if f"{split}_images.npy" in names}
-            _require(path, names, arrays)
-            labels = {split: _labels(archive, prefix) for split, prefix in arrays.items()}
-    except zipfile.BadZipFile as error:
-        raise DamagedFileError(path, f"not an NPZ archive ({error})") from error
-    all_labels = np.concatenate(list(labels.values()))
+    with readable(str(path)), zipfile.ZipFile(path) as archive:
+        names = set(archive.namelist())
+        arrays = arrays or {split: split for split in SPLITS if f"{split}_images.npy" in names}
+        _require(path, names, arrays)
+        parts = [
+            Part(_stored(archive, f"{each}_images"), _stored(archive, f"{each}_labels")) for each in arrays.values()
+        ]
+        if faults := part_faults(parts, storage_size):
+            raise SourceError(f"{path} cannot be used", faults)
+        labels = {split: _labels(archive, f"{prefix}_labels") for split, prefix in arrays.items()}
+    together = np.concatenate(list(labels.values()))
     return Source(
-        images=_images(path, list(arrays.values())),
-        labels=all_labels,
+        images=_images(path, [f"{prefix}_images" for prefix in arrays.values()]),
+        labels=together,
         splits=_splits(path.stem, labels, val),
-        classes=classes or [str(label) for label in range(int(all_labels.max(initial=-1)) + 1)],
+        classes=classes or numbered(together),
     )
 
 
@@ -58,13 +64,14 @@ def _require(path: Path, names: set[str], arrays: dict[str, str]) -> None:
         raise SourceError(f"{path} does not have the MedMNIST layout", absent)
 
 
-def _labels(archive: zipfile.ZipFile, prefix: str) -> np.ndarray:
-    """Labels as (n,) int64. Raises SourceError if they are not integers, one for each image."""
-    with archive.open(f"{prefix}_labels.npy") as file:
-        labels = np.lib.format.read_array(file, allow_pickle=False)
-    if labels.size != len(labels) or not np.issubdtype(labels.dtype, np.integer):
-        raise SourceError(prefix, [f"labels must be integers, one an image, not {labels.shape} {labels.dtype}"])
-    return labels.reshape(-1).astype(np.int64)
+def _stored(archive: zipfile.ZipFile, name: str) -> Stored:
+    with _opened(archive, name) as file:
+        return _header(file, name)
+
+
+def _labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with _opened(archive, name) as file:
+        return all_labels(_header(file, name), file)
 
 
 def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
@@ -75,46 +82,44 @@ def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.nda
     return np.concatenate(list(splits.values())).astype("<U5")
 
 
-def _images(path: Path, prefixes: list[str]) -> Iterator[np.ndarray]:
+def _images(path: Path, names: list[str]) -> Iterator[np.ndarray]:
     """Blocks of the images of all splits. Raises SourceError at the end that lists what is wrong in any of them."""
     faults: list[str] = []
-    with zipfile.ZipFile(path) as archive:
-        for prefix in prefixes:
-            with archive.open(f"{prefix}_images.npy") as file:
-                yield from rgb_blocks(file, f"{path}: {prefix}_images", faults)
+    with readable(str(path)), zipfile.ZipFile(path) as archive:
+        for name in names:
+            yield from rgb_blocks(archive, name, faults)
     if faults:
         raise SourceError(f"{path} cannot be used", faults)
 
 
-class _Header(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-
-def _read_header(file: IO[bytes], name: str) -> _Header:
-    """Shape and type of an .npy file of images. Raises SourceError if it cannot hold images."""
-    version = np.lib.format.read_magic(file)
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-    shape, fortran_order, dtype = read(file)
-    if fortran_order or len(shape) not in (3, 4):
-        raise SourceError(name, [f"must be (N, H, W) or (N, H, W, channels) in C order, not {shape}"])
-    return _Header(shape, dtype)
-
-
-def rgb_blocks(file: IO[bytes], name: str, faults: list[str]) -> Iterator[np.ndarray]:
-    """Blocks of (n, H, W, 3) uint8 from an open .npy file.
+def rgb_blocks(archive: zipfile.ZipFile, name: str, faults: list[str]) -> Iterator[np.ndarray]:
+    """Blocks of (n, H, W, 3) uint8 of an array.
 
     Leaves out blocks that cannot be used, e.g. for NaN, and adds what is wrong with them to `faults`.
     """
-    header = _read_header(file, name)
-    row = int(np.prod(header.shape[1:])) * header.dtype.itemsize
-    step = max(1, BLOCK // row)
-    for start in range(0, header.shape[0], step):
-        count = min(step, header.shape[0] - start)
-        data = file.read(count * row)
-        if len(data) < count * row:
-            raise DamagedFileError(name, "ends too early")
-        try:
-            yield as_rgb(np.frombuffer(data, header.dtype).reshape(count, *header.shape[1:]), name, start)
-        except SourceError as error:
-            faults += error.faults
+    start = 0
+    try:
+        with _opened(archive, name) as file:
+            for block in _header(file, name).blocks(file):
+                try:
+                    yield as_rgb(block, name, start)
+                except SourceError as error:
+                    faults += error.faults
+                start += len(block)
+    except SourceError as error:
+        faults += error.faults
+
+
+@contextmanager
+def _opened(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
+    """An array of an archive. What goes wrong while it is open raises SourceError."""
+    with readable(f"{archive.filename}: {name}"), archive.open(f"{name}.npy") as file:
+        yield file
+
+
+def _header(file: IO[bytes], name: str) -> Stored:
+    """The beginning of an .npy file."""
+    version = np.lib.format.read_magic(file)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+    shape, fortran_order, dtype = read(file)
+    return Stored(name, shape, dtype, fortran_order)

@@ -10,7 +10,7 @@ import numpy as np
 from munkey.data.download import FOLDER, PublishedFile
 from munkey.data.pictures import decode
 from munkey.data.registry import dataset
-from munkey.data.source import Source
+from munkey.data.source import Source, SourceError, readable
 from munkey.data.splits import expect, held_out
 from munkey.settings import SourceSettings
 
@@ -23,7 +23,12 @@ ARCHIVE = PublishedFile(
 )
 
 
-@dataset("tinyimagenet", "Tiny ImageNet: 100,000 / 4,000 / 6,000 images, 64x64 px, 200 classes")
+@dataset(
+    "tinyimagenet",
+    "Tiny ImageNet: 100,000 / 4,000 / 6,000 images, 64x64 px, 200 classes",
+    train=100_000,
+    folder=FOLDER / NAME,
+)
 def tinyimagenet(settings: SourceSettings) -> Source:
     """Its original test images have no labels and stay unused; val is split 40 / 60 (app. B.1)."""
     folder = FOLDER / NAME
@@ -34,27 +39,34 @@ def tinyimagenet(settings: SourceSettings) -> Source:
 
 def read_folder(root: Path) -> Source:
     files = [str(path.relative_to(root.parent)) for path in root.rglob("*") if path.is_file()]
-    return _source(files, lambda name: (root.parent / name).open("rb"))
+    return _source(str(root), files, lambda name: (root.parent / name).open("rb"))
 
 
 def read_zip(path: Path) -> Source:
-    archive = zipfile.ZipFile(path)
-    return _source(archive.namelist(), archive.open)
+    with readable(str(path)):
+        archive = zipfile.ZipFile(path)
+    return _source(str(path), archive.namelist(), archive.open)
 
 
-def _source(files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
-    """train/CLASS/images/*.JPEG, and val/images/*.JPEG with their classes in val/val_annotations.txt."""
-    with open_file(f"{NAME}/wnids.txt") as file:
+def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
+    """train/CLASS/images/*.JPEG, and val/images/*.JPEG with their classes in val/val_annotations.txt.
+
+    Raises SourceError if those two files cannot be read, or if there are pictures of none of the classes.
+    """
+    with readable(place), open_file(f"{NAME}/wnids.txt") as file:
         classes = sorted(file.read().decode().split())
-    with open_file(f"{NAME}/val/val_annotations.txt") as file:
+    with readable(place), open_file(f"{NAME}/val/val_annotations.txt") as file:
         class_of_val = dict(line.split("\t")[:2] for line in file.read().decode().splitlines())
     pictures = sorted(name for name in files if name.endswith(".JPEG"))
     train = [name for name in pictures if name.startswith(f"{NAME}/train/")]
     val = [name for name in pictures if name.startswith(f"{NAME}/val/")]
-    class_of_each = [name.split("/")[2] for name in train] + [class_of_val[name.rsplit("/", 1)[1]] for name in val]
+    class_of = {name: name.split("/")[2] for name in train}
+    class_of |= {name: class_of_val.get(name.rsplit("/", 1)[1], "") for name in val}
+    if faults := [f"{name}: is of no class of {NAME}" for name, each in class_of.items() if each not in classes]:
+        raise SourceError(place, faults)
     return Source(
         images=decode([*train, *val], open_file, size=None),
-        labels=np.array([classes.index(name) for name in class_of_each], dtype=np.int64),
+        labels=np.array([classes.index(class_of[name]) for name in [*train, *val]], dtype=np.int64),
         splits=np.concatenate([np.full(len(train), "train"), held_out("tinyimagenet", len(val))]),
         classes=classes,
         names=[*train, *val],

@@ -12,7 +12,7 @@ from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
 from munkey.models.family import Architecture, Family, MemberKeys, Recipe, Retrieval, System, Trained, Training, family
-from munkey.settings import Count, CountRange, DataSettings, Fusion, Positive, Probability, Section
+from munkey.settings import CountRange, DataSettings, Fusion, Positive, Probability, Section, Width
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ class MunkeySettings(Section):
     """
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
-    token_dim: Count
+    token_dim: Width
     token_std: Positive
     p_drop: Literal["fixed", "selected"]
     p_image: Probability

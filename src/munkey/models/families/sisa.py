@@ -17,7 +17,7 @@ import numpy as np
 
 from munkey.core.randomness import Stage
 from munkey.models.family import Architecture, Family, Recipe, Retrieval, System, Trained, Training, family
-from munkey.settings import Count, DataSettings, Section
+from munkey.settings import DataSettings, Parts, Section
 
 if TYPE_CHECKING:
     import torch
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class SisaSettings(Section):
     """shards: models that share the training set out among them. slices: checkpoints of each."""
 
-    shards: Count
-    slices: Count
+    shards: Parts
+    slices: Parts
 
 
 class Cells(NamedTuple):

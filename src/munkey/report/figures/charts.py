@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from munkey.core.files import read_json, read_npz
+from munkey.core.files import read_json, read_npz, read_table
 from munkey.report.figures import curves, diagram, forgetting, projection, radar
 from munkey.report.figures.projection import Projection, umap_2d
 
@@ -36,17 +36,17 @@ def _overview(_: Source) -> Figure:
 
 
 def _forgetting(source: Source) -> Figure:
-    return forgetting.draw(pd.read_csv(source.files["table"]), PAPERS_METHOD)
+    return forgetting.draw(read_table(source.files["table"]), PAPERS_METHOD)
 
 
 def _neighbors(source: Source) -> Figure:
-    table = pd.read_csv(source.files["table"])
+    table = read_table(source.files["table"])
     part = table[(table["knob"] == "inference.k") & (table["title"] == PAPERS_METHOD)]
     return curves.k_curve(part.assign(k=part["value"].astype(int)))
 
 
 def _radar(source: Source) -> Figure:
-    return radar.draw(pd.read_csv(source.files["table"]))
+    return radar.draw(read_table(source.files["table"]))
 
 
 def _sensitivity(source: Source) -> Figure:

@@ -27,16 +27,16 @@ class Ranges(NamedTuple):
 
 @matplotlib.rc_context(THEME)
 def draw(frame: pd.DataFrame) -> Figure:
-    """A line per pair (p_image, p_token) of one data set. The chosen pair is dashed black, (0, 0) gray.
+    """A line per pair (p_image, p_token) of one data set. The chosen pair, if any, is dashed black, (0, 0) gray.
 
     Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap, points), chosen.
     Spokes: TA, RA, FA, MIA and 100 (1 - P_s), each from the lowest to the highest value of the grid plus 10 %. Raises
-    ValueError for an empty frame, NaN, several data sets, or not exactly one chosen pair.
+    ValueError for an empty frame, NaN, several data sets, or several chosen pairs.
     """
     numbers = ["p_image", "p_token", "TA", "RA", "FA", "MIA", "P_s", "gap"]
     frame = checked(frame, ["dataset", *numbers, "chosen"], numbers, "radar")
-    if frame["dataset"].nunique() != 1 or frame["chosen"].sum() != 1:
-        raise ValueError("radar: one data set and exactly one chosen pair (p_image, p_token) are needed")
+    if frame["dataset"].nunique() != 1 or frame["chosen"].sum() > 1:
+        raise ValueError("radar: one data set and at most one chosen pair (p_image, p_token) are needed")
     frame = frame.assign(balance=100 * (1 - frame["P_s"])).sort_values(["chosen", "p_image", "p_token"])
     ranges = _ranges(frame)
     figure = canvas(DOUBLE, max(3.4, 0.5 + 0.17 * len(frame)))
@@ -47,7 +47,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     _spokes(axes, ranges)
     handles, names = axes.get_legend_handles_labels()
     figure.legend(handles, names, title="$(p_i, p_t)$, utility gap [points], sensitivity", loc="outside right center")
-    axes.set_title(str(frame["dataset"].iloc[0]), pad=14)
+    axes.set_title(str(frame["dataset"].iloc[0]) + ("" if frame["chosen"].any() else ": no pair passes"), pad=14)
     return freeze(figure)
 
 

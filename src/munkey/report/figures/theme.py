@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from munkey.core.files import atomic
+from munkey.core.files import sealed
 
 SINGLE, DOUBLE = 3.3, 6.8  # inches: one column of the paper, and both
 DPI = 200
@@ -65,7 +65,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     with matplotlib.rc_context({"svg.hashsalt": "munkey", "svg.fonttype": "path"}):
         for kind, entries in metadata.items():
             path = stem.with_name(f"{stem.name}.{kind}")
-            with atomic(path) as temporary:
+            with sealed(path) as temporary:
                 figure.savefig(temporary, format=kind, dpi=DPI, facecolor="white", metadata=entries)
             paths.append(path)
     return paths

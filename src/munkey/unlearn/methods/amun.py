@@ -49,13 +49,14 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     model, forget, tuning = system.copy_of_model().eval(), request.forget, request.tuning
     radii = doubling(settings.epsilon, settings.epsilon_cap)
     answer = lambda pixels: model(tuning.augment.plain(pixels))  # noqa: E731
-    shape = forget.batch(torch.tensor([0]), request.device).images.shape[1:]
-    images = torch.empty(len(forget), *shape)  # gigabytes: held once, and touched only as far as attacks succeed
+    images = torch.empty(0)
     predicted: list[int] = []
     took: list[float] = []
     for index in torch.arange(len(forget)).split(tuning.settings.batch_size):
         clean, labels = forget.batch(index, request.device)
         attacked = untargeted_l2(answer, clean, labels, radii, settings.steps, settings.stride)
+        if not len(images):  # gigabytes: held once, and touched only as far as attacks succeed
+            images = torch.empty(len(forget), *clean.shape[1:])
         fooled = attacked.radius.isfinite()
         start = len(predicted)
         predicted += attacked.predicted[fooled].tolist()

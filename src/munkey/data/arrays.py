@@ -1,0 +1,92 @@
+"""Arrays of images and of labels in files that are not ours: a header is checked before what it promises is read."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BufferedIOBase
+from typing import IO
+
+import numpy as np
+
+from munkey.data.source import SourceError
+
+BLOCK = 64 * 2**20  # bytes read at once
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array as the header of its file describes it. name: of the array or of the file, for messages."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fortran_order: bool = False
+
+    def blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
+        """Blocks of rows from the open file, past its header. Raises SourceError if it holds less or more."""
+        row = math.prod(self.shape[1:]) * self.dtype.itemsize
+        step = max(1, BLOCK // row)
+        for start in range(0, self.shape[0], step):
+            count = min(step, self.shape[0] - start)
+            data = file.read(count * row)
+            if len(data) < count * row:
+                raise SourceError(self.name, [f"{self.name}: ends too early for {self.shape} {self.dtype}"])
+            yield np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
+        if file.read(1):
+            raise SourceError(self.name, [f"{self.name}: goes on after {self.shape} {self.dtype}"])
+
+
+@dataclass(frozen=True)
+class Part:
+    """The images and the labels of a split."""
+
+    images: Stored
+    labels: Stored
+
+
+def part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
+    """What is wrong with the shapes and types of parts, of which some may be the same."""
+    faults = [fault for part in parts for fault in _image_faults(part.images) + _label_faults(part.labels)]
+    if not faults:
+        faults = [fault for part in parts for fault in _length_faults(part)]
+    first = parts[0].images
+    for other in () if faults or storage_size else [part.images for part in parts[1:]]:
+        if other.shape[1:3] != first.shape[1:3]:
+            sizes = [f"{image.name} {image.shape[1:3]} px" for image in (first, other)]
+            faults.append(f"images differ in size, {' and '.join(sizes)}; set source.storage_size")
+    return list(dict.fromkeys(faults))
+
+
+def _image_faults(images: Stored) -> list[str]:
+    name, shape = images.name, images.shape
+    if len(shape) not in (3, 4):
+        return [f"{name}: must be (N, H, W) or (N, H, W, channels), not {shape}"]
+    if min(shape) < 1:
+        return [f"{name}: holds no images, its shape is {shape}"]
+    if len(shape) == 4 and shape[-1] not in (1, 3):
+        first = "; it has them first: save images.transpose(0, 2, 3, 1)" if shape[1] in (1, 3) else ""
+        return [f"{name}: must be (N, H, W, channels) with 1 or 3 channels, not {shape}{first}"]
+    if images.dtype != np.uint8 and not np.issubdtype(images.dtype, np.floating):
+        return [f"{name}: pixels must be uint8, or floats in [0, 1], not {images.dtype}"]
+    if images.fortran_order:
+        return [f"{name}: {shape} is stored in Fortran order; save np.ascontiguousarray(images)"]
+    return []
+
+
+def _label_faults(labels: Stored) -> list[str]:
+    name, shape = labels.name, labels.shape
+    if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)) or not np.issubdtype(labels.dtype, np.integer):
+        return [f"{name}: labels must be integers, one an image: (N,) or (N, 1), not {shape} {labels.dtype}"]
+    return []
+
+
+def _length_faults(part: Part) -> list[str]:
+    images, labels = part.images, part.labels
+    if images.shape[0] == labels.shape[0]:
+        return []
+    return [f"{images.name} {images.shape} and {labels.name} {labels.shape} differ in length"]
+
+
+def all_labels(labels: Stored, file: IO[bytes] | BufferedIOBase) -> np.ndarray:
+    """The labels in an open file, past its header: (N,) int64."""
+    return np.concatenate([block.reshape(-1) for block in labels.blocks(file)]).astype(np.int64)

@@ -1,0 +1,75 @@
+"""Files of a finished grid are damaged: the job that reads one names it and a command, which brings back its bytes."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Project
+
+MODELS = "results/default/models/digits/seed0"
+# A file, and one that is made from it.
+READ_BY = [
+    ("results/default/data/digits/images.npy", "results/default/forget/digits/seed0/rate0.1.csv"),
+    ("results/default/data/digits/samples.csv", "results/default/forget/digits/seed0/rate0.1.csv"),
+    ("results/default/data/digits/classes.json", "results/default/forget/digits/seed0/rate0.1.csv"),
+    ("results/default/forget/digits/seed0/rate0.1.csv", f"{MODELS}/rate0.1/munkey/system.safetensors"),
+    ("results/default/keys/digits/efficientnet-lite0_32px/keys.npz", f"{MODELS}/full/original-m/system.safetensors"),
+    (f"{MODELS}/full/original-t/system.safetensors", "results/default/logits/digits/seed0/full/original-t.npz"),
+    ("results/default/logits/digits/seed0/rate0.1/cf.npz", "results/default/metrics/digits.csv"),
+    (f"{MODELS}/rate0.1/cf/record.json", "results/default/metrics/digits.csv"),
+    ("results/default/metrics/digits.csv", "results/default/tables/main.csv"),
+    ("results/default/tables/main.csv", "results/default/summary/metrics.json"),
+]
+SAME = ("*.npy", "*.npz", "*.safetensors", "samples.csv", "classes.json", "rate*.csv")  # whose bytes hold no times
+
+
+def damage(path: Path) -> None:
+    """Flip a bit in the middle and leave size and times as they were, as a bad disk does."""
+    stamp, content = path.stat(), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+
+
+def contents(project: Project) -> dict[str, bytes]:
+    paths = [path for pattern in SAME for path in (project.path / "results").rglob(pattern)]
+    return {str(path.relative_to(project.path)): path.read_bytes() for path in paths}
+
+
+def command_in(said: str, damaged: str) -> list[str]:
+    """The command that the message for a damaged file names."""
+    (command,) = set(re.findall(rf"{re.escape(damaged)}: damaged, .* Make it anew with `(.*?)`, then run again", said))
+    assert "elete" not in said
+    return shlex.split(command)
+
+
+@pytest.mark.slow
+def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(project: Project) -> None:
+    before = contents(project)
+    for damaged, made in READ_BY:
+        damage(project.path / damaged)
+        failed = project.snakemake("--force", "--", made, check=False)
+        assert failed.returncode != 0, f"{made} was made from a damaged {damaged}"
+        project.run(*command_in(failed.stderr, damaged))
+        project.snakemake("--", made)
+    project.snakemake()
+    assert contents(project) == before
+    assert project.planned() == {}
+
+
+@pytest.mark.slow
+def test_the_command_is_for_the_configuration_of_the_run(project: Project) -> None:
+    (project.path / "own settings.yaml").write_text("inference: {k: 3}\n")
+    own = ("--configfile", "own settings.yaml")
+    logits = "results/own-settings/logits/digits/seed0/full/original-m.npz"
+    project.snakemake(*own)
+    before = (project.path / logits).read_bytes()
+    damage(project.path / logits)
+    failed = project.snakemake("--force", *own, "--", "results/own-settings/metrics/digits.csv", check=False)
+    project.run(*command_in(failed.stderr, logits))
+    assert (project.path / logits).read_bytes() == before
+    project.snakemake(*own)
+    assert project.planned(*own) == {}

@@ -1,0 +1,198 @@
+"""Whatever is killed, and whatever runs out: what the docs say to do next ends with the bytes of an undisturbed run."""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.conftest import BIN, Project
+
+DOWNSTREAM = ("metrics", "tables", "summary", "track")
+COMPARED = ("data", "keys", "neighbors", "forget", "logits", "models")
+TIMED = "record.json"  # holds wall times
+
+
+def results(project: Project) -> dict[Path, bytes]:
+    """The bytes of every result that holds no times. A kill may leave a hidden temporary file, which nothing reads."""
+    folder = project.path / "results"
+    files = [path for part in COMPARED for path in (folder / part).rglob("[!.]*") if path.is_file()]
+    return {path.relative_to(folder): path.read_bytes() for path in files if path.name != TIMED}
+
+
+class Running:
+    """A run in the background, as a terminal would start it."""
+
+    def __init__(self, project: Project) -> None:
+        env = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(project.path / "src")}
+        with (project.path / "run.log").open("a") as output:
+            self.process = subprocess.Popen(
+                ["snakemake", "--cores", "2", "--resources", "gpu=1"],
+                cwd=project.path, env=env, stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+
+    def processes(self) -> dict[str, list[int]]:
+        """Process ids by kind. A job is the process that Snakemake started, which may wait for a fork."""
+        kinds: dict[str, list[int]] = {"snakemake": [self.process.pid]}
+        with contextlib.suppress(psutil.Error):  # what has ended in the meantime
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                kinds.setdefault(self._kind(child), []).append(child.pid)
+        kinds.pop("", None)
+        return kinds
+
+    def _kind(self, child: psutil.Process) -> str:
+        line = " ".join(child.cmdline())
+        if "fork_server.py" in line:
+            return "server" if child.ppid() == self.process.pid else "fork"
+        return "job" if ".snakemake/scripts" in line else ""
+
+    def kill_one(self, draw: random.Random) -> str:
+        """Kill a process of this run while it has jobs; returns its kind, or nothing if the run has ended."""
+        time.sleep(draw.uniform(0.5, 3.0))
+        while self.process.poll() is None:
+            kinds = self.processes()
+            if "job" in kinds:
+                kind = draw.choice(sorted(kinds))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(draw.choice(kinds[kind]), signal.SIGKILL)
+                    return kind
+            time.sleep(0.05)
+        return ""
+
+
+@pytest.mark.slow
+def test_ten_random_kills_end_with_the_same_bytes(fresh: Project, finished: Project, tmp_path: Path) -> None:
+    project, draw = fresh.copy(tmp_path / "project"), random.Random(13)
+    killed: list[str] = []
+    while len(killed) < 10:
+        running, kind = Running(project), "none yet"
+        while kind not in ("", "snakemake") and len(killed) < 10:
+            if kind := running.kill_one(draw):
+                killed.append(kind)
+        running.process.wait()
+        if kind == "snakemake":
+            project.run("snakemake", "--unlock")
+        elif running.process.returncode == 0:  # done before all were killed
+            shutil.rmtree(project.path / "results/default/models")
+    project.snakemake()
+    assert len(set(killed)) >= 3, killed
+    assert project.planned() == {}
+    made, expected = results(project), results(finished)
+    assert sorted(made) == sorted(expected)
+    assert [path for path in expected if made[path] != expected[path]] == []
+
+
+@contextlib.contextmanager
+def disk(folder: Path, size: str):
+    """A file system of this size; skips where only an administrator may mount one."""
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False).returncode:
+        pytest.skip("may not mount a small disk")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="tmpfs")
+def test_a_full_disk_is_named_and_with_room_again_the_run_ends_with_the_same_bytes(
+    fresh: Project, finished: Project, tmp_path: Path
+) -> None:
+    project = fresh.copy(tmp_path / "project")
+    with disk(project.path / "results", "6m"):
+        full = project.snakemake(check=False)
+        assert full.returncode != 0
+        assert "cannot be written" in full.stderr and "the same command again" in full.stderr
+        subprocess.run(["mount", "-o", "remount,size=1g", project.path / "results"], check=True)
+        project.snakemake()
+        assert results(project) == results(finished)
+
+
+def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_on_it(project: Project) -> None:
+    method = project.path / "src/munkey/unlearn/methods/cf.py"
+    method.write_text(
+        method.read_text().replace("    return finetune", '    raise RuntimeError("broken")\n    return finetune')
+    )
+    project.params({"inference": {"k": 3}})  # evaluates MUNKEY again
+    done = project.snakemake(check=False)
+    assert done.returncode != 0
+    assert done.stderr.rstrip().splitlines()[-5:] == [
+        "1 job failed:",
+        "unlearn with cf: digits, seed 0, rate 0.1",
+        "  RuntimeError: broken",
+        "  log: logs/default/unlearn/digits/seed0/rate0.1/cf.log",
+        "Mend what is named here; the same command again goes on where this run stopped: what is finished is kept.",
+    ]
+    terminal = done.stdout + done.stderr
+    assert terminal.count("RuntimeError") == 1 and "Traceback" not in terminal
+    assert (
+        'raise RuntimeError("broken")'
+        in (project.path / "logs/default/unlearn/digits/seed0/rate0.1/cf.log").read_text()
+    )
+    assert set(project.planned()) == {"unlearn", "evaluate", *DOWNSTREAM} and project.planned()["evaluate"] == 1
+
+
+def test_the_lock_of_a_killed_run_is_named_with_the_command_that_removes_it(project: Project) -> None:
+    project.params({"train": {"lr": 2e-3}})
+    running = Running(project)
+    while "job" not in running.processes():
+        assert running.process.poll() is None
+        time.sleep(0.05)
+    left = [psutil.Process(pid) for pids in running.processes().values() for pid in pids]
+    running.process.kill()
+    running.process.wait()
+    _, alive = psutil.wait_procs(left, timeout=60)
+    assert alive == []
+    locked = project.snakemake(check=False)
+    assert locked.returncode != 0 and "--unlock" in locked.stderr
+    project.run("snakemake", "--unlock")
+    assert project.snakemake("-n").returncode == 0
+
+
+PLUGIN = """
+import os, subprocess
+from pathlib import Path
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+from snakemake_interface_executor_plugins.settings import CommonSettings
+
+common_settings = CommonSettings(
+    non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False, pass_default_storage_provider_args=False,
+    pass_default_resources_args=False, pass_envvar_declarations_to_cmd=False, init_seconds_before_status_checks=0,
+)
+
+class Executor(RemoteExecutor):
+    def run_job(self, job):
+        Path("environment").write_text("\\n".join(sorted(os.environ)))
+        self.process = subprocess.Popen(self.format_job_exec(job), shell=True)
+        self.report_job_submission(SubmittedJobInfo(job))
+
+    async def check_active_jobs(self, jobs):
+        for job in jobs:
+            if self.process.poll() is None:
+                yield job
+            else:
+                self.report_job_success(job)
+
+    def cancel_jobs(self, jobs):
+        pass
+"""
+
+
+def test_on_a_cluster_there_is_no_fork_server(fresh: Project, tmp_path: Path) -> None:
+    """Shown with an executor that submits jobs to this machine."""
+    project = fresh.copy(tmp_path / "project")
+    (project.path / "src/snakemake_executor_plugin_here").mkdir()
+    (project.path / "src/snakemake_executor_plugin_here/__init__.py").write_text(PLUGIN)
+    made = "results/default/data/digits/images.npy"
+    project.run("snakemake", "--executor", "here", "--jobs", "1", "--seconds-between-status-checks", "1", "--", made)
+    assert (project.path / made).exists()
+    assert "MUNKEY_RUN" not in (project.path / "environment").read_text().split()

@@ -1,0 +1,71 @@
+"""The code in README.md and docs/ runs as it is printed."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tests.data.inputs import pets_in
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NOT_RUN = "<!-- not run: "  # on the line above a block; then why
+SMALLER = {"100_000": "1_000", ":2000": ":200"}  # the same in less time
+
+
+def blocks(language: str) -> list[object]:
+    """The blocks of a language on all pages, without those that are marked as not run."""
+    found = [
+        pytest.param(match[2], id=f"{page.relative_to(ROOT)}:{page.read_text()[: match.start(2)].count(chr(10))}")
+        for page in PAGES
+        for match in re.finditer(rf"^(.*)\n *```{language}\n(.*?)```", page.read_text(), re.MULTILINE | re.DOTALL)
+        if not match[1].startswith(NOT_RUN)
+    ]
+    assert found
+    return found
+
+
+def commands() -> list[object]:
+    """What stands between the quotes of `python -c "..."` in the blocks of the shell."""
+    return [
+        pytest.param(code, id=param.id)
+        for param in blocks("sh")
+        for code in re.findall(r'^python -c "\n(.*?)"$', param.values[0], re.MULTILINE | re.DOTALL)
+    ]
+
+
+def run(code: str, folder: Path) -> str:
+    """What it prints, in a process of its own: it may register what others must not see."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_as_printed_runs_and_registers_what_it_shows(code: str, tmp_path: Path) -> None:
+    registries = (
+        "from munkey.unlearn.contract import METHODS as methods\nfrom munkey.data.registry import DATASETS as sets"
+    )
+    encoders = "from munkey.encoders.registry import ENCODERS as encoders"
+    check = "print(*(name for names in (methods, sets, encoders) for name in names if name.startswith('my-')))"
+    assert run("\n".join([code, registries, encoders, check]), tmp_path).startswith("my-")
+
+
+@pytest.mark.parametrize("code", commands())
+def test_python_on_the_command_line_runs(code: str, tmp_path: Path) -> None:
+    pets_in(tmp_path).rename(tmp_path / "pictures")
+    for size, smaller in SMALLER.items():
+        code = code.replace(size, smaller)
+    run(code, tmp_path)
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_yaml_as_printed_names_sections_of_the_parameters(text: str) -> None:
+    sections = set(yaml.safe_load((ROOT / "params.yaml").read_text()))
+    assert set(yaml.safe_load(text)) <= sections

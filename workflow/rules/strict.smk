@@ -1,0 +1,10 @@
+# Files of parameters are checked before Snakemake reads them: of a key that stands twice it would silently take the last.
+from snakemake.exceptions import WorkflowError
+
+from munkey.pipeline import yaml_files
+from munkey.pipeline.params import ParamsError
+
+try:
+    yaml_files.check(["params.yaml", *workflow.overwrite_configfiles])
+except ParamsError as error:
+    raise WorkflowError(str(error)) from None
