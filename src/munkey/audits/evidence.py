@@ -1,0 +1,148 @@
+"""What the pipeline hands an audit. Models 2p and 2p + 1 are the partners of pair p."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from munkey.audits.margins import standardized
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Who saw what, (S, N) bool each. deleted: what a model was trained on and then forgot; absent: what it never saw.
+
+    test: (N,) bool. Raises ValueError where partners do not swap the halves of one pool that all models share, or
+    where the pool holds test samples.
+    """
+
+    deleted: np.ndarray
+    absent: np.ndarray
+    test: np.ndarray
+
+    def __post_init__(self) -> None:
+        first, second = self.deleted[::2], self.deleted[1::2]
+        if len(first) != len(second) or not len(first):
+            raise ValueError(f"{len(self.deleted)} models are not pairs")
+        if not (np.array_equal(first, self.absent[1::2]) and np.array_equal(second, self.absent[::2])):
+            raise ValueError("what a model deleted is what its partner never saw, and the other way round")
+        if (first & second).any() or ((first | second) != self.pool).any():
+            raise ValueError("the halves of every pair must part the same pool")
+        if (self.pool & self.test).any():
+            raise ValueError(f"{(self.pool & self.test).sum()} samples of the pool are test samples")
+        if not (first.any(axis=1) & second.any(axis=1)).all():
+            raise ValueError("both halves of every pair need samples")
+
+    @property
+    def pool(self) -> np.ndarray:
+        """(N,) bool."""
+        return np.asarray(self.deleted.any(axis=0))
+
+    @property
+    def first(self) -> np.ndarray:
+        """(P, n) bool over the samples of the pool: whether model 2p deleted it; where not, model 2p + 1 did."""
+        return np.asarray(self.deleted[::2, self.pool])
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Models trained in pairs, on one path.
+
+    margins: (S, N) float64, as munkey.audits.margins makes them; audits standardize them, not the caller.
+    nothing: the same for doing nothing on the deployed path, of which the residual share is a share; None for doing
+    nothing itself.
+    """
+
+    margins: np.ndarray
+    halves: Halves
+    nothing: "Pairs | None" = None
+
+    def __post_init__(self) -> None:
+        if self.margins.shape != self.halves.deleted.shape:
+            raise ValueError(f"margins of shape {self.margins.shape} for halves of {self.halves.deleted.shape}")
+
+    @property
+    def count(self) -> int:
+        """Number of pairs, P."""
+        return len(self.margins) // 2
+
+    def standardized(self) -> np.ndarray:
+        """(S, N): margins in sd of each model's own test samples."""
+        return standardized(self.margins, self.halves.test)
+
+
+class Roles(NamedTuple):
+    """A value for every pair and sample of the pool, (P, n) each: of the partner that deleted it, and of the other."""
+
+    deleted: np.ndarray
+    absent: np.ndarray
+
+
+def roles(values: np.ndarray, first: np.ndarray) -> Roles:
+    """Values (S, n) of all models on the pool, sorted by what each model was to the sample. first: as Halves.first."""
+    one, other = values[::2], values[1::2]
+    return Roles(np.where(first, one, other), np.where(first, other, one))
+
+
+def random_halves(members: np.ndarray, test: np.ndarray, pairs: int, generator: np.random.Generator) -> Halves:
+    """A random half of `members` for every pair, as if it had deleted it. members, test: (N,) bool.
+
+    For samples that no model saw: those of a sham pool, or what oracles were trained without.
+    """
+    rows = np.flatnonzero(members)
+    deleted = np.zeros((2 * pairs, len(members)), dtype=bool)
+    for pair in range(pairs):
+        mixed = generator.permutation(rows)
+        deleted[2 * pair, mixed[: len(rows) // 2]] = True
+        deleted[2 * pair + 1, mixed[len(rows) // 2 :]] = True
+    absent = deleted.reshape(pairs, 2, -1)[:, ::-1].reshape(deleted.shape)
+    return Halves(deleted, absent, test)
+
+
+def sham(pairs: Pairs, generator: np.random.Generator) -> Pairs:
+    """The same models with a sham pool: test samples, which none of them saw, with random halves.
+
+    It is as large as the pool, but takes no more than half of the test samples; the rest stay test samples.
+    """
+    test = np.flatnonzero(pairs.halves.test)
+    size = min(int(pairs.halves.pool.sum()), len(test) // 2)
+    members = np.zeros_like(pairs.halves.test)
+    members[generator.choice(test, size=size, replace=False)] = True
+    halves = random_halves(members, pairs.halves.test & ~members, pairs.count, generator)
+    return Pairs(pairs.margins, halves, pairs.nothing or pairs)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Logits on one forget set, samples in one order. unlearned: (M, n, C) of M models; oracles: (O, n, C)."""
+
+    unlearned: np.ndarray
+    oracles: np.ndarray
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One model's logits (N, C) and labels (N,); retain, forget, test: (N,) bool, which samples are which set."""
+
+    logits: np.ndarray
+    labels: np.ndarray
+    retain: np.ndarray
+    forget: np.ndarray
+    test: np.ndarray
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """What leaves the house. files: files, or folders with all that is in them.
+
+    deleted, kept: (R, d) float32 rows of keys or tokens that must not, and that must, be in there.
+    deleted_ids: sample ids; listed_ids: those that the shipped memory lists, as its reader says. An id of 8 bytes
+    stands in any file by chance, so ids are not searched for as bytes.
+    """
+
+    files: tuple[Path, ...]
+    deleted: np.ndarray
+    kept: np.ndarray
+    deleted_ids: np.ndarray
+    listed_ids: np.ndarray

@@ -1,0 +1,47 @@
+"""phi: how much a model prefers a sample's true class, one number for a model and a sample (LiRA's observable)."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+ROWS = 4096  # samples at a time in float64: 1000 classes take 33 MB
+
+
+def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(N,) float64: logit of the true class minus the log-sum-exp of the others, which is log p / (1 - p).
+
+    logits: (N, C), C > 1. Raises ValueError for logits that are not finite, or of one class.
+    """
+    if logits.shape[1] < 2:
+        raise ValueError("margins need at least two classes")
+    if not np.isfinite(logits).all():
+        raise ValueError("logits are not finite: the model diverged; look at its training log")
+    starts = range(0, len(labels), ROWS)
+    parts = [_margins(logits[start : start + ROWS], labels[start : start + ROWS]) for start in starts]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    from scipy.special import logsumexp
+
+    others, rows = logits.astype(np.float64), np.arange(len(labels))
+    true = others[rows, labels]
+    others[rows, labels] = -np.inf
+    return np.asarray(true - logsumexp(others, axis=1))
+
+
+def margins_of_all(models: Iterable[np.ndarray], labels: np.ndarray) -> np.ndarray:
+    """(S, N): the margins of S models, whose logits (N, C) may be read one after the other."""
+    return np.stack([margins(logits, labels) for logits in models])
+
+
+def standardized(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Margins (S, N) in units of each model's own test samples: less their mean, over their sd (ddof 1).
+
+    test: (N,) bool. Raises ValueError for a model that answers all its test samples alike.
+    """
+    own = phi[:, test]
+    sd = own.std(axis=1, ddof=1, keepdims=True)
+    if not (sd > 0).all():
+        raise ValueError("a model gives all test samples the same margin: there is no unit to measure in")
+    return np.asarray((phi - own.mean(axis=1, keepdims=True)) / sd)

@@ -1,0 +1,29 @@
+"""Models that exist only as margins, of which it is known what is left of what they deleted."""
+
+import numpy as np
+
+from munkey.audits.evidence import Halves, Pairs, random_halves
+
+POOL, TEST = 120, 160
+
+
+def halves(pairs: int, generator: np.random.Generator, pool: int = POOL, test: int = TEST) -> Halves:
+    """A pool, then test samples, then 5 samples that are neither."""
+    number = np.arange(pool + test + 5)
+    return random_halves(number < pool, (number >= pool) & (number < pool + test), pairs, generator)
+
+
+def population(
+    pairs: int, left: float, generator: np.random.Generator, effect: float = 1.0, spread: float = 0.1
+) -> Pairs:
+    """Margins of a method that leaves the share `left` of what training put there, and of doing nothing.
+
+    Difficulty N(0, 2) of a sample, noise N(0, 1) of a model's training and N(0, 0.3) of its unlearning; a model's gain
+    from training on a sample is N(effect, spread), one draw for each model.
+    """
+    made = halves(pairs, generator)
+    size = made.deleted.shape
+    trained = 2 * generator.normal(size=size[1]) + generator.normal(size=size)
+    gain = generator.normal(effect, spread, (size[0], 1)) * made.deleted
+    unlearned = trained + left * gain + 0.3 * generator.normal(size=size)
+    return Pairs(unlearned, made, Pairs(trained + gain, made))

@@ -1,0 +1,73 @@
+"""Who saw what: only halves that partners swap are accepted, and a sham is made of what nobody saw."""
+
+import numpy as np
+import pytest
+
+from munkey.audits.evidence import Halves, Pairs, random_halves, roles, sham
+from tests.audits.inputs import POOL, TEST, halves, population
+
+DELETED = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]], dtype=bool)
+ABSENT = DELETED[[1, 0, 3, 2]]
+REST = np.array([0, 0, 0, 1, 0], dtype=bool)
+
+
+def test_the_pool_is_what_any_model_deleted_and_the_first_partners_half_says_the_rest():
+    made = Halves(DELETED, ABSENT, REST)
+    np.testing.assert_array_equal(made.pool, [True, True, True, False, False])
+    np.testing.assert_array_equal(made.first, [[True, True, False], [True, False, False]])
+
+
+@pytest.mark.parametrize(
+    ("deleted", "absent", "test", "words"),
+    [
+        (DELETED[:3], ABSENT[:3], REST, "not pairs"),
+        (DELETED[:0], ABSENT[:0], REST, "not pairs"),
+        (DELETED, DELETED, REST, "partner never saw"),
+        (DELETED, np.zeros_like(DELETED), REST, "partner never saw"),
+        (DELETED[[0, 1, 2, 2]], DELETED[[1, 0, 2, 2]], REST, "same pool"),
+        (DELETED[[0, 1, 2, 1]], DELETED[[1, 0, 1, 2]], REST, "same pool"),
+        (DELETED, ABSENT, ~REST, "are test samples"),
+        (np.array([[1, 1], [0, 0]], bool), np.array([[0, 0], [1, 1]], bool), np.zeros(2, bool), "both halves"),
+    ],
+)
+def test_models_that_do_not_swap_halves_of_one_pool_are_refused(deleted, absent, test, words):
+    with pytest.raises(ValueError, match=words):
+        Halves(deleted, absent, test)
+
+
+def test_margins_must_be_of_these_models_and_samples():
+    with pytest.raises(ValueError, match="shape"):
+        Pairs(np.zeros((4, 4)), Halves(DELETED, ABSENT, REST))
+
+
+def test_roles_sort_values_by_what_each_model_was_to_the_sample():
+    first = np.array([[True, False], [False, True]])
+    deleted, absent = roles(np.array([[1, 2], [3, 4], [5, 6], [7, 8]]), first)
+    np.testing.assert_array_equal(deleted, [[1, 4], [7, 6]])
+    np.testing.assert_array_equal(absent, [[3, 2], [5, 8]])
+
+
+def test_random_halves_part_the_members_anew_for_every_pair():
+    members = np.arange(20) < 11
+    made = random_halves(members, ~members, 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(made.pool, members)
+    assert made.first.sum(axis=1).tolist() == [5, 5, 5]
+    assert len(np.unique(made.first, axis=0)) == 3
+    again = random_halves(members, ~members, 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(made.deleted, again.deleted)
+
+
+def test_a_sham_pool_is_test_samples_and_the_rest_of_them_stay_test_samples():
+    pairs = population(3, 0.5, np.random.default_rng(0))
+    made = sham(pairs, np.random.default_rng(1))
+    assert made.margins is pairs.margins and made.nothing is pairs.nothing
+    assert made.halves.pool.sum() == TEST // 2 < POOL  # as many as there are
+    assert not (made.halves.pool & ~pairs.halves.test).any()
+    np.testing.assert_array_equal(made.halves.pool | made.halves.test, pairs.halves.test)
+    assert sham(pairs.nothing, np.random.default_rng(1)).nothing is pairs.nothing
+
+
+def test_a_sham_pool_is_no_larger_than_the_pool():
+    made = halves(2, np.random.default_rng(0), pool=30)
+    pairs = Pairs(np.random.default_rng(0).normal(size=made.deleted.shape), made)
+    assert sham(pairs, np.random.default_rng(1)).halves.pool.sum() == 30
