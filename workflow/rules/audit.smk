@@ -28,6 +28,7 @@ rule audit:
         logits=lambda w: [path for system in AUDITS.systems_of(w.dataset) for path in system["logits"]],
     output:
         table=fill(LAYOUT.audit, part="table.csv"),
+        controls=fill(LAYOUT.audit, part="controls.json"),
     log:
         LAYOUT.log("audit/{dataset}/audit"),
     benchmark:

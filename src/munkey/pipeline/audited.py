@@ -3,8 +3,8 @@
 Seeds 2p and 2p + 1 are pair p: each is trained on the half of the pool that the other never sees, and forgets it.
 """
 
-from typing import Literal, TypedDict
-
+from munkey.audits.gather import Listed
+from munkey.audits.rows import DEPLOYED, Role
 from munkey.models.family import Family
 from munkey.pipeline.cases import AUDIT
 from munkey.pipeline.layout import fill
@@ -12,24 +12,7 @@ from munkey.pipeline.params import ablated, rate_name
 from munkey.pipeline.plan import Plan
 from munkey.unlearn.contract import METHODS
 
-Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
-
-
-class Audited(TypedDict):
-    """A system of an audit. role: `nothing` was done, a `method`, the `oracle`, or the control, before and after.
-
-    family: by name; paths: ways in which it is asked, the one that is deployed first; logits: of each seed, in order.
-    """
-
-    name: str
-    title: str
-    role: Role
-    family: str
-    paths: list[str]
-    logits: list[str]
-
-
-PATHS = ("deployed", "softmax", "image", "token")  # of a family with pathways
+PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
 
 
 class AuditPlan:
@@ -43,7 +26,7 @@ class AuditPlan:
         """How the systems are called that have forgotten their half."""
         return f"rate{rate_name(self.settings.pool / 2)}"
 
-    def systems_of(self, dataset: str) -> list[Audited]:
+    def systems_of(self, dataset: str) -> list[Listed]:
         """All that is audited. A family that is made of keys has learned nothing, and is left out."""
         methods = [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
         families = list({method.original.name: method.original for method in methods}.values())
@@ -62,7 +45,7 @@ class AuditPlan:
         ]
         return systems + [self._system(dataset, role, ablated(), name) for role, name in control]
 
-    def _system(self, dataset: str, role: Role, family: Family, name: str) -> Audited:
+    def _system(self, dataset: str, role: Role, family: Family, name: str) -> Listed:
         case = f"{dataset}/{AUDIT}{'control' if role.startswith('control') else 'pool'}"
         subset = "full" if role.endswith("nothing") else self.subset
         pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
