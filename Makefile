@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
 RUN := snakemake --cores all --resources gpu=1 $(if $(CONFIG),--configfile $(CONFIG))
-.PHONY: bench run test lint format docs lock unlock report track ui repro ablations selection figures paper
+.PHONY: bench run test lint format docs lock unlock report track ui repro ablations selection figures audits paper
 
 run: .venv/ready  ## the whole experiment of params.yaml; with an overlay: make run CONFIG=FILE
 	$(RUN)
@@ -21,7 +21,7 @@ lint: .venv/ready  ## format and style, types, imports between rooms, workflow
 format: .venv/ready
 	ruff format . && ruff check --fix . && snakefmt Snakefile workflow
 
-ablations selection figures: .venv/ready  ## the ablations; the choice of p_image and p_token; the figures
+ablations selection figures audits: .venv/ready  ## the ablations; the choice of p_image and p_token; the figures; what is left
 	$(RUN) -- $@
 
 paper: .venv/ready  ## every table and figure of the paper, and a report on one page

@@ -69,6 +69,11 @@ rule figures:
         expand(LAYOUT.figure, figure=SHOWN.figures, ending=["svg", "png"]),
 
 
+rule audits:
+    input:
+        [fill(LAYOUT.audit, dataset=name, part=part) for name in PARAMS.datasets for part in ("table.md", "shares.png")],
+
+
 rule paper:
     input:
         rules.all.input,

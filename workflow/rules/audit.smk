@@ -43,3 +43,26 @@ rule audit:
         "audit what is left of what was deleted: {wildcards.dataset}"
     script:
         "../scripts/audit.py"
+
+
+rule audit_shown:
+    input:
+        table=fill(LAYOUT.audit, part="table.csv"),
+    output:
+        markdown=fill(LAYOUT.audit, part="table.md"),
+        latex=fill(LAYOUT.audit, part="table.tex"),
+        svg=fill(LAYOUT.audit, part="shares.svg"),
+        png=report(fill(LAYOUT.audit, part="shares.png"), caption="../report/figure.rst", category="Audit"),
+    log:
+        LAYOUT.log("audit/{dataset}/shown"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/shown")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        code=code("audit_shown.py"),
+    message:
+        "show the audit of {wildcards.dataset}"
+    script:
+        "../scripts/audit_shown.py"
