@@ -54,7 +54,7 @@ bench: .venv/ready  ## speed of training, input, deletion, evaluation and retrie
 	python -m benchmarks.grid
 
 docs: .venv/ready  ## the tables in docs/, from the registries and from the benchmarks' results
-	python -m munkey.pipeline.docs_tables docs/data.md docs/encoders.md docs/methods.md
+	python -m munkey.pipeline.docs_tables docs/audits.md docs/data.md docs/encoders.md docs/methods.md
 	python -m benchmarks.page docs/performance.md
 
 lock: .venv/ready  ## pin new dependencies; pins that still fit stay as they are

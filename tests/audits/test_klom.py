@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import entropy
 
 from munkey.audits.klom import binned, divergences, klom
 from munkey.audits.registry import Refused
+from munkey.audits.swaps import null
 from tests.audits.inputs import population
 
 
@@ -23,14 +23,10 @@ def test_margins_are_clipped():
 
 
 def test_divergences_by_hand():
-    """Deleted: bins 0, 0 and never seen: 0, 1: log 2. Deleted 3, 4 and never seen 4, 4: bin 3 has 0.00001 there."""
+    """Deleted 0, 0 and never seen 0, 1: log 2. Deleted 3, 4 and never seen 4, 4: bin 3 has a share of 0.00001 there."""
     bins = np.array([[0, 3], [0, 4], [0, 4], [1, 4]])
     first = np.array([[True, True], [True, True]])
-    by_hand = [
-        entropy([0.5, 0.5], [1, 1]) + 0,  # deleted are models 0 and 2: bins 0, 0
-        0.5 * np.log(0.5 / (1e-5 / 1.00001)) + 0.5 * np.log(0.5 * 1.00001),
-    ]
-    by_hand[0] = np.log(2)
+    by_hand = [np.log(2), 0.5 * np.log(0.5 / (1e-5 / 1.00001)) + 0.5 * np.log(0.5 * 1.00001)]
     np.testing.assert_allclose(divergences(bins, first), by_hand, rtol=1e-9)
 
 
@@ -45,7 +41,9 @@ def test_the_mean_over_the_pool_is_above_its_floor_where_anything_is_left():
     pairs = population(8, 1.0, np.random.default_rng(0), effect=3.0)
     found = klom(pairs, np.random.default_rng(0))
     bins = binned(pairs.margins[:, pairs.halves.pool])
+    every = null(lambda first: float(divergences(bins, first).mean()), pairs.halves.first, np.random.default_rng(0))
     assert found.value == pytest.approx(divergences(bins, pairs.halves.first).mean())
+    assert found.floor == pytest.approx(every[1:].mean(), rel=1e-9)
     assert found.value > found.floor > 0 and found.p <= 2 / 256
 
 

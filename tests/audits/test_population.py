@@ -1,5 +1,7 @@
 """Attacks on one model: by hand, and where test is too small."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,16 @@ def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch)
         assert not set(outsiders[:, 0]) & set(scored)
         assert set(members[:, 0]) <= set(range(200)) and len(members) == len(outsiders) == 120
     assert sorted(np.concatenate(seen[0])) == list(range(300, 540))
+
+
+@pytest.mark.parametrize("attack", [loss, margin, logistic])
+def test_a_constant_added_to_all_logits_changes_nothing(attack):
+    made = answers(forget_shift=1.0)
+    moved, still = (
+        attack(replace(made, logits=made.logits + np.float32(constant)), np.random.default_rng(0)).auroc
+        for constant in (0, 8)
+    )
+    assert moved.value == pytest.approx(still.value, abs=0.02)
 
 
 @pytest.mark.parametrize(("attack", "test", "refused"), [(loss, 99, True), (loss, 100, False), (logistic, 198, True)])

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.unlearn.contract import METHODS, Method
@@ -38,7 +39,12 @@ def _method(method: Method) -> str:
     return f"| {page} | {method.description} | {needs} | {in_paper} | {method.citation} |"
 
 
-TABLES = {"data sets": data_sets, "encoders": encoders, "methods": methods}
+def audits() -> str:
+    rows = [f"| `{a.name}` | {a.title} | {a.definition} | {a.needs} | {a.source} |" for a in AUDITS.values()]
+    return "\n".join(["| name | title | what | needs | source |", "|---|---|---|---|---|", *rows])
+
+
+TABLES = {"audits": audits, "data sets": data_sets, "encoders": encoders, "methods": methods}
 
 
 def filled(text: str) -> str:

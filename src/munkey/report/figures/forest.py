@@ -65,4 +65,4 @@ def _legend(axes: Axes, rows: pd.DataFrame) -> None:
         for verdict, (color, marker, words) in STYLES.items()
         if verdict in present
     ]
-    axes.figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))  # type: ignore[attr-defined]
+    axes.figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
