@@ -21,7 +21,9 @@ def logits(models: int = 1, samples: int = 40, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(models, samples, 3))
 
 
-def family(left: float = 0.0, *, kept: float | None = 0.9, oracle_left: float = 0.0, nothing: float = 1.0) -> FamilyAudit:
+def family(
+    left: float = 0.0, *, kept: float | None = 0.9, oracle_left: float = 0.0, nothing: float = 1.0
+) -> FamilyAudit:
     """A method that leaves `left` of what training put there; the control leaves `kept`."""
     generator = np.random.default_rng(5)
     made = population(PAIRS, left, generator)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from munkey.report.audits import named
 from munkey.report.figures.theme import BLACK, BLUE, DOUBLE, GRAY, ORANGE, THEME, VERMILLION, canvas, checked, freeze
 
-COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "sham"]
+COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "sham", "verdict"]
 LIMITS = (-75.0, 125.0)  # of the axis, percent; what lies beyond is an arrow at its edge
 STYLES = {  # of a verdict: color, marker, and what it means
     "residue": (VERMILLION, "o", "residue"),

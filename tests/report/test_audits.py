@@ -1,0 +1,90 @@
+"""The table of an audit, and its forest plot."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+from munkey.report.audits import table
+from munkey.report.figures import forest
+
+SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "sham": 3.0}
+LINES = [
+    {"title": "MUNKEY", "role": "nothing", "path": "deployed", "verdict": "residue", "words": "all", "pairs": 8},
+    {"title": "MUNKEY", "role": "method", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 8},
+    {"title": "MUNKEY", "role": "method", "path": "image", "verdict": None, "words": None, "pairs": 8},
+    {"title": "MUNKEY", "role": "oracle", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 2},
+    {"title": "MUNKEY", "role": "control", "path": "deployed", "verdict": "residue", "words": "most", "pairs": 2},
+]
+
+
+@pytest.fixture
+def audit() -> pd.DataFrame:
+    lines = [{"family": "munkey", **SHARE, **line} for line in LINES]
+    lines[0] |= {"share": 100.0, "share_low": 100.0, "share_high": 100.0}
+    lines[1] |= {
+        "u-lira_auroc": 52.66,
+        "u-lira_auroc_low": 50.0,
+        "u-lira_auroc_high": 56.04,
+        "p": 0.0312,
+        "js_ratio": 1.25,
+    }
+    lines[3] |= {"share": 20.0, "share_low": -np.inf, "share_high": np.inf}
+    lines[4] |= {"share": 86.0, "share_low": 67.0, "share_high": 140.0}
+    return pd.DataFrame(lines)
+
+
+def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
+    assert table(audit, "digits").frame["Model, and what was done"].tolist() == [
+        "MUNKEY, nothing done",
+        "MUNKEY",
+        "MUNKEY, image alone",
+        "MUNKEY, oracle",
+        "Control: MUNKEY that keeps",
+    ]
+
+
+def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audit):
+    titled = table(audit, "digits")
+    assert titled.title == "digits: 2 to 8 pairs of models, percent"
+    line = titled.frame.iloc[1]
+    assert line["left [%]"] == "4.2 [-2.0, 10.5]"
+    assert line["LiRA AUROC"] == "52.7 [50.0, 56.0]"
+    assert (line["TPR @ 1 %"], line["p"], line["distance / floor"]) == ("–", "0.031", "1.25")
+    assert titled.frame["verdict"].tolist() == ["all", "no more", "exploratory", "no more", "most"]
+
+
+def test_the_forest_shows_each_share_its_interval_and_its_band_of_shams(audit):
+    axes = forest.draw(audit).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == table(audit, "").frame.iloc[:, 0].tolist()
+    points = {
+        (line.get_ydata()[0], round(float(line.get_xdata()[0]), 2)): (line.get_marker(), to_hex(line.get_color()))
+        for line in axes.lines
+        if len(line.get_xdata()) == 1
+    }
+    assert points[0, 100.0] == ("o", "#d55e00")
+    assert points[1, 4.25] == ("s", "#0072b2")
+    assert points[2, 4.25] == ("|", "#000000")
+    assert points[3, -75.0][0] == "<" and points[3, 125.0][0] == ">" and points[4, 125.0][0] == ">"
+    intervals = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2 and line.get_ydata()[0] == 1]
+    assert [-2.0, 10.5] in [list(map(float, interval)) for interval in intervals]
+    (left, _), (right, _) = axes.collections[1].get_paths()[0].get_extents().get_points()
+    assert (left, right) == pytest.approx((-5.88, 5.88))
+
+
+def test_never_seen_and_nothing_done_are_marked(audit):
+    axes = forest.draw(audit).axes[0]
+    marked = {text.get_text(): text.xy[0] for text in axes.texts}
+    assert marked == {"never seen": 0, "nothing done": 100}
+
+
+def test_only_verdicts_that_occur_are_explained(audit):
+    legends = [text.get_text() for text in forest.draw(audit).legends[0].get_texts()]
+    assert legends == ["residue", "none found", "exploratory path"]
+
+
+def test_no_rows_or_a_missing_column_is_an_error(audit):
+    with pytest.raises(ValueError, match="forest"):
+        forest.draw(audit.iloc[:0])
+    with pytest.raises(ValueError, match=r"lacks the columns \['sham'\]"):
+        forest.draw(audit.drop(columns="sham"))
