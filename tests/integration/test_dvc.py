@@ -45,7 +45,7 @@ def test_a_second_repro_does_nothing(reproduced: Project) -> None:
 
 def test_results_keys_models_and_logits_are_versioned(pulled: Project) -> None:
     for name in ("keys/digits/efficientnet-lite0_32px/keys.npz", "tables/main.md", "metrics.csv"):
-        assert (pulled.path / "results" / name).exists()
+        assert (pulled.path / "results/default" / name).exists()
     assert len(list(pulled.path.glob("results/default/models/**/system.safetensors"))) == 7
     assert len(list(pulled.path.glob("results/default/logits/**/*.npz"))) == 7
 

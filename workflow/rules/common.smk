@@ -5,7 +5,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from munkey.core.device import gpu_visible
-from munkey.pipeline import code_digest, plan, shown
+from munkey.pipeline import code_digest, plan, shown, tracking
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load
 from munkey.unlearn.contract import METHODS
