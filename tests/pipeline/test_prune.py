@@ -28,7 +28,8 @@ def test_the_command_lists_first_and_deletes_on_yes(checkout, capsys):
     write_json("results/small/tracking.json", {"uri": URI})
     assert main(["small"]) is None
     assert (
-        "digits: a, superseded" in (said := capsys.readouterr().out) and "1 superseded; --yes (with make: YES=1) deletes them" in said
+        "digits: a, superseded" in (said := capsys.readouterr().out)
+        and "1 superseded; --yes (with make: YES=1) deletes them" in said
     )
     assert stored(checkout) == {"a": [1.0, 2.0]}
     assert main(["small", "--yes"]) is None
