@@ -7,6 +7,7 @@ from mlflow.entities import ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
+from munkey.core.files import write_text
 from munkey.pipeline.mirror import mirror, record
 from munkey.pipeline.mlflow_store import StoreError
 from munkey.pipeline.tracking import Run
@@ -79,7 +80,7 @@ def test_checkouts_that_share_a_store_show_their_own_and_keep_artifacts_beside_i
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        (tmp_path / name / "result.json").write_text(name)
+        write_text(tmp_path / name / "result.json", name)
         assert mirror(shared, "default", [run(name, artifacts=("result.json",))]).counts == counts(created=1)
         assert not (tmp_path / name / "mlartifacts").exists()
     monkeypatch.chdir(tmp_path / "one")
@@ -92,7 +93,7 @@ def test_checkouts_that_share_a_store_show_their_own_and_keep_artifacts_beside_i
 
 @pytest.mark.parametrize("moved", [True, False], ids=["moved", "copied"])
 def test_a_moved_or_copied_checkout_goes_on_in_its_own_store(checkout, moved, monkeypatch):
-    (checkout / "result.json").write_text("1")
+    write_text(checkout / "result.json", "1")
     mirror(URI, "default", [run("a", artifacts=("result.json",))])
     there = (
         checkout.rename(checkout.parent / "there") if moved else shutil.copytree(checkout, checkout.parent / "there")
@@ -109,12 +110,12 @@ def test_a_moved_or_copied_checkout_goes_on_in_its_own_store(checkout, moved, mo
 
 
 def test_runs_whose_artifacts_did_not_come_along_keep_them(checkout, tmp_path, monkeypatch):
-    (checkout / "result.json").write_text("1")
+    write_text(checkout / "result.json", "1")
     mirror(URI, "default", [run("a", artifacts=("result.json",))])
     (tmp_path / "there").mkdir()
     monkeypatch.chdir(tmp_path / "there")
     shutil.copy(checkout / "mlflow.db", "mlflow.db")
-    shutil.copy(checkout / "result.json", "result.json")
+    write_text("result.json", "1")
     assert mirror(URI, "default", [run("a", artifacts=("result.json",))]).counts == counts(kept=1)
     client = MlflowClient(f"sqlite:///{tmp_path}/there/mlflow.db")
     (kept,) = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
@@ -144,9 +145,15 @@ def test_a_deleted_experiment_is_not_brought_back_behind_the_users_back(checkout
 
 
 def test_nothing_but_the_store_is_left_in_the_checkout(checkout):
-    (checkout / "result.json").write_text("1")
+    write_text(checkout / "result.json", "1")
     mirror(URI, "default", [run("a", artifacts=("result.json",))])
-    assert {path.name for path in checkout.iterdir()} <= {"mlartifacts", "mlflow.db", "mlflow.db.lock", "result.json"}
+    assert {path.name for path in checkout.iterdir()} <= {
+        "mlartifacts",
+        "mlflow.db",
+        "mlflow.db.lock",
+        "result.json",
+        ".result.json.sha256",
+    }
 
 
 def test_all_params_metrics_and_epochs_are_shown_however_many(checkout):

@@ -1,7 +1,5 @@
 """Pruning: only what was superseded, only what is ours, only when told."""
 
-import json
-
 from munkey.core.files import write_json
 from munkey.pipeline.mirror import mirror
 from munkey.pipeline.prune import main, prune
@@ -35,5 +33,5 @@ def test_the_command_lists_first_and_deletes_on_yes(checkout, capsys):
     assert main(["small", "--yes"]) is None
     assert "1 deleted" in capsys.readouterr().out
     assert stored(checkout) == {"a": [2.0]}
-    (checkout / "results/small/tracking.json").write_text(json.dumps({"uri": "sqlite:///"}))
+    write_json(checkout / "results/small/tracking.json", {"uri": "sqlite:///"})
     assert "cannot be used" in main(["small"])

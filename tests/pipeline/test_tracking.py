@@ -124,7 +124,9 @@ def test_nested_settings_are_named_with_dots():
 def test_only_a_mirror_that_failed_is_attempted_again(left, number, tmp_path):
     path = tmp_path / "tracking.json"
     if left:
-        write_text(path, left)
+        write_text(path, "{}" if number < 0 else left)
+    if number < 0:
+        path.write_text(left)
     assert attempt(str(path)) == number
 
 

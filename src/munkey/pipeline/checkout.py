@@ -1,10 +1,11 @@
 """Which checkout this is, in a store that it shares with others."""
 
+import json
 import uuid
 from pathlib import Path
 from typing import NamedTuple
 
-from munkey.core.files import read_json, write_json
+from munkey.core.files import atomic
 
 FILE = ".munkey.json"  # neither git nor DVC carries it, so that a clone is a checkout of its own
 LOCAL = "local"
@@ -30,13 +31,14 @@ def project(database: Path | None) -> str:
     if known is None or _copied(known, here):
         known = Identity(uuid.uuid4().hex[:16])
     if known.folder != str(here):
-        write_json(FILE, Identity(known.project, str(here))._asdict())
+        with atomic(FILE) as temporary:  # no checksum beside it: its owner may write an id into it
+            temporary.write_text(json.dumps(Identity(known.project, str(here))._asdict()) + "\n")
     return known.project
 
 
 def _identity(folder: Path) -> Identity | None:
     path = folder / FILE
-    return Identity(**read_json(path)) if path.exists() else None
+    return Identity(**json.loads(path.read_text())) if path.exists() else None
 
 
 def _copied(known: Identity, here: Path) -> bool:
