@@ -4,7 +4,9 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
 RUN := snakemake --cores all --resources gpu=1 $(if $(CONFIG),--configfile $(CONFIG))
-.PHONY: bench run test lint format docs lock unlock report track ui repro ablations selection figures audits paper
+# Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
+NAME ?= default
+.PHONY: bench run test lint format docs lock unlock report track prune-runs ui repro ablations selection figures audits paper
 
 run: .venv/ready  ## the whole experiment of params.yaml; with an overlay: make run CONFIG=FILE
 	$(RUN)
@@ -35,6 +37,9 @@ report: .venv/ready  ## Snakemake's own report, one self-contained page
 
 track: .venv/ready  ## mirror the records in MLflow again, e.g. after dvc pull or when the store was deleted
 	$(RUN) --forcerun track -- track
+
+prune-runs: .venv/ready  ## list this configuration's superseded runs in MLflow; with YES=1, delete them
+	python -m munkey.pipeline.prune $(NAME) $(if $(YES),--yes)
 
 ui: .venv/ready  ## the MLflow UI; choose "Model training" at its top left
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db

@@ -42,7 +42,7 @@ onsuccess:
     print(f"tables    {results}/tables/main.{{csv,md,tex}}, {results}/tables/runtime.md")
     print(f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)")
     print(f"logits    {results}/logits: every model on every sample; models in {results}/models")
-    print("MLflow    make ui")
+    print(f"MLflow    {tracking.outcome(LAYOUT.tracking)}")
 
 
 onerror:

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import binom, norm, ttest_1samp
 from scipy.stats import t as student
 
-from munkey.audits.evidence import Halves, Pairs, sham
+from munkey.audits.evidence import Halves, Pairs, random_halves, sham
 from munkey.audits.registry import Refused
-from munkey.audits.residual_share import contrasts, ratio, residual_share, sham_sd
-from tests.audits.inputs import POOL, TEST, population
+from munkey.audits.residual_share import chance_sd, contrasts, ratio, residual_share
+from tests.audits.inputs import population
 
 SIMULATIONS = 200
 ALLOWED = binom.interval(0.999, SIMULATIONS, 0.05)  # rejections at the 5 % level
@@ -20,14 +20,14 @@ def by_hand(gain):
     """Two pairs; pool of 4, of which models 0 and 2 deleted the first two; test margins -1, 0, 1 and so a unit of 1.
 
     Difficulty 5, -2, 1, 0; model 1 is 10 higher throughout on the pool; what is deleted gains `gain` of its pair. The
-    second partners have a unit of 3, and test margins in the opposite order: partners differ by -2, 0, 2 units there.
+    second partners are 1 higher on one sample of each half and 1 lower on the other; they have a unit of 3.
     """
     deleted = np.zeros((4, 7), bool)
     deleted[[0, 2], :2] = deleted[[1, 3], 2:4] = True
     margins = np.tile([5.0, -2, 1, 0, -1, 0, 1], (4, 1))
     margins[1, :4] += 10
+    margins[1::2, :4] += [1, -1, 1, -1]
     margins += deleted * np.repeat(gain, 2)[:, None]
-    margins[1::2, 4:] *= -1
     margins[1::2] *= 3
     return Pairs(margins, Halves(deleted, deleted[[1, 0, 3, 2]], np.arange(7) > 3))
 
@@ -100,19 +100,19 @@ def test_both_p_values_are_two_sided():
     low = residual_share(pairs)
     high = residual_share(replace(pairs, margins=-pairs.margins))
     assert high.contrast == pytest.approx(-low.contrast)
-    assert (high.p_sham, high.p_pairs) == pytest.approx((low.p_sham, low.p_pairs))
-    assert low.p_sham < 0.05 and low.p_pairs < 0.05
+    assert (high.p_chance, high.p_pairs) == pytest.approx((low.p_chance, low.p_pairs))
+    assert low.p_chance < 0.05 and low.p_pairs < 0.05
 
 
 def test_p_values_by_hand():
-    """Contrasts 2 and 3 have t = 2.5 / 0.5 with 1 df; partners' differences on test, -2, 0, 2, have the variance 4."""
+    """Contrasts 2 and 3 have t = 2.5 / 0.5 with 1 df; within a half, partners' differences, 1 and -1, vary by 2."""
     pairs = by_hand([2.0, 3.0])
     share = residual_share(pairs)
-    sd = np.sqrt(2 * 4 * (1 / 2 + 1 / 2)) / 4
-    assert sham_sd(pairs) == pytest.approx(sd)
-    assert share.p_sham == pytest.approx(2 * norm.sf(2.5 / sd))
+    sd = np.sqrt(2 * 2 * (1 / 2 + 1 / 2)) / 4
+    assert chance_sd(pairs) == pytest.approx(sd)
+    assert share.p_chance == pytest.approx(2 * norm.sf(2.5 / sd))
     assert share.p_pairs == pytest.approx(2 * student.sf(5, 1))
-    assert share.sham == pytest.approx(100 * sd / 2.5)
+    assert share.chance == pytest.approx(100 * sd / 2.5)
 
 
 def test_swapping_the_labels_within_pairs_changes_the_sign():
@@ -128,13 +128,21 @@ def test_a_models_units_and_level_do_not_count():
     np.testing.assert_allclose(contrasts(replace(pairs, margins=scale * pairs.margins + level)), contrasts(pairs))
 
 
-def test_the_sd_of_the_sham_is_that_of_sham_pools_drawn_from_test():
+def test_the_sd_by_chance_is_that_of_contrasts_with_other_halves_of_the_same_pool():
     pairs = population(3, 0.0, np.random.default_rng(0))
     random = np.random.default_rng(1)
-    drawn = [residual_share(sham(pairs, random)).contrast for _ in range(2000)]
-    smaller = np.sqrt(POOL / (TEST // 2))  # a sham pool has fewer samples than the pool
-    assert np.std(drawn) == pytest.approx(sham_sd(pairs) * smaller, rel=0.05)
+    drawn = []
+    for _ in range(2000):
+        halves = random_halves(pairs.halves.pool, pairs.halves.test, 3, random)
+        drawn.append(contrasts(replace(pairs, halves=halves)).mean())
+    assert np.std(drawn) == pytest.approx(chance_sd(pairs), rel=0.06)
     assert np.mean(drawn) == pytest.approx(0, abs=4 * np.std(drawn) / np.sqrt(2000))
+
+
+def test_what_is_left_does_not_count_as_luck():
+    """The same for every sample, it widens the differences of the pool, but not within a half."""
+    nothing, all_left = (population(3, left, np.random.default_rng(0), effect=5.0, spread=0.0) for left in (0.0, 1.0))
+    assert chance_sd(all_left) == pytest.approx(chance_sd(nothing))
 
 
 def test_partners_that_are_one_model_are_refused():
@@ -153,7 +161,7 @@ def test_where_nothing_is_left_the_share_is_rejected_at_its_level():
     random = np.random.default_rng(0)
     shares = [residual_share(population(6, 0.0, random)) for _ in range(SIMULATIONS)]
     for rejected in (
-        sum(share.p_sham < 0.05 for share in shares),
+        sum(share.p_chance < 0.05 for share in shares),
         sum(share.p_pairs < 0.05 for share in shares),
         sum(not share.share.low <= 0 <= share.share.high for share in shares),
     ):
@@ -163,7 +171,7 @@ def test_where_nothing_is_left_the_share_is_rejected_at_its_level():
 def test_a_sham_is_rejected_at_its_level_though_all_was_left():
     random = np.random.default_rng(0)
     shares = [residual_share(sham(population(4, 1.0, random), random)) for _ in range(SIMULATIONS)]
-    for rejected in (sum(share.p_sham < 0.05 for share in shares), sum(share.p_pairs < 0.05 for share in shares)):
+    for rejected in (sum(share.p_chance < 0.05 for share in shares), sum(share.p_pairs < 0.05 for share in shares)):
         assert ALLOWED[0] <= rejected <= ALLOWED[1]
 
 

@@ -122,8 +122,8 @@ def test_the_sham_is_flagged_where_test_samples_do_not_share_one_distribution(mo
     """Its p-values are as if too small an sd had been taken for what chance does."""
     from munkey.audits import residual_share as module
 
-    honest = module.sham_sd
-    monkeypatch.setattr(module, "sham_sd", lambda pairs: honest(pairs) / 1.5)
+    honest = module.chance_sd
+    monkeypatch.setattr(module, "chance_sd", lambda pairs: honest(pairs) / 1.5)
     assert not sham_control(population(4, 1.0, np.random.default_rng(0)), np.random.default_rng(0)).right
 
 

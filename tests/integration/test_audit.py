@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.conftest import Project
 
-TINY = {"audit": {"pairs": 2, "oracles": 1, "control_pairs": 2}}
+TINY = {"audit": {"pairs": 2, "oracles": 2, "control_pairs": 2}}
 
 
 @pytest.mark.slow
@@ -31,6 +31,6 @@ def test_an_audit_trains_pairs_and_asks_every_path(project: Project) -> None:
         assert not any(np.allclose(one, other) for i, one in enumerate(paths) for other in paths[:i])
     table = pd.read_csv(folder / "table.csv")
     assert (table["role"] == "control").sum() == 4 and set(table["name"]) >= {"cf", "munkey", "retrain-t", "retrain-m"}
-    assert (folder / "table.md").read_text().startswith("### digits: 1 to 2 pairs")
+    assert (folder / "table.md").read_text().startswith("### digits: 2 to 2 pairs")
     assert (folder / "shares.png").stat().st_size > 10_000 and main.read_bytes() == before
     assert project.planned("--", "audits") == {} and project.planned() == {}

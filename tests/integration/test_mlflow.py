@@ -1,17 +1,18 @@
 """The mirror in MLflow: complete, idempotent, restorable, safe with several at once, embedded or on a server."""
 
+import json
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from mlflow.tracking import MlflowClient
 
-from munkey.pipeline.tracking import Run, mirror
 from tests.integration.conftest import BIN, Project
 
 
@@ -66,34 +67,32 @@ def test_tracking_again_never_duplicates_and_a_deleted_store_comes_back(project:
     assert {n: r[0].data.metrics for n, r in again.items()} == {n: r[0].data.metrics for n, r in first.items()}
 
 
-def test_changed_runs_are_replaced_vanished_ones_removed_and_others_kept(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    uri = f"sqlite:///{tmp_path}/m.db"
-
-    def run(name: str, accuracy: float) -> Run:
-        return Run("e", name, {"p": 1}, {"TA": accuracy}, {"seed": "0"}, curves={"loss": [2.0, 1.0]})
-
-    assert mirror(uri, [run("a", 1.0), run("b", 2.0)]) == {"kept": 0, "created": 2, "replaced": 0, "removed": 0}
-    kept = shown(uri, "e")["a"][0].info.run_id
-    assert mirror(uri, [run("a", 1.0), run("c", 3.0)]) == {"kept": 1, "created": 1, "replaced": 0, "removed": 1}
-    assert mirror(uri, [run("a", 1.0), run("c", 4.0)]) == {"kept": 1, "created": 0, "replaced": 1, "removed": 0}
-    runs = shown(uri, "e")
-    assert runs["a"][0].info.run_id == kept
-    assert [r.data.metrics["TA"] for r in runs["c"]] == [4.0] and "b" not in runs
-
-
 def test_several_mirrors_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Path) -> None:
+    """Two checkouts, two configurations of each and each of these twice, in a store that does not exist yet."""
     code = (
-        "from munkey.pipeline.tracking import Run, mirror;"
-        "print(mirror('sqlite:///m.db', [Run('e', f'r{i}', {}, {'TA': float(i)}, {}) for i in range(10)]))"
+        "import sys;"
+        "from munkey.pipeline.tracking import Run;"
+        "from munkey.pipeline.mirror import mirror;"
+        "runs = [Run('e', f'{sys.argv[1]} {i}', {}, {'TA': float(i)}, {}) for i in range(4)];"
+        "print(mirror('sqlite:///../m.db', sys.argv[1], runs))"
     )
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(3)
-    ]
-    assert [process.wait(timeout=180) for process in started] == [0, 0, 0]
+    started = []
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        for name in ("default", "small") * 2:
+            command = [sys.executable, "-c", code, name]
+            started.append(
+                subprocess.Popen(
+                    command, cwd=tmp_path / folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                )
+            )
+    printed = [process.communicate(timeout=300)[0] for process in started]
+    assert [process.returncode for process in started] == [0] * 8, printed
     runs = shown(f"sqlite:///{tmp_path}/m.db", "e")
-    assert sorted(runs) == sorted(f"r{i}" for i in range(10)) and all(len(found) == 1 for found in runs.values())
+    assert sorted(runs) == [f"{name} {i}" for name in ("default", "small") for i in range(4)]
+    for twins in runs.values():
+        assert len(twins) == len({run.data.tags["munkey.project"] for run in twins}) == 2
+        assert {run.data.tags["munkey.state"] for run in twins} == {"current"}
 
 
 @pytest.fixture
@@ -128,16 +127,64 @@ def server(tmp_path: Path) -> Iterator[str]:
     process.wait(timeout=30)
 
 
-def test_a_tracking_server_instead_of_the_embedded_store(server: str, project: Project) -> None:
+def test_two_checkouts_share_a_tracking_server_and_leave_each_others_runs_alone(
+    server: str, project: Project, tmp_path: Path
+) -> None:
     project.params({"tracking": {"uri": server}})
     assert project.planned() == {"track": 1}
     project.snakemake()
-    runs = shown(server)
-    assert len(runs) == 8 and "MUNKEY @0.1 seed 0" in runs
+    assert project.planned() == {}
+    other = project.copy(tmp_path / "other")
+    other.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
+    assert len(shown(server)) == 8 and all(len(found) == 2 for found in shown(server).values())
+    other.params({"inference": {"k": 1}})
+    done = other.snakemake()
+    assert f"MLflow    {server}" in done.stdout + done.stderr
+    states: dict[str, list[str]] = {}
+    for run in (run for found in shown(server).values() for run in found):
+        states.setdefault(run.data.tags["munkey.project"], []).append(run.data.tags["munkey.state"])
+    mine = json.loads((project.path / ".munkey.json").read_text())["project"]
+    assert states.pop(mine) == ["current"] * 8
+    assert sorted(Counter(*states.values()).items()) == [("current", 8), ("superseded", 5)]
 
 
-def test_an_unreachable_server_is_named_and_results_stay(project: Project) -> None:
-    project.params({"tracking": {"uri": "http://127.0.0.1:9"}})
-    done = project.snakemake(check=False)
-    assert done.returncode != 0 and "tracking.uri = http://127.0.0.1:9" in done.stderr
-    assert (project.path / "results/default/tables/main.md").exists()
+def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) -> None:
+    def files() -> dict[Path, tuple[bytes, int]]:
+        paths = [path for path in (project.path / "results/default").rglob("*") if path.is_file()]
+        return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+
+    before = files()
+    (project.path / "small.yaml").write_text("{methods: [knn, munkey], train: {epochs: 1}, inference: {k: 1}}")
+    project.run("make", "-o", ".venv/ready", "run", "CONFIG=small.yaml")
+    assert files() == before
+    assert (project.path / "results/small/tables/main.md").exists()
+    assert project.planned() == {} and project.planned("--configfile", "small.yaml") == {}
+    runs = [run for found in shown(store(project)).values() for run in found]
+    names = Counter(run.data.tags["munkey.configuration"] for run in runs)
+    assert names == {"default": 8, "small": 7}
+    assert {run.data.tags["munkey.state"] for run in runs} == {"current"}
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite:///README.md"], ids=["refused", "no store"])
+def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(project: Project, uri: str) -> None:
+    project.params({"tracking": {"uri": uri}})
+    done = project.snakemake()
+    assert (project.path / "results/default/tables/main.md").read_text() in done.stdout
+    told = done.stdout.splitlines()[-1]
+    assert told.startswith("MLflow ") and f"tracking.uri = {uri} cannot be used" in told and "`make track`" in told
+    assert project.planned() == {"track": 1}
+    project.snakemake()
+    assert project.planned() == {"track": 1}
+    project.params({"tracking": {"uri": "sqlite:///mlflow.db"}})
+    project.snakemake()
+    assert project.planned() == {}
+
+
+def test_superseded_runs_are_pruned_by_a_command(project: Project) -> None:
+    project.params({"inference": {"k": 1}})
+    project.snakemake()
+    prune = ("make", "-o", ".venv/ready", "prune-runs")
+    assert "5 superseded; --yes" in project.run(*prune).stdout
+    assert sum(len(found) for found in shown(store(project)).values()) == 13
+    assert "5 deleted" in project.run(*prune, "YES=1").stdout
+    assert sum(len(found) for found in shown(store(project)).values()) == 8

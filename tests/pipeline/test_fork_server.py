@@ -31,6 +31,11 @@ input()
 LIMITED = resource.RLIMIT_NOFILE
 
 
+def heeds_interrupts() -> None:
+    """Also where the tests run in the background, whose processes ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Run:
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder, self.environment = folder, {**os.environ, **environment}
@@ -47,7 +52,8 @@ class Run:
         environment = self.environment | options.pop("env", {})
         return subprocess.Popen(
             [sys.executable, script, *args],
-            cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+            cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            **{"preexec_fn": heeds_interrupts} | options,
         )  # fmt: skip
 
     def job(self, body, *args, **options) -> subprocess.CompletedProcess:

@@ -5,9 +5,8 @@ import pytest
 
 from munkey.core.files import write_json, write_text
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline import tracking
 from munkey.pipeline.layout import Layout
-from munkey.pipeline.tracking import LOCK, Run, flat, listed, mirror, runs_of
+from munkey.pipeline.tracking import Run, attempt, flat, outcome, runs_of
 
 LAYOUT = Layout("default")
 TITLES = {"original-t": "Original (T)", "scrub": "SCRUB"}
@@ -99,29 +98,45 @@ def test_tables_are_shown_with_the_gaps_that_they_hold(results):
 
 
 def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
-    before = [run.digest() for run in runs_of(*results, TITLES)]
-    assert [run.digest() for run in runs_of(*results, TITLES)] == before
+    before = [run.digest() for run in runs_of(*results, TITLES, LAYOUT)]
+    assert [run.digest() for run in runs_of(*results, TITLES, LAYOUT)] == before
     write_text("forget.csv", "id\n2\n")
-    changed = [run.digest() != digest for run, digest in zip(runs_of(*results, TITLES), before, strict=True)]
+    changed = [run.digest() != digest for run, digest in zip(runs_of(*results, TITLES, LAYOUT), before, strict=True)]
     assert changed == [True, True, False, False, False]
-    assert listed("store", runs_of(*results, TITLES, LAYOUT)[-1:]) == {
-        "uri": "store",
-        "runs": [{"key": "Tables", "experiment": "digits", "digest": before[-1]}],
-    }
 
 
 def test_nested_settings_are_named_with_dots():
     assert flat({"train": {"lr": 1, "crop": {"low": 2}}, "k": [3]}) == {"train.lr": 1, "train.crop.low": 2, "k": [3]}
 
 
-def test_runs_are_mirrored_once_and_nothing_but_the_store_is_left_at_the_top(results, tmp_path):
-    runs, uri = runs_of(*results, TITLES, LAYOUT), "sqlite:///mlflow.db"
-    assert mirror(uri, runs) == {"kept": 0, "created": 5, "replaced": 0, "removed": 0}
-    assert mirror(uri, runs[:4]) == {"kept": 4, "created": 0, "replaced": 0, "removed": 1}
-    assert LOCK.exists()
-    assert {path.name for path in tmp_path.iterdir()} == {
-        ".snakemake", ".forget.csv.sha256", "forget.csv", "mlartifacts", "mlflow.db", "results",
-    }  # fmt: skip
-    addresses = tracking.addresses(uri, ["digits", "nothing"])
-    assert [address.name for address in addresses] == [f"digits: {run.name}" for run in runs[:4]]
-    assert all(address.url.startswith("http://127.0.0.1:5000/#/experiments/1/runs/") for address in addresses)
+@pytest.mark.parametrize(
+    ("left", "number"),
+    [
+        (None, 0),
+        ('{"attempt": 0, "failure": null}', 0),
+        ('{"attempt": 0, "failure": "refused"}', 1),
+        ('{"attempt": 1, "failure": null}', 1),
+        ('{"attempt": 1, "failure": "refused"}', 2),
+        ('{"att', -1),
+    ],
+    ids=["first", "succeeded", "failed", "succeeded then", "failed again", "damaged"],
+)
+def test_only_a_mirror_that_failed_is_attempted_again(left, number, tmp_path):
+    path = tmp_path / "tracking.json"
+    if left:
+        write_text(path, "{}" if number < 0 else left)
+    if number < 0:
+        path.write_text(left)
+    assert attempt(str(path)) == number
+
+
+def test_a_run_ends_by_saying_where_to_look_or_why_there_is_nothing(tmp_path):
+    path = tmp_path / "tracking.json"
+    assert outcome(str(path)) == "make ui"
+    for content, said in (
+        ({"uri": "sqlite:///mlflow.db", "failure": None}, "make ui"),
+        ({"uri": "http://user:secret@host", "failure": None}, "http://host"),
+        ({"uri": "http://host", "failure": "It is down."}, "It is down."),
+    ):
+        write_json(path, content)
+        assert outcome(str(path)) == said

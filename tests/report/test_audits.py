@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from munkey.report.audits import table
 from munkey.report.figures import forest
 
-SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "sham": 3.0}
+SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
 LINES = [
     {"title": "MUNKEY", "role": "nothing", "path": "deployed", "verdict": "residue", "words": "all", "pairs": 8},
     {"title": "MUNKEY", "role": "method", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 8},
@@ -54,7 +54,7 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
     assert titled.frame["verdict"].tolist() == ["all", "no more", "exploratory", "no more", "most"]
 
 
-def test_the_forest_shows_each_share_its_interval_and_its_band_of_shams(audit):
+def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
     axes = forest.draw(audit).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == table(audit, "").frame.iloc[:, 0].tolist()
     points = {
@@ -86,5 +86,5 @@ def test_only_verdicts_that_occur_are_explained(audit):
 def test_no_rows_or_a_missing_column_is_an_error(audit):
     with pytest.raises(ValueError, match="forest"):
         forest.draw(audit.iloc[:0])
-    with pytest.raises(ValueError, match=r"lacks the columns \['sham'\]"):
-        forest.draw(audit.drop(columns="sham"))
+    with pytest.raises(ValueError, match=r"lacks the columns \['chance'\]"):
+        forest.draw(audit.drop(columns="chance"))

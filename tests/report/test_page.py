@@ -16,14 +16,23 @@ TEMPLATE = ROOT / "workflow/report/page.html.j2"
 
 
 def page_of(**contents):
-    empty = {"datasets": [], "grid": "", "chapters": [], "figures": [], "origin": [], "runs": [], "params": ""}
+    empty = {
+        "configuration": "small",
+        "datasets": [],
+        "grid": "",
+        "chapters": [],
+        "figures": [],
+        "origin": [],
+        "runs": [],
+        "params": "",
+    }
     return page.Page(**empty | contents)
 
 
 def test_the_page_escapes_text_but_not_tables():
     chapter = page.chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
     text = page.render(page_of(grid="<script>", chapters=[chapter], params="a: <b>"), TEMPLATE)
-    assert "<p>&lt;script&gt;</p>" in text and "<td><b>1</b></td>" in text
+    assert " &lt;script&gt;</p>" in text and "<td><b>1</b></td>" in text
     assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
 
 
@@ -37,11 +46,16 @@ def test_the_page_shows_all_that_it_is_given():
         ),
         TEMPLATE,
     )
-    assert "<title>munkey: digits, other</title>" in text
+    assert "<title>munkey: digits, other (small)</title>" in text and "Configuration <b>small</b>" in text
     assert 'src="data:image/png;base64,AAAA"' in text and 'href="../figures/radar-digits.svg"' in text
     assert "<dt>Commit</dt><dd>abc</dd>" in text
     assert "1 MLflow runs" in text and '<a href="http://localhost/1">digits: CF</a>' in text
     assert "MLflow runs" not in page.render(page_of(), TEMPLATE)
+
+
+def test_only_runs_that_mlflow_has_are_linked():
+    run = {"experiment": "digits", "name": "CF", "page": "http://localhost/1"}
+    assert page.links([run, run | {"page": ""}]) == [page.Link("digits: CF", "http://localhost/1")]
 
 
 def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables():

@@ -103,8 +103,9 @@ def test_the_cap_must_reach_the_first_radius() -> None:
         settings("amun", epsilon_cap=0.01)
 
 
-HELD = """
-import resource, sys
+HELD = r"""
+import re
+from pathlib import Path
 import numpy as np, torch
 from munkey.unlearn import adversarial, finetune
 from tests.conftest import image_set
@@ -119,9 +120,10 @@ adversarial.untargeted_l2 = lambda answer, clean, labels, *_: adversarial.Attack
 )
 finetune.finetune = lambda system, request, factor, samples: (print(len(samples.parts[1]), end=" "), system)[1]
 world()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+peak = lambda: int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1])  # kB, of this process alone
+before = peak()
 unlearn("amun", tuned=tuning(batch_size=16), data=world().parts | {"forget": forget})
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / floats)
+print((peak() - before) * 1024 / floats)
 """
 
 

@@ -11,7 +11,7 @@ from snakemake.logging import logger
 
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
-from munkey.pipeline import audited, code_digest, fork_server, plan, shown
+from munkey.pipeline import audited, code_digest, fork_server, plan, shown, tracking
 from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load, refused_files

@@ -99,6 +99,7 @@ rule track:
     params:
         name=PARAMS.name,
         uri=PARAMS.tracking.uri,
+        attempt=tracking.attempt(LAYOUT.tracking),
         runs=[asdict(run) for run in PLAN.main],
         searches={path: asdict(run) for path, run in PLAN.searches_of(PLAN.main).items()},
         rows=SHOWN.rows,
@@ -111,7 +112,7 @@ rule track:
 
 rule page:
     input:
-        LAYOUT.tracking,
+        tracking=LAYOUT.tracking,
         main=table("main", "csv"),
         ablations=table("ablations", "csv"),
         printed="src/munkey/report/paper.csv",
@@ -129,12 +130,12 @@ rule page:
         "../envs/munkey.yaml"
     threads: 1
     params:
+        name=PARAMS.name,
         rows=SHOWN.rows,
         ablation_rows=SHOWN.ablation_rows,
         settings=SHOWN.compared,
         seeds=len(PARAMS.seeds),
         grid=SHOWN.grid_in_words,
-        uri=PARAMS.tracking.uri,
         code=code("page.py"),
     message:
         "make the report"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import yaml
 
 from munkey.core.files import read_json, read_table, write_text
-from munkey.pipeline import tracking
 from munkey.pipeline.job import job, now
 from munkey.report import page, paper
 from munkey.report.summary import Row
@@ -23,14 +22,15 @@ with job(snakemake.log[0], snakemake.threads):
     main, cases = read_table(inputs.main), read_table(inputs.ablations)
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
     grids = [read_table(path) for path in inputs.selections]
-    datasets, statements = list(params.settings), paper.statements(params.settings, params.seeds)
+    statements = paper.statements(params.settings, params.seeds)
     content = page.Page(
-        datasets=datasets,
+        configuration=params.name,
+        datasets=list(params.settings),
         grid=params.grid,
         chapters=page.chapters(page.Results(main, cases, rows, case_rows, grids, statements)),
         figures=[page.figure(Path(path)) for path in inputs.figures],
         origin=page.origin([read_json(path) for path in inputs.records], now()),
-        runs=[page.Link(*run) for run in tracking.addresses(params.uri, datasets)],
+        runs=page.links(read_json(inputs.tracking)["runs"]),
         params=yaml.safe_dump(dict(snakemake.config), sort_keys=False),
     )
     write_text(snakemake.output.page, page.render(content, Path(inputs.template)))

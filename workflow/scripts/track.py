@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import write_json
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline import tracking
+from munkey.pipeline import mirror, tracking
 from munkey.pipeline.job import job
 from munkey.pipeline.layout import Layout
 
@@ -21,5 +21,4 @@ with job(snakemake.log[0], snakemake.threads):
     searches = {path: Evaluation(**run) for path, run in params.searches.items()}
     titles = {row["name"]: row["title"] for row in params.rows}
     runs = tracking.runs_of(evaluations, searches, titles, Layout(params.name))
-    print(f"MLflow at {params.uri}: {tracking.mirror(params.uri, runs)}")
-    write_json(snakemake.output.mirrored, tracking.listed(params.uri, runs))
+    write_json(snakemake.output.mirrored, mirror.record(params.uri, params.name, runs, params.attempt))

@@ -13,14 +13,15 @@ class Share(Finding):
     """contrasts: of each pair, in sd of the margins of test samples; contrast: their mean, positive if any is left.
 
     share: in percent of doing nothing, with its interval; infinite bounds where doing nothing cannot be told from 0.
-    sham: one sd of a sham's share, percent. p_sham: against sham pools; p_pairs: t over pairs. Both are two-sided.
+    chance: one sd of the share where nothing is left, percent. p_chance: against that; p_pairs: t over pairs. Both are
+    two-sided.
     """
 
     contrast: float
     contrasts: tuple[float, ...]
     share: Estimate
-    sham: float
-    p_sham: float
+    chance: float
+    p_chance: float
     p_pairs: float
 
 
@@ -38,14 +39,14 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
         return Refused("the residual share needs 2 pairs of models for its interval; there is 1")
     reference = pairs.nothing or pairs
     own, nothing = contrasts(pairs), contrasts(reference)
-    sd, contrast = sham_sd(pairs), float(own.mean())
+    sd, contrast = chance_sd(pairs), float(own.mean())
     paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
     return Share(
         contrast=contrast,
         contrasts=tuple(own.tolist()),
         share=ratio(own, nothing, paired),
-        sham=100 * sd / abs(float(nothing.mean())),
-        p_sham=float(2 * norm.sf(abs(contrast) / sd)),
+        chance=100 * sd / abs(float(nothing.mean())),
+        p_chance=float(2 * norm.sf(abs(contrast) / sd)),
         p_pairs=float(ttest_1samp(own, 0).pvalue),
     )
 
@@ -63,19 +64,24 @@ def contrasts(pairs: Pairs) -> np.ndarray:
     )
 
 
-def sham_sd(pairs: Pairs) -> float:
-    """The sd of the mean contrast over all sham pools: test samples, with random halves as large as the pool's.
+def chance_sd(pairs: Pairs) -> float:
+    """The sd of the mean contrast if the halves of every pair had been drawn again and nothing were left.
 
-    Nobody needs to draw them. Two disjoint random sets of a and b out of samples with variance v differ in their means
-    by v (1/a + 1/b); a contrast is half a difference, and the mean over P pairs has 1/P² of the sum.
+    Partners' margins of a sample then differ by luck alone, by v in variance, and the two halves are random samples of
+    a and b of these differences: their means differ by v (1/a + 1/b). A contrast is half of that, and the mean over P
+    pairs has 1/P² of the sum. v is taken within the halves, so that what is left does not count as luck.
     """
-    one, other = np.split(pairs.standardized()[:, pairs.halves.test].reshape(pairs.count, 2, -1), 2, axis=1)
-    variances = (one - other).var(axis=2, ddof=1)[:, 0]
-    first = pairs.halves.first
+    first, margin = pairs.halves.first, pairs.standardized()[:, pairs.halves.pool]
+    differences = margin[::2] - margin[1::2]
+    variances = np.array([_spread(each[half], each[~half]) for each, half in zip(differences, first, strict=True)])
     if not (variances > 0).all():
-        raise ValueError("partners answer every test sample alike: are they one model, handed over twice?")
-    sizes = 1 / first.sum(axis=1) + 1 / (~first).sum(axis=1)
-    return float(np.sqrt((variances * sizes).sum()) / (2 * pairs.count))
+        raise ValueError("partners answer every sample of the pool alike: are they one model, handed over twice?")
+    return float(np.sqrt(variances.sum()) / (2 * pairs.count))
+
+
+def _spread(*halves: np.ndarray) -> float:
+    """The variance of the difference of two means."""
+    return float(sum(half.var(ddof=1) / len(half) for half in halves))
 
 
 def ratio(own: np.ndarray, nothing: np.ndarray, paired: bool) -> Estimate:

@@ -121,7 +121,7 @@ def _numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
     line: Line = {}
     if isinstance(share, Share):
         line |= {"contrast": share.contrast, **_estimate("share", share.share)}
-        line |= {"sham": share.sham, "p_sham": share.p_sham, "p_pairs": share.p_pairs}
+        line |= {"chance": share.chance, "p_chance": share.p_chance, "p_pairs": share.p_pairs}
     for name, finding in attacks.items():
         for number in ("auroc", "tpr_1", "tpr_5"):
             if isinstance(estimate := getattr(finding, number, None), Estimate):

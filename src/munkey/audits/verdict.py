@@ -15,7 +15,7 @@ from munkey.audits.roc import Attack
 
 ALPHA = 0.05
 STRICT = 0.01  # for controls that must pass: by chance, only one audit in a hundred is called powerless for each
-SHAMS = 200
+SHAMS = 1000
 
 Kind = Literal["residue", "none found", "over-forgets", "no power"]
 ControlName = Literal["nothing done", "oracle", "sham", "p_token = 0.9"]
@@ -52,9 +52,9 @@ class Verdict:
 
 
 def p_values(share: Share, attacks: Mapping[str, Finding]) -> dict[str, float]:
-    """The p-values of a row, corrected by Holm: of the share (against shams) and of each attack that has one."""
+    """The p-values of a row, corrected by Holm: of the share (against chance) and of each attack that has one."""
     swapped = {name: each.p for name, each in attacks.items() if isinstance(each, Attack) and each.p is not None}
-    return holm({"residual-share": share.p_sham} | swapped)
+    return holm({"residual-share": share.p_chance} | swapped)
 
 
 def control(name: ControlName, share: Share | None, attacks: Mapping[str, Finding]) -> Control:
@@ -71,7 +71,7 @@ def sham_control(pairs: Pairs, generator: np.random.Generator, shams: int = SHAM
     from scipy.stats import binomtest
 
     findings = [residual_share(sham(pairs, generator)) for _ in range(shams)]
-    rejected = sum(isinstance(each, Share) and each.p_sham < ALPHA for each in findings)
+    rejected = sum(isinstance(each, Share) and each.p_chance < ALPHA for each in findings)
     return Control("sham", bool(binomtest(rejected, shams, ALPHA, alternative="greater").pvalue < STRICT))
 
 

@@ -62,6 +62,14 @@ class Fact(NamedTuple):
     value: str
 
 
+class TrackedRun(TypedDict):
+    """A run in MLflow. page: its address, empty where it could not be mirrored."""
+
+    experiment: str
+    name: str
+    page: str
+
+
 class Link(NamedTuple):
     """A link to a run in MLflow."""
 
@@ -99,9 +107,10 @@ class Results:
 class Page:
     """Everything that the page shows.
 
-    grid: seeds, rates and methods in words. params: the parameters as YAML.
+    configuration: its name. grid: seeds, rates and methods in words. params: the parameters as YAML.
     """
 
+    configuration: str
     datasets: Sequence[str]
     grid: str
     chapters: Sequence[Chapter]
@@ -161,6 +170,11 @@ def origin(records: Sequence[JobRecord], date: str) -> list[Fact]:
         Fact("Commit", _each(origin["commit"] for origin in origins)),
         Fact("Versions", _each(f"{name} {at}" for origin in origins for name, at in origin["versions"].items())),
     ]
+
+
+def links(runs: Iterable[TrackedRun]) -> list[Link]:
+    """Links to those runs that MLflow has."""
+    return [Link(f"{run['experiment']}: {run['name']}", run["page"]) for run in runs if run["page"]]
 
 
 def _each(values: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from munkey.report.audits import named
 from munkey.report.figures.theme import BLACK, BLUE, DOUBLE, GRAY, ORANGE, THEME, VERMILLION, canvas, checked, freeze
 
-COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "sham", "verdict"]
+COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "chance", "verdict"]
 LIMITS = (-75.0, 125.0)  # of the axis, percent; what lies beyond is an arrow at its edge
 STYLES = {  # of a verdict: color, marker, and what it means
     "residue": (VERMILLION, "o", "residue"),
@@ -23,7 +23,7 @@ STYLES = {  # of a verdict: color, marker, and what it means
 @matplotlib.rc_context(THEME)
 def draw(audit: pd.DataFrame) -> Figure:
     """audit: rows as `munkey.audits.rows` makes them. Lines at 0 (never seen) and 100 (nothing done); behind each row,
-    the band in which 95 % of sham pools fall. Raises ValueError for no rows or missing columns.
+    the band in which 95 % of shares fall by chance where nothing is left. Raises ValueError for no rows or missing columns.
     """
     rows = checked(audit, COLUMNS, ["share"], "forest").reset_index(drop=True)
     figure = canvas(DOUBLE, 0.9 + 0.23 * len(rows))
@@ -36,7 +36,7 @@ def draw(audit: pd.DataFrame) -> Figure:
     axes.set_yticks(range(len(rows)), [named(line) for _, line in rows.iterrows()])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.set(xlim=LIMITS, ylim=(len(rows) - 0.4, -0.8), xlabel="residual share [%]: 95 % interval; gray: sham pools")
+    axes.set(xlim=LIMITS, ylim=(len(rows) - 0.4, -0.8), xlabel="residual share [%]: 95 % interval; gray: chance")
     _legend(axes, rows)
     return freeze(figure)
 
@@ -47,7 +47,7 @@ def _verdict(line: pd.Series) -> str:
 
 def _row(axes: Axes, place: float, line: pd.Series) -> None:
     color, marker, _ = STYLES[_verdict(line)]
-    band = 1.96 * line["sham"]
+    band = 1.96 * line["chance"]
     axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color="#dddddd", linewidth=0, zorder=0)
     low, high = np.clip([line["share_low"], line["share_high"]], *LIMITS)
     axes.plot([low, high], [place, place], color=color, linewidth=1.2, zorder=2)
