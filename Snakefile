@@ -71,7 +71,11 @@ rule figures:
 
 rule audits:
     input:
-        [fill(LAYOUT.audit, dataset=name, part=part) for name in PARAMS.datasets for part in ("table.md", "shares.png")],
+        [
+            fill(LAYOUT.audit, dataset=name, part=part)
+            for name in PARAMS.datasets
+            for part in ("table.md", "shares.png", "attacks.md")
+        ],
 
 
 rule paper:

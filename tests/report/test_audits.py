@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from munkey.report.audits import table
+from munkey.report.audits import attacks_tables, table
 from munkey.report.figures import forest
+from munkey.report.summary import Row
 
 SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
 LINES = [
@@ -88,3 +89,27 @@ def test_no_rows_or_a_missing_column_is_an_error(audit):
         forest.draw(audit.iloc[:0])
     with pytest.raises(ValueError, match=r"lacks the columns \['chance'\]"):
         forest.draw(audit.drop(columns="chance"))
+
+
+def test_attacks_on_one_model_stand_beside_the_papers_mia():
+    lines = [
+        {"dataset": "digits", "rate": "0.1", "seed": seed, "method": method, "attack": attack}
+        | {"auroc": 50.0 + seed, "auroc_low": 45.0 - seed, "auroc_high": 58.0}
+        | ({"tpr_1": 2.0, "tpr_1_low": 0.0, "tpr_1_high": 4.0} if attack == "loss" else {})
+        for seed in (0, 2)
+        for method in ("cf", "ssd")
+        for attack in ("loss", "margin", "logistic")
+    ]
+    keys = [("cf", 0, 49.0), ("cf", 2, 50.0), ("ssd", 0, 60.0), ("ssd", 2, 61.0)]
+    tidy = pd.DataFrame(
+        [{"dataset": "digits", "rate": 0.1, "seed": s, "method": m, "metric": "MIA", "value": v} for m, s, v in keys]
+        + [{"dataset": "digits", "rate": 0.02, "seed": 0, "method": "cf", "metric": "MIA", "value": 0.0}]
+        + [{"dataset": "digits", "rate": 0.1, "seed": 0, "method": "cf", "metric": "TA", "value": 0.0}]
+    )
+    rows = [Row("cf", "CF", "CF", "retrain-t", False), Row("ssd", "SSD", "SSD", "retrain-t", False)]
+    (titled,) = attacks_tables(pd.DataFrame(lines), tidy, rows)
+    assert titled.title == "digits, forget rate 10 %: n = 2 seeds"
+    assert titled.frame["MIA"].tolist() == ["49.5", "60.5"]
+    assert titled.frame["Loss: AUROC"].tolist() == ["51.0 [43.0, 58.0]"] * 2
+    assert titled.frame["Loss: TPR @ 1 %"].tolist() == ["2.0 [0.0, 4.0]"] * 2
+    assert titled.frame["Margin: TPR @ 1 %"].tolist() == ["too few test samples"] * 2

@@ -66,3 +66,28 @@ rule audit_shown:
         "show the audit of {wildcards.dataset}"
     script:
         "../scripts/audit_shown.py"
+
+
+rule attacks:
+    input:
+        lambda w: plan.files_of(PLAN.main_of(w.dataset)),
+        metrics=LAYOUT.metrics,
+    output:
+        table=fill(LAYOUT.audit, part="attacks.csv"),
+        markdown=fill(LAYOUT.audit, part="attacks.md"),
+        latex=fill(LAYOUT.audit, part="attacks.tex"),
+    log:
+        LAYOUT.log("audit/{dataset}/attacks"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/attacks")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        runs=lambda w: [asdict(run) for run in PLAN.main_of(w.dataset)],
+        rows=SHOWN.rows,
+        code=code("attacks.py"),
+    message:
+        "attack every system of {wildcards.dataset} by its own answers"
+    script:
+        "../scripts/attacks.py"

@@ -1,8 +1,11 @@
 """The table of an audit: how much is left, how well attacks do, and in which words it may be said."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from munkey.report.markup import ABSENT, Titled
+from munkey.report.summary import Row
 
 PATHS = {  # how a memory is asked; the first is how it is deployed
     "deployed": "",
@@ -52,3 +55,36 @@ def _interval(line: pd.Series, name: str) -> str:
 
 def _number(line: pd.Series, name: str, digits: int) -> str:
     return ABSENT if pd.isna(line.get(name)) else f"{line[name]:.{digits}f}"
+
+
+ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model, by name in the registry
+
+
+def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
+    """Attacks on one model beside the paper's MIA, a table for each data set and rate: means over seeds, percent.
+
+    found: lines of munkey.audits.one_model; tidy: metrics. In brackets: the lowest and the highest bound of any seed.
+    """
+    mia, titled = tidy[tidy["metric"] == "MIA"], []
+    for (dataset, rate), part in found.astype({"rate": float}).groupby(["dataset", "rate"], sort=False):
+        of_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
+        lines = []
+        for row in rows:
+            own = part[part["method"] == row.name]
+            line = {"Method": row.title, "MIA": f"{of_rate[of_rate['method'] == row.name]['value'].mean():.1f}"}
+            for name, attack in ATTACKS.items():
+                of_attack = own[own["attack"] == name]
+                line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
+                line[f"{attack}: TPR @ 1 %"] = _over_seeds(of_attack, "tpr_1")
+            lines.append(line)
+        seeds = found["seed"].nunique()
+        title = f"{dataset}, forget rate {100 * part['rate'].iloc[0]:g} %: n = {seeds} seeds"
+        titled.append(Titled(title, pd.DataFrame(lines)))
+    return titled
+
+
+def _over_seeds(lines: pd.DataFrame, name: str) -> str:
+    """Mean over seeds; `too few` where the test set is too small for the rate."""
+    if name not in lines or lines[name].isna().any():
+        return "too few test samples"
+    return f"{lines[name].mean():.1f} [{lines[f'{name}_low'].min():.1f}, {lines[f'{name}_high'].max():.1f}]"

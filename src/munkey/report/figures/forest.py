@@ -23,7 +23,9 @@ STYLES = {  # of a verdict: color, marker, and what it means
 @matplotlib.rc_context(THEME)
 def draw(audit: pd.DataFrame) -> Figure:
     """audit: rows as `munkey.audits.rows` makes them. Lines at 0 (never seen) and 100 (nothing done); behind each row,
-    the band in which 95 % of shares fall by chance where nothing is left. Raises ValueError for no rows or missing columns.
+    the band in which 95 % of shares fall by chance where nothing is left.
+
+    Raises ValueError for no rows or missing columns.
     """
     rows = checked(audit, COLUMNS, ["share"], "forest").reset_index(drop=True)
     figure = canvas(DOUBLE, 0.9 + 0.23 * len(rows))
