@@ -1,5 +1,7 @@
 """A row for each system and path, beside controls that are made of the same family."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ def logits(models: int = 1, samples: int = 40, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(models, samples, 3))
 
 
+@cache
 def family(
     left: float = 0.0, *, kept: float | None = 0.9, oracle_left: float = 0.0, nothing: float = 1.0
 ) -> FamilyAudit:
@@ -51,12 +54,17 @@ def family(
     return FamilyAudit("munkey", systems, halves, np.random.default_rng(0))
 
 
+@cache
+def lines_of(audit: FamilyAudit) -> list[dict[str, object]]:
+    return audit.lines()
+
+
 def line(audit: FamilyAudit, role: str, path: str = "deployed") -> dict[str, object]:
-    return next(each for each in audit.lines() if (each["role"], each["path"]) == (role, path))
+    return next(each for each in lines_of(audit) if (each["role"], each["path"]) == (role, path))
 
 
 def test_every_system_and_path_has_a_row_and_the_deployed_path_a_verdict():
-    lines = family().lines()
+    lines = lines_of(family())
     assert [(each["role"], each["path"]) for each in lines] == [
         ("nothing", "deployed"),
         ("method", "deployed"),
@@ -101,9 +109,18 @@ def test_each_control_is_that_of_its_system():
     ],
 )
 def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(changes: dict[str, float], words: str):
-    lines = [each for each in family(0.5, **changes).lines() if "verdict" in each]
-    assert {each["verdict"] for each in lines} == {"no power"}
-    assert all(words in str(each["words"]) for each in lines)
+    lines = [each for each in lines_of(family(0.5, **changes)) if "verdict" in each]
+    assert [each["verdict"] for each in lines if each["role"] == "method"] == ["no power"]
+    assert all(words in str(each["words"]) for each in lines if each["role"] == "method")
+    assert f"control: {words}" in [each["words"] for each in lines]
+
+
+def test_controls_are_not_judged_but_say_how_they_did():
+    said = {each["role"]: (each["verdict"], each["words"]) for each in lines_of(family()) if "verdict" in each}
+    assert said["nothing"] == ("control", "control: nothing done was flagged, as it must")
+    assert said["oracle"] == ("control", "control: oracle passed, as it must")
+    assert said["control"] == ("control", "control: p_token = 0.9 was flagged, as it must")
+    assert said["control nothing"] == ("control", "what the control is a share of")
 
 
 def test_the_p_of_a_path_is_corrected_for_the_number_of_paths():

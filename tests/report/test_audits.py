@@ -11,10 +11,10 @@ from munkey.report.summary import Row
 
 SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
 LINES = [
-    {"title": "MUNKEY", "role": "nothing", "path": "deployed", "verdict": "residue", "words": "all", "pairs": 8},
+    {"title": "MUNKEY", "role": "nothing", "path": "deployed", "verdict": "control", "words": "all", "pairs": 8},
     {"title": "MUNKEY", "role": "method", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 8},
     {"title": "MUNKEY", "role": "method", "path": "image", "verdict": None, "words": None, "pairs": 8},
-    {"title": "MUNKEY", "role": "oracle", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 2},
+    {"title": "MUNKEY", "role": "oracle", "path": "deployed", "verdict": "control", "words": "no more", "pairs": 2},
     {"title": "MUNKEY", "role": "control", "path": "deployed", "verdict": "residue", "words": "most", "pairs": 2},
 ]
 
@@ -63,7 +63,7 @@ def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
         for line in axes.lines
         if len(line.get_xdata()) == 1
     }
-    assert points[0, 100.0] == ("o", "#d55e00")
+    assert points[0, 100.0] == ("o", "#000000")
     assert points[1, 4.25] == ("s", "#0072b2")
     assert points[2, 4.25] == ("|", "#000000")
     assert points[3, -75.0][0] == "<" and points[3, 125.0][0] == ">" and points[4, 125.0][0] == ">"
@@ -81,7 +81,7 @@ def test_never_seen_and_nothing_done_are_marked(audit):
 
 def test_only_verdicts_that_occur_are_explained(audit):
     legends = [text.get_text() for text in forest.draw(audit).legends[0].get_texts()]
-    assert legends == ["residue", "none found", "exploratory path"]
+    assert legends == ["residue", "none found", "control", "exploratory path", "95 % by chance"]
 
 
 def test_no_rows_or_a_missing_column_is_an_error(audit):

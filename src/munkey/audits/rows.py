@@ -22,7 +22,7 @@ CONTROLS: dict[Role, ControlName] = {"nothing": "nothing done", "oracle": "oracl
 Line = dict[str, object]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Asked:
     """A system of an audit. Models 2p and 2p + 1 are a pair.
 
@@ -37,7 +37,7 @@ class Asked:
     logits: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FamilyAudit:
     """What was asked of one family. halves: of as many models as any system has; stage: of bootstraps and swaps."""
 
@@ -103,10 +103,10 @@ class FamilyAudit:
 
     def _once(self, system: Asked, share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
         """What is said of a system by its deployed path: the verdict, and its distance to the oracles."""
-        said = verdict(share, attacks, self.controls)
+        kind, words = self._said(system, share, attacks)
         apart = distance(Compared(system.logits, self._only("oracle").logits), self.generator)
         spread = klom(self._pairs(system, DEPLOYED), self.generator)
-        line: Line = {"verdict": said.kind, "words": said.words}
+        line: Line = {"verdict": kind, "words": words}
         if not isinstance(apart, Refused) and system.role != "oracle":
             line |= {
                 "js": 1000 * apart.value.value,
@@ -114,6 +114,15 @@ class FamilyAudit:
                 "js_ratio": apart.ratio.value,
             }
         return line | ({} if isinstance(spread, Refused) else {"klom": spread.value, "klom_floor": spread.floor})
+
+    def _said(self, system: Asked, share: Share | Refused, attacks: Mapping[str, Finding]) -> tuple[str, str]:
+        """The verdict on a method; of any other system, how it did as a control."""
+        if system.role == "method":
+            said = verdict(share, attacks, self.controls)
+            return said.kind, said.words
+        name = CONTROLS.get(system.role)
+        words = (f"control: {each.words}" for each in self.controls if each.name == name)
+        return "control", next(words, "what the control is a share of")
 
 
 def _numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:

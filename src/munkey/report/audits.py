@@ -9,7 +9,7 @@ from munkey.report.summary import Row
 
 PATHS = {  # how a memory is asked; the first is how it is deployed
     "deployed": "",
-    "softmax": "asked for the average of its neighbors",
+    "softmax": "neighbors averaged",
     "image": "image alone",
     "token": "neighbors' tokens alone",
 }
