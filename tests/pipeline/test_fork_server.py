@@ -42,6 +42,7 @@ class Run:
         self.process = subprocess.Popen(
             [sys.executable, "-c", SNAKEMAKE],
             env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            preexec_fn=heeds_interrupts,  # noqa: PLW1509 (starts no threads before)
         )  # fmt: skip
         self.shared = Path(self.process.stdout.readline().strip())
         self.environment["MUNKEY_RUN"] = str(self.shared)
