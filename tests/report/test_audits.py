@@ -22,7 +22,7 @@ LINES = [
 @pytest.fixture
 def audit() -> pd.DataFrame:
     lines = [{"family": "munkey", **SHARE, **line} for line in LINES]
-    lines[0] |= {"share": 100.0, "share_low": 100.0, "share_high": 100.0}
+    lines[0] |= {"p": 0.0004, "share": 100.0, "share_low": 100.0, "share_high": 100.0}
     lines[1] |= {
         "u-lira_auroc": 52.66,
         "u-lira_auroc_low": 50.0,
@@ -52,6 +52,7 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
     assert line["left [%]"] == "4.2 [-2.0, 10.5]"
     assert line["LiRA AUROC"] == "52.7 [50.0, 56.0]"
     assert (line["TPR @ 1 %"], line["p"], line["distance / floor"]) == ("–", "0.031", "1.25")
+    assert titled.frame["p"].tolist() == ["< 0.001", "0.031", "–", "–", "–"]
     assert titled.frame["verdict"].tolist() == ["all", "no more", "exploratory", "no more", "most"]
 
 
@@ -66,7 +67,7 @@ def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
     assert points[0, 100.0] == ("o", "#000000")
     assert points[1, 4.25] == ("s", "#0072b2")
     assert points[2, 4.25] == ("|", "#000000")
-    assert points[3, -75.0][0] == "<" and points[3, 125.0][0] == ">" and points[4, 125.0][0] == ">"
+    assert points[3, -100.0][0] == "<" and points[3, 125.0][0] == ">" and points[4, 125.0][0] == ">"
     intervals = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2 and line.get_ydata()[0] == 1]
     assert [-2.0, 10.5] in [list(map(float, interval)) for interval in intervals]
     (left, _), (right, _) = axes.collections[1].get_paths()[0].get_extents().get_points()

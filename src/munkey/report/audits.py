@@ -40,7 +40,7 @@ def _line(line: pd.Series) -> dict[str, str]:
         "LiRA AUROC": _interval(line, "u-lira_auroc"),
         "TPR @ 1 %": _interval(line, "u-lira_tpr_1"),
         "RMIA AUROC": _interval(line, "rmia_auroc"),
-        "p": _number(line, "p", 3),
+        "p": _p(line["p"]),
         "distance / floor": _number(line, "js_ratio", 2),
         "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
     }
@@ -51,6 +51,10 @@ def _interval(line: pd.Series, name: str) -> str:
     if pd.isna(line.get(name)):
         return ABSENT
     return f"{line[name]:.1f} [{line[f'{name}_low']:.1f}, {line[f'{name}_high']:.1f}]"
+
+
+def _p(p: float) -> str:
+    return ABSENT if pd.isna(p) else "< 0.001" if p < 0.0005 else f"{p:.3f}"
 
 
 def _number(line: pd.Series, name: str, digits: int) -> str:

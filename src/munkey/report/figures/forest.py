@@ -14,7 +14,7 @@ from munkey.report.figures.theme import BLACK, BLUE, DOUBLE, GRAY, ORANGE, THEME
 
 COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "chance", "verdict"]
 BAND = "#dddddd"
-LIMITS = (-75.0, 125.0)  # of the axis, percent; what lies beyond is an arrow at its edge
+LIMITS = (-100.0, 125.0)  # of the axis, percent; what lies beyond is an arrow at its edge
 STYLES = {  # of a verdict: color, marker, and what it means
     "residue": (VERMILLION, "o", "residue"),
     "none found": (BLUE, "s", "none found"),
@@ -74,4 +74,4 @@ def _legend(axes: Axes, rows: pd.DataFrame) -> None:
         if verdict in present
     ]
     handles.append(Patch(color=BAND, label="95 % by chance"))
-    axes.figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    axes.figure.legend(handles=handles, loc="outside lower center", ncols=3)
