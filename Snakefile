@@ -71,11 +71,8 @@ rule figures:
 
 rule audits:
     input:
-        [
-            fill(LAYOUT.audit, dataset=name, part=part)
-            for name in PARAMS.datasets
-            for part in ("table.md", "shares.png", "attacks.md")
-        ],
+        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["table.md", "attacks.md"]),
+        LAYOUT.audit_page,
 
 
 rule paper:

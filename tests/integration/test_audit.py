@@ -15,7 +15,19 @@ def test_an_audit_trains_pairs_and_asks_every_path(project: Project) -> None:
     main = project.path / "results/default/tables/main.md"
     before = main.read_bytes()
     planned = project.planned("--", "audits")
-    assert planned.keys() == {"half", "neighbors", "train", "unlearn", "evaluate", "audit", "audit_shown", "audits"}
+    jobs = {
+        "half",
+        "neighbors",
+        "train",
+        "unlearn",
+        "evaluate",
+        "audit",
+        "audit_shown",
+        "attacks",
+        "audit_page",
+        "audits",
+    }
+    assert planned.keys() == jobs
     project.snakemake("--", "audits")
     folder = project.path / "results/default/audit/digits"
     halves = [set(pd.read_csv(folder / f"halves/seed{seed}.csv")["id"]) for seed in range(4)]
@@ -32,5 +44,7 @@ def test_an_audit_trains_pairs_and_asks_every_path(project: Project) -> None:
     table = pd.read_csv(folder / "table.csv")
     assert (table["role"] == "control").sum() == 4 and set(table["name"]) >= {"cf", "munkey", "retrain-t", "retrain-m"}
     assert (folder / "table.md").read_text().startswith("### digits: 2 to 2 pairs")
+    page = (project.path / "results/default/audit/index.html").read_text()
+    assert "Attacks on one model" in page and "control" in page
     assert (folder / "shares.png").stat().st_size > 10_000 and main.read_bytes() == before
     assert project.planned("--", "audits") == {} and project.planned() == {}

@@ -91,3 +91,31 @@ rule attacks:
         "attack every system of {wildcards.dataset} by its own answers"
     script:
         "../scripts/attacks.py"
+
+
+rule audit_page:
+    input:
+        tables=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
+        controls=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="controls.json"),
+        figures=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="shares.png"),
+        attacks=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="attacks.csv"),
+        metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
+        template=f"{workflow.basedir}/workflow/report/audit.html.j2",
+    output:
+        page=LAYOUT.audit_page,
+    log:
+        LAYOUT.log("audit/page"),
+    benchmark:
+        LAYOUT.benchmark("audit/page")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        name=PARAMS.name,
+        datasets=PARAMS.datasets,
+        rows=SHOWN.rows,
+        code=code("audit_page.py"),
+    message:
+        "show the audits on one page"
+    script:
+        "../scripts/audit_page.py"

@@ -39,6 +39,7 @@ class Layout:
         self.selection_table = at("selection/{dataset}/table.{ending}")
         self.half = at("audit/{dataset}/halves/seed{seed}.csv")
         self.audit = at("audit/{dataset}/{part}")
+        self.audit_page = at("audit/index.html")
         self.all_metrics = at("metrics.csv")
         self.table = at("tables/{table}.{ending}")
         self.summary = at("summary/{part}")

@@ -1,0 +1,45 @@
+"""The page of the audits: for each data set its forest plot, its controls and its tables, in one file."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from munkey.core.files import read_bytes, read_json, read_table
+from munkey.report import audits
+from munkey.report.markup import Titled
+from munkey.report.page import HtmlTable, chapter
+from munkey.report.summary import Row
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What the page shows of a data set. figure: the forest plot as a data URL; controls: in words, by family."""
+
+    dataset: str
+    figure: str
+    controls: Mapping[str, Sequence[str]]
+    tables: Sequence[HtmlTable]
+
+
+def audited(dataset: str, table: str, controls: str, figure: str, attacks: Sequence[Titled]) -> Audited:
+    """From the files of an audit. attacks: the tables of attacks on one model."""
+    image = base64.b64encode(read_bytes(figure)).decode()
+    shown = chapter(dataset, dataset, [audits.table(read_table(table), dataset), *attacks])
+    return Audited(dataset, f"data:image/png;base64,{image}", read_json(controls), shown.tables)
+
+
+def render(name: str, shown: Sequence[Audited], template: Path) -> str:
+    """The page as HTML. name: of the configuration. Text is escaped; tables, which are HTML already, are not."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(template.read_text()).render(name=name, audits=shown) + "\n"
+
+
+def attacks_of(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
+    """The tables of attacks on one model, titled as such."""
+    tables = audits.attacks_tables(found, tidy, rows)
+    return [Titled(f"Attacks on one model: {titled.title}", titled.frame) for titled in tables]

@@ -1,0 +1,26 @@
+"""Show the audits of all data sets on one page."""
+
+from munkey.pipeline import fork_server
+
+fork_server.start()
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from munkey.core.files import read_table, write_text
+from munkey.pipeline.job import job
+from munkey.report import audit_page
+from munkey.report.summary import Row, read_metrics
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    inputs, params = snakemake.input, snakemake.params
+    rows, shown = [Row(**row) for row in params.rows], []
+    for number, dataset in enumerate(params.datasets):
+        metrics = read_metrics([inputs.metrics[number]])
+        attacks = audit_page.attacks_of(read_table(inputs.attacks[number]), metrics, rows)
+        files = (inputs.tables[number], inputs.controls[number], inputs.figures[number])
+        shown.append(audit_page.audited(dataset, *files, attacks))
+    write_text(snakemake.output.page, audit_page.render(params.name, shown, Path(inputs.template)))
