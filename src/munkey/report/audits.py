@@ -37,12 +37,12 @@ def _line(line: pd.Series) -> dict[str, str]:
     return {
         "Model, and what was done": named(line),
         "left [%]": _interval(line, "share"),
+        "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
         "LiRA AUROC": _interval(line, "u-lira_auroc"),
         "TPR @ 1 %": _interval(line, "u-lira_tpr_1"),
         "RMIA AUROC": _interval(line, "rmia_auroc"),
         "p": _p(line["p"]),
         "distance / floor": _number(line, "js_ratio", 2),
-        "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
     }
 
 
