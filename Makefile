@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
-RUN := snakemake --cores all --resources gpu=1 $(if $(CONFIG),--configfile $(CONFIG))
+RUN := $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=1 $(if $(CONFIG),--configfile $(CONFIG))
 # Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
 NAME ?= default
 .PHONY: bench run test lint format docs lock unlock report track prune-runs ui repro ablations selection figures audits paper

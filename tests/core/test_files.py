@@ -260,7 +260,7 @@ def test_killed_between_sum_and_file_the_old_file_does_not_pass_for_the_new_one(
 
 
 def test_the_command_names_the_configuration_of_the_run_and_quotes_the_path(monkeypatch):
-    said = "results/a.csv: damaged. Make it anew with `snakemake --cores all --resources gpu=1"
+    said = "results/a.csv: damaged. Recreate it with `snakemake --cores all --resources gpu=1"
     monkeypatch.delenv(CONFIGFILES, raising=False)
     error = DamagedFileError("results/a.csv", "damaged")
     assert str(error) == f"{said} --force -- results/a.csv`, then run again"

@@ -41,7 +41,7 @@ def contents(project: Project) -> dict[str, bytes]:
 
 def command_in(said: str, damaged: str) -> list[str]:
     """The command that the message for a damaged file names."""
-    (command,) = set(re.findall(rf"{re.escape(damaged)}: damaged, .* Make it anew with `(.*?)`, then run again", said))
+    (command,) = set(re.findall(rf"{re.escape(damaged)}: damaged, .* Recreate it with `(.*?)`, then run again", said))
     assert "elete" not in said
     return shlex.split(command)
 

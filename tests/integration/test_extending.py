@@ -130,7 +130,7 @@ def test_a_broken_method_stops_only_those_who_list_it(fresh: Project, tmp_path: 
     project.params({"unlearn": {"my-method": {"lr_factor": 0.5}}})
     refusal = "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
     planned = project.snakemake("-n", "--quiet")
-    assert f"a file is refused, all else goes on: {refusal}" in planned.stdout
+    assert f"skipping a file that cannot be used: {refusal}" in planned.stdout
     project.params({"methods": ["knn", "my-method"]})
     refused = project.snakemake("-n", check=False)
     said = refused.stdout + refused.stderr

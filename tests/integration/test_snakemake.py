@@ -251,7 +251,7 @@ def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Projec
     project.params({"keys": {"depth": 34}})
     done = project.snakemake(check=False)
     assert done.returncode != 0
-    assert "keys.npz: damaged" in done.stderr and "Make it anew with `snakemake" in done.stderr
+    assert "keys.npz: damaged" in done.stderr and "Recreate it with `snakemake" in done.stderr
     assert len(list(project.path.glob("results/default/models/**/system.safetensors"))) == 7
 
 

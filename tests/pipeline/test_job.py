@@ -72,7 +72,7 @@ def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
         "train munkey",
         f"  {KILLED}",
         f"  log: {tmp_path / 'killed.log'}",
-        "Mend what is named here; the same command again goes on where this run stopped: what is finished is kept.",
+        "Fix the above, then run the same command again: finished work is kept.",
     ]
 
 
@@ -87,7 +87,7 @@ def test_a_run_with_many_long_faults_ends_with_30_lines_at_most(tmp_path):
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on():
-    assert last_words({}).startswith("The run was stopped; the same command again goes on")
+    assert last_words({}).startswith("The run was stopped; to go on, run the same command again")
 
 
 def test_an_interrupted_job_is_not_taken_for_a_failed_one(tmp_path):

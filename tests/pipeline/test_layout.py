@@ -78,6 +78,7 @@ def test_configurations_share_no_path():
         ("default", ["workflow/presets/paper.yaml"], "paper"),
         ("default", ["params.yaml", "a/paper.yaml", "sweeps.yml"], "paper-sweeps"),
         ("default", ["my own settings.yaml"], "my-own-settings"),
+        ("default", ["a/default.yaml"], "default-overlay"),
         ("mine", ["a/paper.yaml"], "mine"),
     ],
 )

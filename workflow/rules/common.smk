@@ -18,7 +18,7 @@ from munkey.pipeline.params import ParamsError, ablated, load, refused_files
 from munkey.unlearn.contract import METHODS
 
 for refusal in refused_files():
-    logger.warning(f"a file is refused, all else goes on: {refusal}")
+    logger.warning(f"skipping a file that cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
 config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path(workflow.basedir) / "params.yaml")
 try:

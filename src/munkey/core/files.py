@@ -31,7 +31,7 @@ class DamagedFileError(ValueError):
     def __init__(self, path: str | Path, why: str) -> None:
         configured = f" --configfile {files}" if (files := os.environ.get(CONFIGFILES)) else ""
         command = f"snakemake --cores all --resources gpu=1{configured} --force -- {shlex.quote(str(path))}"
-        super().__init__(f"{path}: {why}. Make it anew with `{command}`, then run again")
+        super().__init__(f"{path}: {why}. Recreate it with `{command}`, then run again")
 
 
 class UnwritableFileError(OSError):

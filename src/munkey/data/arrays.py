@@ -76,7 +76,7 @@ def _image_faults(images: Stored) -> list[str]:
 def _label_faults(labels: Stored) -> list[str]:
     name, shape = labels.name, labels.shape
     if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)) or not np.issubdtype(labels.dtype, np.integer):
-        return [f"{name}: labels must be integers, one an image: (N,) or (N, 1), not {shape} {labels.dtype}"]
+        return [f"{name}: labels must be integers, one per image: (N,) or (N, 1), not {shape} {labels.dtype}"]
     return []
 
 

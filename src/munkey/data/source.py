@@ -18,7 +18,8 @@ class SourceError(ValueError):
         self.faults = list(faults)
         more = [f"... and {len(faults) - shown} more"] if len(faults) > shown else []
         lines = [f"  - {fault}" for fault in [*faults[:shown], *more]]
-        super().__init__(printable(f"{what}: {len(faults)} faults\n" + "\n".join(lines)))
+        count = f"{len(faults)} fault" + "s" * (len(faults) != 1)
+        super().__init__(printable(f"{what}: {count}\n" + "\n".join(lines)))
 
 
 def printable(name: str) -> str:

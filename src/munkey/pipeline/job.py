@@ -54,14 +54,14 @@ def last_words(failed: Mapping[str, str]) -> str:
 
     failed: the failed jobs by the paths of their logs. None have failed if the user stopped the run.
     """
-    again = "the same command again goes on where this run stopped: what is finished is kept."
+    again = "run the same command again: finished work is kept."
     if not failed:
-        return f"The run was stopped; {again}"
+        return f"The run was stopped; to go on, {again}"
     shown = list(failed.items())[:3]
     said = [f"{name}\n{_reason(Path(log), 24 // len(shown) - 2)}\n  log: {log}" for log, name in shown]
     others = [f"... and {len(failed) - len(shown)} more, see above"] * (len(failed) > len(shown))
     count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
-    return "\n".join([f"{count} failed:", *said, *others, f"Mend what is named here; {again}"])
+    return "\n".join([f"{count} failed:", *said, *others, f"Fix the above, then {again}"])
 
 
 def _reason(log: Path, most: int) -> str:

@@ -71,4 +71,5 @@ def name_of(named: str, overlays: Iterable[Path], params: Path) -> str:
     if named != DEFAULT:
         return named
     stems = (path.stem for path in overlays if path != params)
-    return re.sub(r"[^\w.-]+", "-", "-".join(stems)) or DEFAULT
+    name = re.sub(r"[^\w.-]+", "-", "-".join(stems))
+    return f"{name}-overlay" if name == DEFAULT else name or DEFAULT

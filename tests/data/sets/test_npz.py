@@ -114,7 +114,7 @@ def refusal(path, **kind):
         ("val_labels", lambda a: a[0, 0], r"val_labels: labels must be integers, .* not \(\) uint8"),
         ("val_labels", lambda a: a.astype(object), r"val_labels: labels must be integers, .* not \(6, 1\) object"),
         ("val_labels", lambda a: a.astype(str), r"val_labels: labels must be integers, .* not \(6, 1\) <U"),
-        ("val_labels", lambda a: np.repeat(a, 2, axis=1), r"val_labels: .* one an image: .* not \(6, 2\) uint8"),
+        ("val_labels", lambda a: np.repeat(a, 2, axis=1), r"val_labels: .* one per image: .* not \(6, 2\) uint8"),
         ("val_labels", lambda a: a[:0], r"differ in length"),
         ("val_labels", lambda a: a * 2, r"labels run from 0 to 4, but there are 4 classes: .* 0 to 3 without gaps"),
         ("val_labels", lambda a: a - 1, r"labels run from 0 to 255, but there are 4 classes"),

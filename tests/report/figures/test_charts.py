@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.core.files import write_json, write_npz, write_text
+from munkey.core.files import read_npz, write_json, write_npz, write_text
 from munkey.report.figures import charts, projection
 from munkey.report.figures.charts import CHARTS, Source
 from tests.report.figures.test_figures import curve, grid, methods, training
@@ -74,3 +74,12 @@ def test_tokens_are_drawn_at_three_moments_in_order(trace, tmp_path, monkeypatch
     titles = [axes.get_title() for axes in figure.axes[:3]]
     assert titles == ["start (epoch 0)", "middle (epoch 5)", "end (epoch 10)"]
     assert projection.umap_2d is not charts.umap_2d
+
+
+def test_one_epoch_has_no_middle(trace, tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "umap_2d", lambda points, seed: points[:, :2])
+    write_json(tmp_path / "classes.json", ["a", "b", "c"])
+    kept = {name: values for name, values in read_npz(trace).items() if not name.endswith("_5")}
+    write_npz(tmp_path / "short.npz", kept)
+    figure = CHARTS["tokens"](source(trace=tmp_path / "short.npz", classes=tmp_path / "classes.json"))
+    assert [axes.get_title() for axes in figure.axes[:2]] == ["start (epoch 0)", "end (epoch 10)"]

@@ -59,7 +59,8 @@ def _tokens(source: Source) -> Figure:
     labels = trace["labels"].astype(np.int64)
     epochs = sorted(int(name.removeprefix("tokens_")) for name in trace if name.startswith("tokens_"))
     projections = []
-    for epoch, moment in zip(epochs, MOMENTS, strict=True):
+    moments = MOMENTS if len(epochs) == len(MOMENTS) else MOMENTS[::2]  # one epoch has no middle
+    for epoch, moment in zip(epochs, moments, strict=True):
         tokens, features = (umap_2d(trace[f"{kind}_{epoch}"], seed=0) for kind in ("tokens", "features"))
         projections.append(Projection(f"{moment} (epoch {epoch})", tokens, features, labels, classes))
     return projection.draw(projections)
