@@ -158,7 +158,7 @@ class AuditSettings(Section):
     pairs: of models for each system; pool: share of the training set, half of which a model is trained on and forgets;
     oracles: pairs of models that never see the pool; control_pairs: of a model that is known to keep what it should
     forget, with the knobs `control` changed; k: neighbors that are averaged where a memory is asked in another way than
-    it is deployed.
+    it is deployed, as many as are looked up.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]

@@ -135,7 +135,7 @@ EDITS = [
     ("unlearn/methods/cf.py", "request.retain)", 'request.retain, only="")', {"unlearn": 1, "evaluate": 1}),
     ("evaluation/predict.py", '"ids": dataset.ids,', '"ids": 1 * dataset.ids,', {"evaluate": 7}),
     # what answers, and not what trains
-    ("models/families/munkey.py", "passes = tokens.shape[1]", "passes = 1 * tokens.shape[1]", {"evaluate": 3}),
+    ("models/networks/munkey.py", "passes = tokens.shape[1]", "passes = 1 * tokens.shape[1]", {"evaluate": 3}),
     (
         "models/families/munkey.py",
         "image_dropped = mask < s.p_image",

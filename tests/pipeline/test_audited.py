@@ -84,6 +84,7 @@ def test_the_halves_cover_the_largest_number_of_pairs():
 
 def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
     assert plan.evaluate_settings(POOL, "munkey")["audit"] == {"k": 16, "fusion": "softmax"}
+    assert small_plan(AUDIT | {"audit.k": 34}).evaluate_settings(POOL, "munkey")["audit"]["k"] == 33  # keys.depth
     assert "audit" not in plan.evaluate_settings(POOL, "cf")
     assert "audit" not in plan.evaluate_settings("digits", "munkey")
 
@@ -93,7 +94,6 @@ def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
     [
         ("audit.pairs", 1, "audit.pairs = 1"),
         ("audit.pool", 1.0, "audit.pool = 1.0"),
-        ("audit.k", 34, "audit.k = 34 must be at most keys.depth = 33"),
         ("audit.control", {"munkey.p_tokn": 0.9}, "munkey.p_tokn"),
         ("audit.control", {"munkey.p_token": 1.9}, "p_token"),
         ("audit.control", {"forget.rates": [0.5]}, "forget.rates"),

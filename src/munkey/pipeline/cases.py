@@ -115,7 +115,8 @@ class Cases:
         """What a system's answers depend on: of `inference` only what its family reads."""
         sections = self.sections(case, "data", "inference")
         family = self.family_of(system)
-        audit = {"audit": {"k": self.params.audit.k, "fusion": "softmax"}} if family.has_pathways else {}
+        k = min(self.params.audit.k, self.params.of(case).keys.depth)
+        audit = {"audit": {"k": k, "fusion": "softmax"}} if family.has_pathways else {}
         inference = {name: sections["inference"][name] for name in family.inference_knobs}
         return sections | {"inference": inference} | (audit if is_audit(case) else {})
 

@@ -73,8 +73,6 @@ def _dataset_faults(params: Params, sections: Values, dataset: str) -> list[str]
         return faults
     listed = dataset in params.datasets
     faults += reader_faults(dataset, resolved.source if listed else _own_source(override, resolved.source), prefix)
-    if params.audit.k > resolved.keys.depth:
-        faults.append(f"{prefix}audit.k = {params.audit.k} must be at most keys.depth = {resolved.keys.depth}")
     if listed and not faults:
         faults += source_faults(dataset, resolved.source, resolved.least_samples, prefix)
     for method, settings in resolved.unlearn.items():
