@@ -58,7 +58,7 @@ def nonzero(view: View, rows: np.ndarray) -> np.ndarray:
 
 
 def any_bit(array: np.ndarray) -> np.ndarray:
-    return array.view("u1").reshape(len(array), -1).any(axis=1)
+    return np.count_nonzero(array.view("u1").reshape(len(array), -1), axis=1) > 0
 
 
 def not_finite(view: View, rows: np.ndarray) -> np.ndarray:
