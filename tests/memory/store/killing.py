@@ -117,6 +117,8 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
         assert not any(part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))), "not zero"
         report = store.verify()
         assert report.sound, str(report)
+        sizes = {path.name: path.stat().st_size for path in folder.glob("generation-*/*")}
+        assert sizes["live"] == len(view.live) and sizes["records"] == 64 * len(view.live), "a tail is left"
         assert [path.name for path in folder.glob("generation-*")] == [f"generation-{view.generation}"]
     return now
 

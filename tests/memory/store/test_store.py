@@ -80,7 +80,7 @@ def test_the_chain_by_hand(folder):
     assert (receipt.store, receipt.before, receipt.sequences) == (name.hex(), head.hex(), range(1, 3))
     for sequence, row in enumerate(sorted([3, 5], key=lambda row: IDS[row]), start=1):
         salt, label = records[row]["salt"].tobytes(), row.to_bytes(8, "little")
-        hidden = salt + int(IDS[row]).to_bytes(8, "little") + label + KEYS[row].tobytes() + TOKENS[row].tobytes()
+        hidden = name + salt + int(IDS[row]).to_bytes(8, "little") + label + KEYS[row].tobytes() + TOKENS[row].tobytes()
         commitment = hashlib.sha256(hidden).digest()
         assert records[row]["commitment"].tobytes() == commitment
         numbers = sequence.to_bytes(8, "little") + at.to_bytes(8, "little")
@@ -208,18 +208,45 @@ def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(fo
 
 def test_a_forked_child_neither_writes_nor_keeps_the_lock(folder):
     store = create(folder)
-    lasting, done = os.pipe()
+    (asked, asking), (answered, answering) = os.pipe(), os.pipe()
     if (child := os.fork()) == 0:
+        os.close(asking)
         try:
             store.delete(IDS[:1])
         except ClosedMemoryError:
-            os.read(lasting, 1)
-            os._exit(0)
-        os._exit(1)
-    store.close()
-    Store.open(folder, writer=True).close()  # while the child lives
-    os.write(done, b".")
-    assert os.waitpid(child, 0)[1] == 0
+            store.close()  # must not release what the parent has
+            os.write(answering, b"refused")
+        os.read(asked, 1)  # until the parent closes its end
+        os._exit(0)
+    try:
+        os.close(answering)
+        assert os.read(answered, 9) == b"refused"
+        with pytest.raises(LockedMemoryError):
+            Store.open(folder, writer=True)
+        store.close()
+        Store.open(folder, writer=True).close()  # while the child lives
+    finally:
+        os.close(asking)
+        os.waitpid(child, 0)
+
+
+def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folder):
+    create(folder).close()
+    code = (
+        "import os, signal, sys, time\n"
+        "from munkey.memory.store.store import Store\n"
+        f"store = Store.open({str(folder)!r}, writer=True)\n"
+        "child = os.fork()\n"
+        "if not child:\n    print('ready', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert started.stdout.readline() == "ready\n"
+    started.kill()
+    started.wait()
+    Store.open(folder, writer=True).close()
+    started.stdin.close()
+    started.stdout.close()
 
 
 def test_a_reader_writes_nothing_and_a_closed_store_says_so(folder):

@@ -1,6 +1,5 @@
 """A new memory: whole, or not there."""
 
-import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,14 +11,17 @@ from munkey.memory.store.recovery import generation_folder
 from munkey.memory.store.rows import Rows
 
 
-def create(folder: Path, rows: Rows) -> None:
-    """Write a memory beside `folder` and give it its name. Raises FileExistsError where the folder holds anything."""
+def create(folder: Path, store: bytes, rows: Rows) -> None:
+    """Write a memory of the name `store` beside `folder`, then move it there, whole.
+
+    Raises FileExistsError where the folder holds anything.
+    """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise FileExistsError(f"{folder}: is not empty; a new memory needs a folder of its own")
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        write(temporary, rows)
+        write(temporary, store, rows)
         temporary.chmod(0o755)
         temporary.rename(folder)
     except BaseException:
@@ -28,12 +30,12 @@ def create(folder: Path, rows: Rows) -> None:
     disk.sync_folder(folder.parent)
 
 
-def write(folder: Path, rows: Rows) -> None:
+def write(folder: Path, store: bytes, rows: Rows) -> None:
     """A whole memory in an empty folder, on the disk."""
     widths = rows.keys.shape[1], rows.tokens.shape[1]
     matrices = Matrices.create(generation_folder(folder, 1), widths)
     matrices.append(0, rows)
     matrices.seal()
     matrices.close()
-    Ledger.create(folder / "store.db", State(secrets.token_bytes(16), *widths, 1, len(rows.keys), 0))
+    Ledger.create(folder / "store.db", State(store, *widths, 1, len(rows.keys), 0))
     disk.sync_folder(folder)

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from munkey.memory.store.errors import LockedMemoryError
@@ -69,6 +68,8 @@ def lock(path: Path) -> int:
 
 
 def unlock(descriptor: int) -> None:
-    _LOCKS.discard(descriptor)
-    with suppress(OSError):
+    """Release a lock. In a forked child, which has none, nothing happens."""
+    if descriptor in _LOCKS:
+        _LOCKS.discard(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child that is being forked has it open still
         os.close(descriptor)

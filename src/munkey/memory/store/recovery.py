@@ -41,10 +41,10 @@ def live_mask(ledger: Ledger, rows: int) -> np.ndarray:
     return live
 
 
-def require_sample(folder: Path, view: View, live: np.ndarray) -> None:
+def require_sample(folder: Path, store: bytes, view: View, live: np.ndarray) -> None:
     """Raise UnreadableMemoryError where rows from all over the memory do not match their commitments."""
     rows = np.flatnonzero(live)
-    if len(wrong := mismatched(view, rows[:: max(1, len(rows) // SAMPLE)])):
+    if len(wrong := mismatched(store, view, rows[:: max(1, len(rows) // SAMPLE)])):
         why = f"the rows {listed(wrong)} do not match their commitments: a file is damaged, or of another memory"
         raise UnreadableMemoryError(generation_folder(folder, view.generation), why)
 
@@ -55,7 +55,7 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
     matrices = matrices_of(folder, state, os.O_RDWR)
     try:
         live, view = live_mask(ledger, state.rows), matrices.view(state.generation, state.rows)
-        require_sample(folder, view, live)  # nothing has been changed up to here
+        require_sample(folder, state.store, view, live)  # nothing has been changed up to here
         matrices.cut(state.rows)
         if not np.array_equal(view.live, live):
             matrices.set_live(live)
@@ -90,7 +90,7 @@ def followed(folder: Path, ledger: Ledger) -> View:
         matrices.close()
         wait_until_hidden(folder, ledger, view)
         if ledger.state().generation == state.generation:
-            require_sample(folder, view, view.live)
+            require_sample(folder, state.store, view, view.live)
             return view
 
 

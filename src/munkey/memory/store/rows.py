@@ -53,8 +53,8 @@ def checked_labels(labels: ArrayLike | None, count: int) -> np.ndarray:
     return given
 
 
-def rows_from(ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None) -> Rows:
-    """Rows with fresh salts and their commitments. Raises ValueError that says what is wrong with the input."""
+def rows_from(store: bytes, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None) -> Rows:
+    """Rows of a store with fresh salts and their commitments. Raises ValueError that says what is wrong."""
     whole = checked_ids(ids)
     if len(np.unique(whole)) != len(whole):
         raise ValueError("an id stands twice among the rows to add")
@@ -62,17 +62,21 @@ def rows_from(ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayL
     records["id"], records["label"] = whole, checked_labels(labels, len(whole))
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(whole)), "u1").reshape(-1, 16)
     rows = Rows(records, checked_matrix("keys", keys, len(whole)), checked_matrix("tokens", tokens, len(whole)))
-    records["commitment"] = commitments(rows)
+    records["commitment"] = commitments(store, rows)
     return rows
 
 
-def commitments(rows: Rows) -> np.ndarray:
-    """c = SHA-256(salt || id || label || key || token) of each row: (N, 32) bytes, numbers in little-endian order."""
+def commitments(store: bytes, rows: Rows) -> np.ndarray:
+    """c = SHA-256(store || salt || id || label || key || token) of each row: (N, 32) bytes.
+
+    Numbers are in little-endian order. store: the name of the memory, so that no rows of
+    another one pass for its own.
+    """
     hidden = np.ascontiguousarray(rows.records).tobytes()
     digests = bytearray()
     for row, (key, token) in enumerate(zip(rows.keys, rows.tokens, strict=True)):
         start = row * RECORD.itemsize
-        digests += hashlib.sha256(b"".join((hidden[start : start + HIDDEN], key, token))).digest()
+        digests += hashlib.sha256(b"".join((store, hidden[start : start + HIDDEN], key, token))).digest()
     return np.frombuffer(bytes(digests), "u1").reshape(-1, 32)
 
 

@@ -1,6 +1,7 @@
 """A memory on disk that forgets durably (docs/memory.md): one writer, any number of readers."""
 
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,8 @@ class Store:
         Raises ValueError for ids that are negative or repeated, and numbers that are not finite floats;
         FileExistsError where the folder holds anything.
         """
-        create(Path(folder), rows_from(ids, keys, tokens, labels))
+        name = secrets.token_bytes(16)
+        create(Path(folder), name, rows_from(name, ids, keys, tokens, labels))
         return cls.open(folder, writer=True)
 
     @classmethod
@@ -132,9 +134,9 @@ class Store:
 
         Raises ValueError for what `create` refuses, other widths, and ids that the memory holds.
         """
-        rows = rows_from(ids, keys, tokens, labels)
         with self._writing() as matrices:
             state = self._ledger.state()
+            rows = rows_from(state.store, ids, keys, tokens, labels)
             if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
                 raise ValueError(
                     f"this memory takes keys of {state.key_width} and tokens of {state.token_width} numbers"

@@ -44,9 +44,9 @@ def parts(view: View, rows: np.ndarray) -> Iterator[Rows]:
     return map(view.rows, blocks(rows))
 
 
-def mismatched(view: View, rows: np.ndarray) -> np.ndarray:
+def mismatched(store: bytes, view: View, rows: np.ndarray) -> np.ndarray:
     """Which of these rows do not match their commitment and have not been deleted meanwhile either."""
-    wrong = [(commitments(part) != part.records["commitment"]).any(axis=1) for part in parts(view, rows)]
+    wrong = [(commitments(store, part) != part.records["commitment"]).any(axis=1) for part in parts(view, rows)]
     suspects = rows[np.concatenate(wrong)] if wrong else rows
     return suspects[view.live[suspects]]
 
@@ -85,7 +85,7 @@ def breaks(links: list[Link], store: bytes) -> Iterator[str]:
 
 
 def listed(rows: np.ndarray) -> str:
-    return f"{', '.join(map(str, rows[:5].tolist()))}{', …' if len(rows) > 5 else ''}"
+    return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{', …' if len(rows) > 5 else ''}"
 
 
 def problems(ledger: Ledger, view: View, links: list[Link], published: str | None) -> Iterator[str]:
@@ -106,7 +106,7 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
         "are hidden and were never deleted": np.setdiff1d(hidden, dead),
         "are dead and not hidden": erased[view.live[erased]],
         "are dead and not zero": nonzero(view, erased),
-        "do not match their commitment": mismatched(view, live),
+        "do not match their commitment": mismatched(state.store, view, live),
         "were deleted and are back": returned(view, live, {link.entry for link in links}),
         "hold numbers that are not finite": not_finite(view, live),
     }
