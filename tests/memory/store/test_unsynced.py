@@ -6,6 +6,7 @@ SIGKILL leaves what was written in the page cache; here it is dropped. SQLite's 
 import os
 import shutil
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,7 @@ class Disk:
             self.files[path.stat().st_ino] = path.read_bytes()
 
     def recorded(self, step: Callable[..., None]) -> Callable[..., None]:
+        @wraps(step)
         def recording(*arguments: object) -> None:
             if self.watching:
                 self.before_each()
@@ -140,3 +142,30 @@ def test_a_memory_that_was_created_is_there_after_a_power_failure(folder, monkey
         model = content(store)
         held.after_power_failure(folder.parent / "found", lambda: False)
     check(folder.parent / "found" / "memory", [model])
+
+
+def test_a_second_power_failure_during_or_after_recovery_undoes_nothing(folder, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 5)
+    once, twice = folder.parent / "once", folder.parent / "twice"
+    failures = [0]
+
+    def fail_here() -> None:
+        failures[0] += 1
+        again.watching = False
+        again.after_power_failure(twice, lambda: False)
+        check(twice, [model])
+        shutil.rmtree(twice)
+        again.watching = True
+
+    with create(folder, 40) as store:
+        held = Disk(folder, lambda: None, monkeypatch)
+        store.delete(raw(40)[0][:10])
+        store.delete(raw(40)[0][10:12])
+        model = content(store)
+        held.after_power_failure(once, lambda: False)
+        held.watching = False
+    again = Disk(once, fail_here, monkeypatch)
+    with Store.open(once, writer=True) as store:
+        fail_here()
+        assert content(store) == model
+    assert failures[0] > 6
