@@ -1,0 +1,213 @@
+"""The truth about a memory, in SQLite: which rows there are, which are dead, and the chain of deletions."""
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from munkey.memory.store.errors import LockedMemoryError, UnreadableMemoryError
+from munkey.memory.store.rows import entry
+
+VERSION = 1  # of the format of the whole folder
+WIDEST = 1 << 20  # numbers in a key or token
+APPLICATION = 0x6D756E6B  # "munk", so that no other SQLite file passes for a memory
+SCHEMA = """
+CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, generation INTEGER, rows INTEGER,
+                    erased INTEGER);
+CREATE TABLE log (sequence INTEGER PRIMARY KEY, at INTEGER, entry BLOB, head BLOB);
+CREATE TABLE dead (sequence INTEGER PRIMARY KEY, row INTEGER);
+"""
+
+
+class State(NamedTuple):
+    """store: 16 random bytes that name this memory; key_width, token_width: numbers in a row.
+
+    generation: which folder holds the rows; rows: how many, dead ones among them; erased: up to which sequence number
+    all dead rows are known to be zero on the disk.
+    """
+
+    store: bytes
+    key_width: int
+    token_width: int
+    generation: int
+    rows: int
+    erased: int
+
+    def plausible(self) -> bool:
+        numbers = self[1:]
+        return min(numbers) >= 0 and min(self[1:4]) > 0 and max(self[1:3]) <= WIDEST and len(self.store) == 16
+
+
+class Link(NamedTuple):
+    """One deleted row in the chain. at: microseconds since 1970, UTC."""
+
+    sequence: int
+    at: int
+    entry: bytes
+    head: bytes
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A deletion that is on the disk. store: the memory's name; sequences: numbers of its rows in the log.
+
+    before, after: heads of the chain, hexadecimal; when: to the microsecond, UTC.
+    """
+
+    store: str
+    sequences: range
+    before: str
+    after: str
+    when: datetime
+
+
+def first_head(store: bytes) -> bytes:
+    """The head of a chain without deletions: SHA-256(name of the store)."""
+    return hashlib.sha256(store).digest()
+
+
+def next_head(head: bytes, sequence: int, at: int, log_entry: bytes) -> bytes:
+    """SHA-256(head || sequence || at || entry), the numbers as 8 bytes, little-endian."""
+    numbers = [number.to_bytes(8, "little", signed=True) for number in (sequence, at)]
+    return hashlib.sha256(b"".join((head, *numbers, log_entry))).digest()
+
+
+class Ledger:
+    """A connection to `store.db`. Raises UnreadableMemoryError where it is none, LockedMemoryError where it is busy."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if path.is_symlink() or not path.is_file():
+            raise UnreadableMemoryError(path, "not found, so this folder is no memory")
+        self._connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def create(cls, path: Path, state: State) -> None:
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.executescript(f"PRAGMA application_id={APPLICATION};PRAGMA user_version={VERSION};BEGIN;{SCHEMA}")
+        connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?)", state)
+        connection.execute("COMMIT")
+        connection.close()
+
+    def _check(self) -> None:
+        if self._number("PRAGMA application_id") != APPLICATION:
+            raise UnreadableMemoryError(self.path, "not the ledger of a memory")
+        if (version := self._number("PRAGMA user_version")) != VERSION:
+            raise UnreadableMemoryError(self.path, f"of format {version}, while this munkey reads format {VERSION}")
+        for setting in ("synchronous=FULL", "secure_delete=ON"):
+            self._ask(f"PRAGMA {setting}")
+        self.state()
+
+    def _ask(self, question: str, *values: int) -> list[tuple[Any, ...]]:
+        """The rows of an answer. A damaged file raises UnreadableMemoryError, a busy one LockedMemoryError."""
+        try:
+            return self._connection.execute(question, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                raise LockedMemoryError(f"{self.path}: kept busy by another process; try again") from error
+            raise UnreadableMemoryError(self.path, f"damaged ({error})") from error
+
+    def _number(self, question: str) -> int:
+        return int(self._ask(question)[0][0])
+
+    def _records(self, columns: str, types: tuple[type, ...], rest: str, *values: int) -> list[tuple[Any, ...]]:
+        """`SELECT columns FROM rest`. Raises UnreadableMemoryError where a value is not of its column's type."""
+        answer = self._ask(f"SELECT {columns} FROM {rest}", *values)
+        if not all(isinstance(value, kind) for row in answer for value, kind in zip(row, types, strict=True)):
+            raise UnreadableMemoryError(self.path, f"damaged: {columns} are not what they must be")
+        return answer
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and on the disk when the block is left. Raises OSError where it cannot be written."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.DatabaseError):
+                raise OSError(f"{self.path}: cannot be written ({error})") from error
+            raise
+
+    def state(self) -> State:
+        answer = self._records(", ".join(State._fields), (bytes, *[int] * 5), "state")
+        if len(answer) != 1 or not State(*answer[0]).plausible():
+            raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
+        return State(*answer[0])
+
+    def changes(self) -> int:
+        """A number that is another one after any other connection has changed something."""
+        return self._number("PRAGMA data_version")
+
+    def dead(self, after: int = 0) -> np.ndarray:
+        """Rows that are dead, (D,) int64, of sequence numbers above `after`, in order of deletion."""
+        answer = self._records("row", (int,), "dead WHERE sequence > ? ORDER BY sequence", after)
+        return np.array([row for (row,) in answer], dtype=np.int64)
+
+    def _links(self, rest: str) -> list[Link]:
+        return [Link(*row) for row in self._records(", ".join(Link._fields), (int, int, bytes, bytes), f"log {rest}")]
+
+    def links(self) -> list[Link]:
+        return self._links("ORDER BY sequence")
+
+    def last(self) -> Link:
+        """The last link of the chain; before any deletion, one of sequence number 0 with the first head."""
+        links = self._links("ORDER BY sequence DESC LIMIT 1")
+        return links[0] if links else Link(0, 0, b"", first_head(self.state().store))
+
+    def integrity(self) -> str:
+        """`ok`, or what SQLite finds wrong with its file."""
+        return "; ".join(str(line) for (line,) in self._ask("PRAGMA quick_check"))
+
+    def delete(self, rows: np.ndarray, commitments: np.ndarray, erased: int) -> Receipt:
+        """Record rows (D,) with commitments (D, 32) as dead: the point of no return of a deletion."""
+        last, at, store = self.last(), time.time_ns() // 1000, self.state().store.hex()
+        links, head = [], last.head
+        for sequence, commitment in enumerate(commitments, start=last.sequence + 1):
+            log_entry = entry(commitment.tobytes())
+            head = next_head(head, sequence, at, log_entry)
+            links.append((sequence, at, log_entry, head))
+        sequences = range(last.sequence + 1, last.sequence + 1 + len(links))
+        with self._transaction() as connection:
+            connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", links)
+            connection.executemany("INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True))
+            connection.execute("UPDATE state SET erased = ?", (erased,))
+        when = datetime.fromtimestamp(at / 1e6, UTC)
+        return Receipt(store, sequences, last.head.hex(), head.hex(), when)
+
+    def grow(self, rows: int, erased: int) -> None:
+        """There are `rows` rows now, and all dead ones up to the sequence number `erased` are zero on the disk."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE state SET rows = ?, erased = ?", (rows, erased))
+
+    def switch(self, generation: int, rows: int) -> None:
+        """The rows lie in another generation now, none of them dead."""
+        erased = self.last().sequence
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM dead")
+            connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?", (generation, rows, erased))
+
+    def empty_wal(self) -> bool:
+        """Move everything out of the write-ahead log and cut it to nothing; whether that was possible."""
+        ((busy, *_),) = self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not busy
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,85 @@
+"""Rows of a memory, checked before they are stored, and their commitments."""
+
+import hashlib
+import secrets
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from munkey.core.ids import NOBODY
+
+HIDDEN = 32  # the bytes of a record that its commitment is computed from: salt, id, label
+RECORD = np.dtype([("salt", "u1", (16,)), ("id", "<i8"), ("label", "<i8"), ("commitment", "u1", (32,))])
+
+
+class Rows(NamedTuple):
+    """Rows as stored. records: (N,) RECORD; keys: (N, d) float32; tokens: (N, m) float32."""
+
+    records: np.ndarray
+    keys: np.ndarray
+    tokens: np.ndarray
+
+
+def checked_ids(ids: ArrayLike) -> np.ndarray:
+    """Ids as int64 (N,). Raises ValueError where they are not whole numbers from 0 to 2^63 - 1."""
+    given = np.asarray(ids)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"ids must be a list of whole numbers, not {given.dtype} of shape {given.shape}")
+    if given.size and (int(given.min()) < 0 or int(given.max()) > np.iinfo(np.int64).max):
+        raise ValueError(f"ids must lie between 0 and 2^63 - 1; here they go from {given.min()} to {given.max()}")
+    return given.astype("<i8")
+
+
+def checked_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
+    """float32 (count, width), width at least 1. Raises ValueError for other shapes and numbers, NaN and infinity."""
+    matrix = np.asarray(values)
+    if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < 1 or matrix.dtype.kind != "f":
+        raise ValueError(f"{name} must be floats, one row for each of {count} ids, not {matrix.dtype} {matrix.shape}")
+    with np.errstate(over="ignore"):
+        matrix = np.ascontiguousarray(matrix, dtype="<f4")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be finite float32 numbers; row {np.argwhere(~np.isfinite(matrix))[0][0]} is not")
+    return matrix
+
+
+def checked_labels(labels: ArrayLike | None, count: int) -> np.ndarray:
+    """int64 (count,); NOBODY where there are none."""
+    if labels is None:
+        return np.full(count, NOBODY, dtype="<i8")
+    given = checked_ids(labels)
+    if len(given) != count:
+        raise ValueError(f"{len(given)} labels for {count} ids")
+    return given
+
+
+def rows_from(store: bytes, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None) -> Rows:
+    """Rows of a store with fresh salts and their commitments. Raises ValueError that says what is wrong."""
+    whole = checked_ids(ids)
+    if len(np.unique(whole)) != len(whole):
+        raise ValueError("an id stands twice among the rows to add")
+    records = np.zeros(len(whole), RECORD)
+    records["id"], records["label"] = whole, checked_labels(labels, len(whole))
+    records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(whole)), "u1").reshape(-1, 16)
+    rows = Rows(records, checked_matrix("keys", keys, len(whole)), checked_matrix("tokens", tokens, len(whole)))
+    records["commitment"] = commitments(store, rows)
+    return rows
+
+
+def commitments(store: bytes, rows: Rows) -> np.ndarray:
+    """c = SHA-256(store || salt || id || label || key || token) of each row: (N, 32) bytes.
+
+    Numbers are in little-endian order. store: the name of the memory, so that no rows of
+    another one pass for its own.
+    """
+    hidden = np.ascontiguousarray(rows.records).tobytes()
+    digests = bytearray()
+    for row, (key, token) in enumerate(zip(rows.keys, rows.tokens, strict=True)):
+        start = row * RECORD.itemsize
+        digests += hashlib.sha256(b"".join((store, hidden[start : start + HIDDEN], key, token))).digest()
+    return np.frombuffer(bytes(digests), "u1").reshape(-1, 32)
+
+
+def entry(commitment: bytes) -> bytes:
+    """What the log keeps of a deleted row: SHA-256(c). The commitment itself is erased with the row."""
+    return hashlib.sha256(commitment).digest()

@@ -1,0 +1,271 @@
+"""A memory on disk that forgets durably (docs/memory.md): one writer, any number of readers."""
+
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from munkey.memory.store import disk
+from munkey.memory.store.creation import create
+from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.memory.store.ledger import Ledger, Receipt, State
+from munkey.memory.store.lookup import Lookup
+from munkey.memory.store.matrices import BLOCK, Matrices, View, retire
+from munkey.memory.store.recovery import followed, generation_folder, recover
+from munkey.memory.store.rows import checked_ids, rows_from
+from munkey.memory.store.verify import Report, blocks, verified
+
+AT_ONCE = (
+    1000  # rows that a deletion overwrites before it is acknowledged; of more, all are hidden and none overwritten
+)
+UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
+
+
+class Store:
+    """A memory, open for reading or, by one process at a time, for writing. May be used from several threads.
+
+    Methods that write raise ClosedMemoryError where it is closed or open for reading only. A failure while something is
+    being changed closes the store; opening it again recovers.
+    """
+
+    def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
+        """Use `Store.open`."""
+        self.folder, self._ledger, self._lock = folder, ledger, lock
+        self._guard, self._process, self._closed = threading.RLock(), os.getpid(), False
+        self._pending: list[np.ndarray] = []  # rows that are dead and not known to be zero on the disk
+        self._matrices: Matrices | None = None
+        try:
+            self._matrices = recover(folder, ledger) if lock is not None else None
+            self._changes, self._erased = ledger.changes(), ledger.last().sequence
+            self._view = self._mapped()
+            self._lookup = Lookup(*self._live_ids()) if lock is not None else None
+        except BaseException:
+            self._abandon()
+            raise
+
+    @classmethod
+    def create(
+        cls, folder: str | Path, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None = None
+    ) -> "Store":
+        """A new memory, open for writing: ids (N,), keys (N, d), tokens (N, m), class labels (N,). All or nothing.
+
+        Raises ValueError for ids that are negative or repeated, and numbers that are not finite floats;
+        FileExistsError where the folder holds anything.
+        """
+        name = secrets.token_bytes(16)
+        create(Path(folder), name, rows_from(name, ids, keys, tokens, labels))
+        return cls.open(folder, writer=True)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, writer: bool = False) -> "Store":
+        """Open a memory; what a killed writer left half done is finished first.
+
+        Raises UnreadableMemoryError where the folder is no memory, damaged or of another format, and LockedMemoryError
+        where another process writes it already.
+        """
+        folder = Path(folder)
+        ledger = Ledger(folder / "store.db")
+        try:
+            lock = disk.lock(folder / "lock") if writer else None
+        except BaseException:
+            ledger.close()
+            raise
+        return cls(folder, ledger, lock)
+
+    # Reading
+
+    @property
+    def view(self) -> View:
+        """The rows as they are now. A compaction empties older views: after an answer, compare `generation` again."""
+        with self._guard:
+            self._require_open()
+            changes = self._ledger.changes()  # another connection's: a writer sees none
+            if changes != self._changes:
+                state = self._ledger.state()
+                if (state.generation, state.rows) != (self._view.generation, len(self._view.live)):
+                    self._view = self._mapped()
+                self._changes = changes
+            return self._view
+
+    @property
+    def state(self) -> State:
+        with self._guard:
+            self._require_open()
+            return self._ledger.state()
+
+    @property
+    def head(self) -> str:
+        """The head of the chain of deletions, hexadecimal: publish it elsewhere, and a restored backup is found."""
+        with self._guard:
+            self._require_open()
+            return self._ledger.last().head.hex()
+
+    def rows_of(self, ids: ArrayLike) -> np.ndarray:
+        """The live row of each id, for a writer. Raises UnknownIdsError with all ids that the memory does not hold."""
+        wanted = checked_ids(ids)
+        with self._writing():
+            rows = self._places().find(wanted, self._view.live)
+        if (rows < 0).any():
+            raise UnknownIdsError(np.unique(wanted[rows < 0]).tolist())
+        return rows
+
+    def verify(self, published: str | None = None) -> Report:
+        """Recompute the chain and every commitment from the disk. published: a head that must be in the chain."""
+        with self._guard:
+            self._require_open()
+            if self._matrices is not None:
+                self._record_settled()
+            while True:
+                view = self.view
+                report = verified(self._ledger, view, published)
+                if self._ledger.state().generation == view.generation:  # else it was compacted meanwhile
+                    return report
+
+    # Writing
+
+    def add(self, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None = None) -> None:
+        """Add rows; all of them are on the disk when this returns.
+
+        Raises ValueError for what `create` refuses, other widths, and ids that the memory holds.
+        """
+        with self._writing() as matrices:
+            state = self._ledger.state()
+            rows = rows_from(state.store, ids, keys, tokens, labels)
+            if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
+                raise ValueError(
+                    f"this memory takes keys of {state.key_width} and tokens of {state.token_width} numbers"
+                )
+            held = self._places().find(rows.records["id"], self._view.live) >= 0
+            if held.any():
+                raise ValueError(f"these ids are in the memory already: {rows.records['id'][held].tolist()}")
+            with self._whole():
+                total = state.rows + len(rows.keys)
+                matrices.append(state.rows, rows)
+                matrices.sync()
+                self._ledger.grow(total, self._erased)
+                self._view = matrices.view(state.generation, total)
+                self._places().add(rows.records["id"], np.arange(state.rows, total))
+
+    def delete(self, ids: ArrayLike) -> Receipt:
+        """Forget rows: all, or none where an id is unknown (UnknownIdsError).
+
+        When this returns, the deletion is on the disk and no reader gets these rows. Up to AT_ONCE rows are overwritten
+        with zeros too; `settle` overwrites more of them, and waits until all zeros are on the disk.
+        """
+        with self._writing() as matrices:
+            rows = self.rows_of(np.unique(checked_ids(ids)))
+            with self._whole():
+                receipt = self._ledger.delete(rows, self._view.records["commitment"][rows], self._erased)
+                matrices.hide(rows, len(self._view.live))
+                self._pending.append(rows)
+                if len(rows) <= AT_ONCE:
+                    matrices.erase(rows)
+                if len(self._pending) >= UNSETTLED:
+                    self.settle()
+        return receipt
+
+    def settle(self) -> None:
+        """Overwrite what is deleted with zeros and wait until they are on the disk. Call it when there is time."""
+        with self._writing() as matrices, self._whole():
+            if self._pending:
+                matrices.erase(np.concatenate(self._pending))
+                matrices.sync()
+                self._erased = self._ledger.last().sequence  # all of them: what is not pending was settled before
+                self._pending.clear()
+
+    def _record_settled(self) -> None:
+        self.settle()
+        with self._whole():
+            self._ledger.grow(self._ledger.state().rows, self._erased)
+
+    def purge(self) -> None:
+        """Settle, and empty SQLite's write-ahead log. Raises LockedMemoryError where another process prevents it."""
+        with self._writing(), self._whole():
+            self._record_settled()
+            emptied = self._ledger.empty_wal()
+        if not emptied:
+            raise LockedMemoryError(f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again")
+
+    def compact(self) -> None:
+        """Move the live rows to a new generation without gaps; the old one is overwritten with zeros and removed."""
+        with self._writing() as old, self._whole():
+            number, rows = self._view.generation + 1, np.flatnonzero(self._view.live)
+            widths = self._ledger.state()[1:3]
+            new = Matrices.create(generation_folder(self.folder, number), widths)
+            for start, block in enumerate(blocks(rows)):
+                new.append(start * BLOCK, self._view.rows(block))
+            new.seal()
+            self._ledger.switch(number, len(rows))
+            old.close()
+            self._matrices, self._erased = new, self._ledger.last().sequence
+            self._pending.clear()
+            retire(old.folder)
+            disk.sync_folder(self.folder)
+            self._view = self._mapped()
+            self._lookup = Lookup(*self._live_ids())
+        self.purge()
+
+    def close(self) -> None:
+        """Settle and release the memory. Closing twice is no error."""
+        with self._guard:
+            if not self._closed and self._matrices is not None and os.getpid() == self._process:
+                self._record_settled()
+            self._abandon()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # Inside
+
+    def _mapped(self) -> View:
+        if self._matrices is None:
+            return followed(self.folder, self._ledger)
+        state = self._ledger.state()
+        return self._matrices.view(state.generation, state.rows)
+
+    def _live_ids(self) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.flatnonzero(self._view.live)
+        return self._view.ids[rows], rows
+
+    def _places(self) -> Lookup:
+        assert self._lookup is not None  # a writer has one
+        return self._lookup
+
+    def _require_open(self) -> None:
+        if self._closed or os.getpid() != self._process:
+            raise ClosedMemoryError(f"{self.folder}: closed, or opened by another process; open it again")
+
+    @contextmanager
+    def _writing(self) -> Iterator[Matrices]:
+        with self._guard:
+            self._require_open()
+            if self._matrices is None:
+                raise ClosedMemoryError(f"{self.folder}: open for reading only")
+            yield self._matrices
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A failure in here leaves a closed store, which recovers when it is opened again."""
+        try:
+            yield
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        self._closed = True
+        self._ledger.close()
+        if self._matrices is not None:
+            self._matrices.close()
+        if self._lock is not None:
+            disk.unlock(self._lock)
+            self._lock = None

@@ -1,0 +1,120 @@
+"""Whether a memory is what its chain says: recomputed from what is on the disk."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from munkey.memory.store.ledger import Ledger, Link, first_head, next_head
+from munkey.memory.store.matrices import BLOCK, View
+from munkey.memory.store.rows import Rows, commitments, entry
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `verify` found. live, dead: rows; deletions: links of the chain, which ends in head (hexadecimal).
+
+    problems: a sentence for each thing that is not as it must be.
+    """
+
+    live: int
+    dead: int
+    deletions: int
+    head: str
+    problems: tuple[str, ...]
+
+    @property
+    def sound(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.problems:
+            return f"NOT VERIFIED: {'; '.join(self.problems)}"
+        return (
+            f"verified: {self.live} live rows match their commitments and none was deleted before, {self.dead} dead"
+            f" rows are hidden and zero, the chain of {self.deletions} deletions is whole and ends in {self.head}"
+        )
+
+
+def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
+    return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
+
+
+def parts(view: View, rows: np.ndarray) -> Iterator[Rows]:
+    return map(view.rows, blocks(rows))
+
+
+def mismatched(store: bytes, view: View, rows: np.ndarray) -> np.ndarray:
+    """Which of these rows do not match their commitment and have not been deleted meanwhile either."""
+    wrong = [(commitments(store, part) != part.records["commitment"]).any(axis=1) for part in parts(view, rows)]
+    suspects = rows[np.concatenate(wrong)] if wrong else rows
+    return suspects[view.live[suspects]]
+
+
+def nonzero(view: View, rows: np.ndarray) -> np.ndarray:
+    """Which of these rows hold any bit that is not zero."""
+    left = [np.column_stack([any_bit(array) for array in part]).any(axis=1) for part in parts(view, rows)]
+    return rows[np.concatenate(left)] if left else rows
+
+
+def any_bit(array: np.ndarray) -> np.ndarray:
+    return np.count_nonzero(array.view("u1").reshape(len(array), -1), axis=1) > 0
+
+
+def not_finite(view: View, rows: np.ndarray) -> np.ndarray:
+    """Which of these rows hold NaN or infinity."""
+    finite = [np.isfinite(part.keys).all(axis=1) & np.isfinite(part.tokens).all(axis=1) for part in parts(view, rows)]
+    return rows[~np.concatenate(finite)] if finite else rows
+
+
+def returned(view: View, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
+    """Which of these rows stand in the log as deleted."""
+    back = [entry(one.tobytes()) in entries for part in parts(view, rows) for one in part.records["commitment"]]
+    suspects = rows[np.array(back, dtype=bool)]
+    return suspects[view.live[suspects]]
+
+
+def breaks(links: list[Link], store: bytes) -> Iterator[str]:
+    """Where the chain does not follow from its first head."""
+    head = first_head(store)
+    for place, link in enumerate(links, start=1):
+        head = next_head(head, link.sequence, link.at, link.entry)
+        if link.sequence != place or link.head != head:
+            yield f"the chain of deletions is broken at link {place}"
+            return
+
+
+def listed(rows: np.ndarray) -> str:
+    return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{', …' if len(rows) > 5 else ''}"
+
+
+def problems(ledger: Ledger, view: View, links: list[Link], published: str | None) -> Iterator[str]:
+    """A sentence for each thing that is wrong. Rows that are deleted while it runs are no problem."""
+    if (said := ledger.integrity()) != "ok":
+        yield f"SQLite finds its file damaged: {said}"
+    state, hidden, dead = ledger.state(), np.flatnonzero(~view.live), ledger.dead()
+    yield from breaks(links, state.store)
+    heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
+    if published is not None and published not in heads:
+        yield f"the head {published} was published and is not in the chain: this is an older copy, or another memory"
+    if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(len(view.live))).all():
+        yield "the list of dead rows makes no sense"
+        return
+    erased = dead[: len(dead) - len(ledger.dead(after=state.erased))]
+    live = np.flatnonzero(view.live)
+    sentences = {
+        "are hidden and were never deleted": np.setdiff1d(hidden, dead),
+        "are dead and not hidden": erased[view.live[erased]],
+        "are dead and not zero": nonzero(view, erased),
+        "do not match their commitment": mismatched(state.store, view, live),
+        "were deleted and are back": returned(view, live, {link.entry for link in links}),
+        "hold numbers that are not finite": not_finite(view, live),
+    }
+    yield from (f"{len(rows)} rows {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
+
+
+def verified(ledger: Ledger, view: View, published: str | None) -> Report:
+    links = ledger.links()
+    found = tuple(problems(ledger, view, links, published))
+    live = int(np.count_nonzero(view.live))
+    return Report(live, len(view.live) - live, len(links), ledger.last().head.hex(), found)

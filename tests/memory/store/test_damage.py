@@ -1,0 +1,190 @@
+"""A damaged memory is refused with a sentence, and nothing in it is changed."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from munkey.memory.store.errors import UnreadableMemoryError
+from munkey.memory.store.store import Store
+from tests.memory.store.inputs import content, create, raw
+
+IDS, KEYS, TOKENS = raw(12)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All but the lock and what SQLite makes when a file is opened."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name not in {"lock", "store.db-shm"}]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.stat().st_size}
+
+
+def sql(statement: str):
+    def change(folder: Path) -> None:
+        connection = sqlite3.connect(folder / "store.db")
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
+
+    return change
+
+
+def rows(folder: Path, name: str) -> Path:
+    return folder / "generation-1" / name
+
+
+def cut(name: str):
+    return lambda folder: rows(folder, name).write_bytes(rows(folder, name).read_bytes()[:-1])
+
+
+def swapped(folder: Path) -> None:
+    """All rows of another memory of the same shape."""
+    create(folder.parent / "other", seed=1).close()
+    shutil.rmtree(folder / "generation-1")
+    shutil.copytree(folder.parent / "other" / "generation-1", folder / "generation-1")
+
+
+def not_a_number(folder: Path) -> None:
+    keys = np.array(np.frombuffer(rows(folder, "keys").read_bytes(), "<f4"))
+    keys[20] = np.nan
+    rows(folder, "keys").write_bytes(keys.tobytes())
+
+
+def linked(folder: Path) -> None:
+    rows(folder, "keys").rename(folder.parent / "elsewhere")
+    rows(folder, "keys").symlink_to(folder.parent / "elsewhere")
+
+
+def linked_generation(folder: Path) -> None:
+    (folder / "generation-1").rename(folder.parent / "elsewhere")
+    (folder / "generation-1").symlink_to(folder.parent / "elsewhere")
+
+
+DAMAGES = {
+    **{f"{name} cut": cut(name) for name in ("keys", "tokens", "records", "live")},
+    "keys away": lambda folder: rows(folder, "keys").unlink(),
+    "rows away": lambda folder: shutil.rmtree(folder / "generation-1"),
+    "ledger away": lambda folder: (folder / "store.db").unlink(),
+    "ledger cut": lambda folder: (folder / "store.db").write_bytes((folder / "store.db").read_bytes()[:5000]),
+    "ledger empty": lambda folder: (folder / "store.db").write_bytes(b""),
+    "ledger is text": lambda folder: (folder / "store.db").write_text("hello " * 999),
+    "keys and tokens exchanged": lambda folder: (
+        rows(folder, "keys").rename(folder / "x"),
+        rows(folder, "tokens").rename(rows(folder, "keys")),
+        (folder / "x").rename(rows(folder, "tokens")),
+    ),
+    "rows of another memory": swapped,
+    "NaN": not_a_number,
+    "a link": linked,
+    "a link to a folder": linked_generation,
+    "another version": sql("PRAGMA user_version=2"),
+    "another program's": sql("PRAGMA application_id=7"),
+    "no state": sql("DELETE FROM state"),
+    "two states": sql("INSERT INTO state SELECT * FROM state"),
+    "no log": sql("DROP TABLE log"),
+    "more rows": sql("UPDATE state SET rows = 1 << 40"),
+    "fewer than none": sql("UPDATE state SET rows = -1"),
+    "rows in words": sql("UPDATE state SET rows = 'many'"),
+    "wider keys": sql("UPDATE state SET key_width = 1 << 40"),
+    "width changed": sql("UPDATE state SET key_width = 8, token_width = 8"),
+    "another generation": sql("UPDATE state SET generation = 2"),
+    "dead rows that are not there": sql("UPDATE dead SET row = 99"),
+    "dead rows in words": sql("UPDATE dead SET row = 'a'"),
+    "another name": sql("UPDATE state SET store = randomblob(16)"),
+    "a name that is none": sql("UPDATE state SET store = 'x'"),
+}
+
+
+ONLY_A_WRITER_SEES = "dead rows that are not there"  # a reader looks at those that are
+
+
+@pytest.mark.parametrize(
+    ("damage", "writer"),
+    [(name, writer) for name in DAMAGES for writer in (True, False) if writer or name != ONLY_A_WRITER_SEES],
+)
+def test_damage_is_refused_with_a_sentence_and_nothing_changes(damage, writer, folder):
+    with create(folder) as store:
+        store.delete(IDS[:1])
+    DAMAGES[damage](folder)
+    before = files(folder)
+    with pytest.raises(UnreadableMemoryError, match=r"^/.*Nothing was changed"):
+        Store.open(folder, writer=writer)
+    assert files(folder) == before
+
+
+def test_what_is_no_memory_is_left_alone(folder):
+    folder.mkdir()
+    (folder / "mine").write_text("x")
+    for path in (folder, folder / "mine", folder / "nothing"):
+        for writer in (True, False):
+            with pytest.raises(UnreadableMemoryError, match="no memory"):
+                Store.open(path, writer=writer)
+    assert files(folder) == {"mine": b"x"} and not (folder / "lock").exists()
+
+
+FOUND = {
+    "UPDATE log SET entry = randomblob(32) WHERE sequence = 2": "broken at link 2",
+    "UPDATE log SET at = at + 1 WHERE sequence = 1": "broken at link 1",
+    "DELETE FROM log WHERE sequence = 2": "broken at link 2",
+    "UPDATE dead SET row = 1": "makes no sense",
+}
+
+
+@pytest.mark.parametrize("statement", FOUND)
+def test_a_changed_chain_is_found(statement, folder):
+    with create(folder) as store:
+        store.delete(IDS[:1])
+        store.delete(IDS[1:3])
+    sql(statement)(folder)
+    with Store.open(folder) as reader:
+        report = reader.verify()
+    assert not report.sound and FOUND[statement] in str(report) and str(report).startswith("NOT VERIFIED: ")
+
+
+def test_a_row_that_is_put_back_is_found(folder):
+    with create(folder) as store:
+        before = {name: rows(folder, name).read_bytes() for name in ("keys", "tokens", "records", "live")}
+        store.delete(IDS[:2])
+    for name, data in before.items():
+        rows(folder, name).write_bytes(data)
+    with Store.open(folder) as reader:  # `dead` hides them again; their bytes are back
+        assert not reader.view.live[:2].any() and "2 rows are dead and not zero: 0, 1" in str(reader.verify())
+    sql("DELETE FROM dead")(folder)
+    for name, data in before.items():
+        rows(folder, name).write_bytes(data)
+    with Store.open(folder) as reader:
+        assert "2 rows were deleted and are back: 0, 1" in str(reader.verify())
+
+
+def test_a_restored_backup_is_found_by_the_published_head(folder):
+    with create(folder) as store:
+        store.delete(IDS[:1])
+    shutil.copytree(folder, folder.parent / "backup")
+    with Store.open(folder, writer=True) as store:
+        published = store.delete(IDS[1:2]).after
+    with Store.open(folder) as now, Store.open(folder.parent / "backup") as restored:
+        assert now.verify(published).sound and restored.verify().sound
+        assert "older copy" in str(restored.verify(published))
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["keys", "tokens", "records", "live", "db"]), st.integers(0, 1 << 20), st.integers(1, 255))
+def test_a_changed_byte_is_refused_found_or_harmless(folder, name, place, mask):
+    """It never crashes, and never shows a row that is not what was stored."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with create(folder, 60) as store:
+        store.delete(raw(60)[0][:5])
+        model = content(store)
+    path = folder / "store.db" if name == "db" else rows(folder, name)
+    data = bytearray(path.read_bytes())
+    data[place % len(data)] ^= mask
+    path.write_bytes(data)
+    try:
+        with Store.open(folder, writer=True) as store:
+            report = store.verify()
+            assert not report.sound or content(store) == model
+    except UnreadableMemoryError:
+        pass
