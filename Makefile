@@ -6,13 +6,16 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 RUN := $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=1 $(if $(CONFIG),--configfile $(CONFIG))
 # Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
 NAME ?= default
-.PHONY: bench run test lint format docs lock unlock report track prune-runs ui repro ablations selection figures audits paper
+.PHONY: bench run test soak lint format docs lock unlock report track prune-runs ui repro ablations selection figures audits paper
 
 run: .venv/ready  ## the whole experiment of params.yaml; with an overlay: make run CONFIG=FILE
 	$(RUN)
 
 test: .venv/ready  ## the tests
 	pytest --numprocesses auto --dist loadfile
+
+soak: .venv/ready  ## the tests that take many minutes: a thousand kills of the memory on disk
+	pytest -m soak
 
 lint: .venv/ready  ## format and style, types, imports between rooms, workflow
 	lint-imports --no-cache --no-logo

@@ -24,7 +24,7 @@ def test_forty_kills_lose_and_resurrect_nothing(folder):
     assert sum(hits.values()) - hits["acknowledged"] >= 40 and hits["acknowledged"] > 40
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_thousand_kills_lose_and_resurrect_nothing(folder):
     hits = kills(1200, 1, folder)
     assert all(hits[step] >= 10 for step in ("open", "add", "delete", "batch", "purge", "compact", "recovery"))
