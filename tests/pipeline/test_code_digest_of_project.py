@@ -67,7 +67,7 @@ def added(text, path):
 def renamed(text, _):
     for old, new in [("data", "samples"), ("training", "learning"), ("evaluation", "judging")]:
         text = re.sub(rf"\bmunkey\.{old}\b", f"munkey.{new}", text)
-    return re.sub(r"\bmunkey\.memory\.exemplars\b", "munkey.memory.store", text)
+    return re.sub(r"\bmunkey\.memory\.exemplars\b", "munkey.memory.keepsakes", text)
 
 
 def test_neither_style_nor_unused_definitions_change_a_digest_of_this_project(copied):
@@ -84,7 +84,7 @@ def test_renamed_packages_do_not_change_a_digest_of_this_project(copied):
     folder = copied(renamed)
     for old, new in [("data", "samples"), ("training", "learning"), ("evaluation", "judging")]:
         shutil.move(folder / "munkey" / old, folder / "munkey" / new)
-    shutil.move(folder / "munkey/memory/exemplars.py", folder / "munkey/memory/store.py")
+    shutil.move(folder / "munkey/memory/exemplars.py", folder / "munkey/memory/keepsakes.py")
     assert digests(folder) == before
 
 
