@@ -17,42 +17,19 @@ from munkey.data.image_set import ImageSet, LabeledImages, image_set
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import nearest, without_self
-from munkey.models.families.munkey import MunkeySettings
 from munkey.models.families.sisa import SisaSettings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe, System, Training
 from munkey.models.networks.vit import ViTArchitecture
-from munkey.settings import DataSettings, FinetuneSettings, ModelSettings, TrainSettings
+from munkey.settings import FinetuneSettings
 from munkey.unlearn.contract import METHODS, Request, Tuning
+from tests.training import inputs
+from tests.training.inputs import DATA, MODEL
 
 PROJECT = Path(__file__).parents[2]
 PARAMS = yaml.safe_load((PROJECT / "params.yaml").read_text())
-DATA = DataSettings(image_size=8, pixel_mean=0.5, pixel_std=0.5)
-MODEL = ModelSettings(patch_size=4, width=16, depth=2, heads=2, mlp_ratio=2.0)
 ARCHITECTURE = ViTArchitecture(classes=10, image_size=8, **MODEL.model_dump())
-TRAIN = TrainSettings(
-    epochs=60,
-    batch_size=16,
-    lr=4e-3,
-    warmup_epochs=0.0,
-    betas=[0.9, 0.99],
-    weight_decay=0.05,
-    crop_scale=[0.8, 1.0],
-    crop_ratio=[1.0, 1.0],
-    precision="float32",
-    compile=False,
-)
-MUNKEY = MunkeySettings(
-    architecture="input-level",
-    token_dim=8,
-    token_std=0.02,
-    p_drop="fixed",
-    p_image=0.1,
-    p_token=0.3,
-    p_retrieve=0.2,
-    neighbors=[2, 5],
-    aggregation="softmax",
-    temperature=0.07,
-)
+TRAIN = inputs.TRAIN.model_copy(update={"epochs": 60})
+MUNKEY = inputs.MUNKEY.model_copy(update={"p_image": 0.1, "p_token": 0.3, "neighbors": [2, 5]})
 SISA = SisaSettings(shards=5, slices=2)
 STAGE = Stage("tiny", "original")
 SISA_STAGE = Stage("tiny", "sisa")

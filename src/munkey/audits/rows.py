@@ -39,7 +39,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class FamilyAudit:
-    """What was asked of one family. halves: of as many models as any system has; stage: of bootstraps and swaps."""
+    """What was asked of one family. halves: of as many models as any system has; generator: of bootstraps and swaps."""
 
     family: str
     systems: Sequence[Asked]

@@ -233,7 +233,7 @@ def _run(connection: socket.socket) -> NoReturn:
         connection.sendall(HELLO)
         _take_over(_receive(connection))
         connection.sendall(BEGUN)
-    except Exception:
+    except Exception:  # whatever it is: this process must not go on as a second server
         os._exit(1)
     threading.Thread(target=_obey_client, args=(connection,), daemon=True).start()
     status = _status_of_script()

@@ -66,7 +66,7 @@ def name_of(named: str, overlays: Iterable[Path], params: Path) -> str:
     """A configuration's name: the one that it gives itself, or else the names of its overlays' files.
 
     named: `default` where no overlay gives a name; overlays: the files given with `--configfile`; params: the project's
-    `params.yaml`, which may be among them.
+    `params.yaml`, which may be among them. An overlay called default.yaml makes `default-overlay`.
     """
     if named != DEFAULT:
         return named

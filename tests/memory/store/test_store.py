@@ -1,22 +1,12 @@
-"""Each operation of a durable memory, by values and by a model of it."""
+"""Each operation of a durable memory, by values."""
 
 import hashlib
-import os
-import subprocess
-import sys
-import tempfile
-import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.memory.store.errors import ClosedMemoryError, UnknownIdsError
 from munkey.memory.store.store import AT_ONCE, Store
-from tests.memory.store.conftest import SHARED
 from tests.memory.store.inputs import content, create, expected, raw
 
 IDS, KEYS, TOKENS = raw(12)
@@ -196,73 +186,6 @@ def test_a_view_of_before_a_compaction_shows_nothing_and_the_next_one_all(folder
         assert sorted(path.name for path in folder.glob("generation-*")) == ["generation-2"]
 
 
-def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(folder):
-    with create(folder):
-        with pytest.raises(LockedMemoryError, match=rf"writing elsewhere already \(process {os.getpid()}\)"):
-            Store.open(folder, writer=True)
-        code = f"from munkey.memory.store.store import Store; Store.open({str(folder)!r}, writer=True)"
-        refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert refused.returncode and "LockedMemoryError" in refused.stderr
-    Store.open(folder, writer=True).close()
-
-
-def test_a_forked_child_neither_writes_nor_keeps_the_lock(folder):
-    store = create(folder)
-    (asked, asking), (answered, answering) = os.pipe(), os.pipe()
-    if (child := os.fork()) == 0:
-        os.close(asking)
-        try:
-            store.delete(IDS[:1])
-        except ClosedMemoryError:
-            store.close()  # must not release what the parent has
-            os.write(answering, b"refused")
-        os.read(asked, 1)  # until the parent closes its end
-        os._exit(0)
-    try:
-        os.close(answering)
-        assert os.read(answered, 9) == b"refused"
-        with pytest.raises(LockedMemoryError):
-            Store.open(folder, writer=True)
-        store.close()
-        Store.open(folder, writer=True).close()  # while the child lives
-    finally:
-        os.close(asking)
-        os.waitpid(child, 0)
-
-
-def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folder):
-    create(folder).close()
-    code = (
-        "import os, signal, sys, time\n"
-        "from munkey.memory.store.store import Store\n"
-        f"store = Store.open({str(folder)!r}, writer=True)\n"
-        "child = os.fork()\n"
-        "if not child:\n    print('ready', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"
-        "os.wait()\n"
-    )
-    started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert started.stdout.readline() == "ready\n"
-    started.kill()
-    started.wait()
-    Store.open(folder, writer=True).close()
-    started.stdin.close()
-    started.stdout.close()
-
-
-def test_a_reader_writes_nothing_and_a_closed_store_says_so(folder):
-    store = create(folder)
-    with Store.open(folder) as reader:
-        for operation in (reader.settle, reader.purge, reader.compact, lambda: reader.delete(IDS[:1])):
-            with pytest.raises(ClosedMemoryError, match="reading only"):
-                operation()
-    store.close()
-    store.close()
-    with pytest.raises(ClosedMemoryError, match="closed"):
-        store.delete(IDS[:1])
-    with pytest.raises(ClosedMemoryError, match="closed"):
-        _ = reader.view
-
-
 def test_a_folder_that_holds_anything_is_not_overwritten(folder):
     folder.mkdir()
     (folder / "mine").touch()
@@ -298,87 +221,3 @@ def test_a_failure_closes_the_store_and_opening_it_again_finds_it_whole(folder, 
         after = content(store)
         assert after == before or (operation == "delete" and after == {i: before[i] for i in IDS[1:].tolist()})
         assert store.verify().sound
-
-
-def test_threads_may_share_a_store(folder):
-    ids, keys, tokens = raw(200)
-    with Store.create(folder, ids, keys, tokens) as store:
-        threads = [threading.Thread(target=store.delete, args=(part,)) for part in np.split(ids, 20)[:10]]
-        threads += [threading.Thread(target=store.add, args=([5 + i], keys[:1], tokens[:1])) for i in range(10)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert content(store).keys() == set(ids[100:].tolist()) | set(range(5, 15))
-        assert store.verify().sound
-
-
-class Model(RuleBasedStateMachine):
-    """A memory, a reader that was open from the start, and a dictionary that must say the same."""
-
-    def __init__(self):
-        super().__init__()
-        self.root = tempfile.TemporaryDirectory(dir=SHARED if SHARED.is_dir() else None)
-        self.folder = Path(self.root.name) / "memory"
-        self.store, self.seed = create(self.folder, 3), 3
-        self.reader = Store.open(self.folder)
-        self.model = content(self.store)
-        self.heads = [self.store.head]
-
-    @rule(count=st.integers(0, 4), again=st.booleans())
-    def add(self, count, again):
-        self.seed += 1
-        ids, keys, tokens = raw(count, 0 if again else self.seed)  # seed 0: ids of before
-        new = np.array([i not in self.model for i in ids.tolist()], dtype=bool)
-        self.store.add(ids[new], keys[new], tokens[new])
-        self.model |= expected(ids[new], keys[new], tokens[new])
-
-    @precondition(lambda self: self.model)
-    @rule(data=st.data())
-    def delete(self, data):
-        ids = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1))
-        receipt = self.store.delete(sorted(ids))
-        assert receipt.before == self.heads[-1]
-        self.heads.append(receipt.after)
-        for i in ids:
-            del self.model[i]
-
-    @rule(unknown=st.integers(0, 9))
-    def delete_unknown(self, unknown):
-        with pytest.raises(UnknownIdsError):
-            self.store.delete([unknown, *self.model])
-
-    @rule()
-    def purge(self):
-        self.store.purge()
-
-    @rule()
-    def compact(self):
-        self.store.compact()
-        assert self.store.view.live.all()
-
-    @rule()
-    def reopen(self):
-        self.store.close()
-        self.store = Store.open(self.folder, writer=True)
-
-    @rule(published=st.data())
-    def verify(self, published):
-        head = published.draw(st.sampled_from(self.heads))
-        for store in (self.store, self.reader):
-            report = store.verify(head)
-            assert report.sound and report.live == len(self.model) and report.head == self.heads[-1]
-        assert not self.store.verify("0" * 64).sound
-
-    @invariant()
-    def all_say_the_same(self):
-        assert content(self.store) == content(self.reader) == self.model
-
-    def teardown(self):
-        self.store.close()
-        self.reader.close()
-        self.root.cleanup()
-
-
-TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=20, stateful_step_count=20)

@@ -1,0 +1,95 @@
+"""Writers, readers, forks and threads that use one memory at a time."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError
+from munkey.memory.store.store import Store
+from tests.memory.store.inputs import content, create, raw
+
+IDS, KEYS, TOKENS = raw(12)
+
+
+def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(folder):
+    with create(folder):
+        with pytest.raises(LockedMemoryError, match=rf"writing elsewhere already \(process {os.getpid()}\)"):
+            Store.open(folder, writer=True)
+        code = f"from munkey.memory.store.store import Store; Store.open({str(folder)!r}, writer=True)"
+        refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert refused.returncode and "LockedMemoryError" in refused.stderr
+    Store.open(folder, writer=True).close()
+
+
+def test_a_forked_child_neither_writes_nor_keeps_the_lock(folder):
+    store = create(folder)
+    (asked, asking), (answered, answering) = os.pipe(), os.pipe()
+    if (child := os.fork()) == 0:
+        os.close(asking)
+        try:
+            store.delete(IDS[:1])
+        except ClosedMemoryError:
+            store.close()  # must not release what the parent has
+            os.write(answering, b"refused")
+        os.read(asked, 1)  # until the parent closes its end
+        os._exit(0)
+    try:
+        os.close(answering)
+        assert os.read(answered, 9) == b"refused"
+        with pytest.raises(LockedMemoryError):
+            Store.open(folder, writer=True)
+        store.close()
+        Store.open(folder, writer=True).close()  # while the child lives
+    finally:
+        os.close(asking)
+        os.waitpid(child, 0)
+
+
+def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folder):
+    create(folder).close()
+    code = (
+        "import os, signal, sys, time\n"
+        "from munkey.memory.store.store import Store\n"
+        f"store = Store.open({str(folder)!r}, writer=True)\n"
+        "child = os.fork()\n"
+        "if not child:\n    print('ready', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert started.stdout.readline() == "ready\n"
+    started.kill()
+    started.wait()
+    Store.open(folder, writer=True).close()
+    started.stdin.close()
+    started.stdout.close()
+
+
+def test_a_reader_writes_nothing_and_a_closed_store_says_so(folder):
+    store = create(folder)
+    with Store.open(folder) as reader:
+        for operation in (reader.settle, reader.purge, reader.compact, lambda: reader.delete(IDS[:1])):
+            with pytest.raises(ClosedMemoryError, match="reading only"):
+                operation()
+    store.close()
+    store.close()
+    with pytest.raises(ClosedMemoryError, match="closed"):
+        store.delete(IDS[:1])
+    with pytest.raises(ClosedMemoryError, match="closed"):
+        _ = reader.view
+
+
+def test_threads_may_share_a_store(folder):
+    ids, keys, tokens = raw(200)
+    with Store.create(folder, ids, keys, tokens) as store:
+        threads = [threading.Thread(target=store.delete, args=(part,)) for part in np.split(ids, 20)[:10]]
+        threads += [threading.Thread(target=store.add, args=([5 + i], keys[:1], tokens[:1])) for i in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert content(store).keys() == set(ids[100:].tolist()) | set(range(5, 15))
+        assert store.verify().sound
