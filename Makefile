@@ -2,14 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# So many jobs may use a GPU at once, spread over the GPUs of this machine: `make run GPUS=4`.
+GPUS ?= 1
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
-RUN := $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=1 $(if $(CONFIG),--configfile $(CONFIG))
+RUN := $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
 # Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
 NAME ?= default
-.PHONY: bench run test soak lint format docs lock unlock report track prune-runs ui repro ablations selection figures audits paper
+.PHONY: bench run plan test soak lint format docs keep lock unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper
 
 run: .venv/ready  ## the whole experiment of params.yaml; with an overlay: make run CONFIG=FILE
 	$(RUN)
+
+plan: .venv/ready  ## what it will cost, before the first job; further options: make plan PLAN="--gpus 1,8,64"
+	python -m munkey.pipeline.estimate $(CONFIG) $(PLAN)
 
 test: .venv/ready  ## the tests
 	pytest --numprocesses auto --dist loadfile
@@ -26,7 +31,7 @@ lint: .venv/ready  ## format and style, types, imports between rooms, workflow
 format: .venv/ready
 	ruff format . && ruff check --fix . && snakefmt Snakefile workflow
 
-ablations selection figures audits: .venv/ready  ## the ablations; the choice of p_image and p_token; the figures; what is left
+ablations selection figures audits audit_grids relearning exports: .venv/ready  ## ablations; choice of p_image and p_token; figures; what is left, and why; what comes back; models to use
 	$(RUN) -- $@
 
 paper: .venv/ready  ## every table and figure of the paper, and a report on one page
@@ -57,13 +62,16 @@ repro: .venv/ready  ## the same run through DVC
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	touch .venv/ready
 
-bench: .venv/ready  ## speed of training, input, deletion, evaluation and retrieval; where the time of a whole run goes
+bench: .venv/ready  ## speed of training, input, deletion, evaluation, retrieval and the memory on disk; where the time of a whole run goes
 	python -m benchmarks.run
 	python -m benchmarks.grid
 
-docs: .venv/ready  ## the tables in docs/, from the registries and from the benchmarks' results
-	python -m munkey.pipeline.docs_tables docs/audits.md docs/data.md docs/encoders.md docs/methods.md
-	python -m benchmarks.page docs/performance.md
+keep: .venv/ready  ## copy the results that the docs show to docs/results/NAME: make keep NAME=default; then make docs
+	python -m munkey.pipeline.keep $(NAME)
+
+docs: .venv/ready  ## the tables in the docs: from the registries, docs/results and the benchmarks' results
+	python -m munkey.pipeline.docs_tables README.md $(wildcard docs/*.md)
+	python -m benchmarks.page docs/performance.md docs/memory.md
 
 lock: .venv/ready  ## pin new dependencies; pins that still fit stay as they are
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --extra dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --all-extras pyproject.toml -o requirements.lock

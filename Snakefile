@@ -16,9 +16,11 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/unlearn.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/audit.smk"
+include: "workflow/rules/relearn.smk"
 include: "workflow/rules/ablations.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/export.smk"
 
 
 rule all:
@@ -28,16 +30,19 @@ rule all:
         table("runtime", "md"),
         fill(LAYOUT.summary, part="metrics.json"),
         LAYOUT.tracking,
+        LAYOUT.settings,
 
 
 onstart:
     if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
         fork_server.open_run()
+        gpus.share(workflow.global_resources.get("gpu").value)
 
 
 onsuccess:
-    main = Path(table("main", "md"))  # missing where only an earlier file was asked for
-    print(main.read_text() if main.exists() else "made what was asked for")
+    # The newer of the two, so that what is left is shown where it is known; none where an earlier file was asked for.
+    made = [path for path in (Path(table(name, "md")) for name in ("main", "main-audited")) if path.exists()]
+    print(max(made, key=os.path.getmtime).read_text() if made else "made what was asked for")
     results = Path(LAYOUT.all_metrics).parent
     print(f"tables    {results}/tables/main.{{csv,md,tex}}, {results}/tables/runtime.md")
     print(f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)")
@@ -71,8 +76,24 @@ rule figures:
 
 rule audits:
     input:
-        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["table.md", "attacks.md"]),
+        table("main-audited", "md"),
+        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["table.md", "storage.md", "attacks.md"]),
         LAYOUT.audit_page,
+
+
+rule audit_grids:
+    input:
+        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["grid.md", "grid.svg"]),
+
+
+rule relearning:
+    input:
+        expand(LAYOUT.relearning, dataset=PARAMS.datasets, part=["table.md", "table.tex", "curves.svg", "curves.png"]),
+
+
+rule exports:
+    input:
+        EXPORTS,
 
 
 rule paper:
@@ -81,5 +102,6 @@ rule paper:
         rules.ablations.input,
         rules.selection.input,
         rules.figures.input,
+        rules.audits.input if PARAMS.audit.in_paper else [],
         expand(LAYOUT.table, table="paper", ending=["md", "tex"]),
         LAYOUT.report,

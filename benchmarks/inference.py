@@ -75,7 +75,7 @@ def deletion(device: str, rounds: int) -> list[Result]:
     results = []
     for rows in (1_000, 100_000, 1_000_000):
         keys, tokens = torch.zeros(rows, 16, device=device), torch.zeros(rows, 128, device=device)
-        memory = ExemplarMemory(torch.arange(rows, device=device), keys, tokens)
+        memory = ExemplarMemory(torch.arange(rows), keys, tokens)
         forgotten = np.arange(0, rows, 10)
         seconds = seconds_of({"forget": partial(memory.forget, forgotten)}, rounds, device)["forget"]
         results.append(summary(f"delete {len(forgotten):,} of {rows:,} rows", [1e3 * s for s in seconds], "ms"))
@@ -105,8 +105,8 @@ def small_system(family: str, device: str) -> System:
     architecture, model = FAMILIES[family].architecture(setup.recipe(), 10), setup.network().eval()
     if family == "vit":
         return System(family, architecture, model)
-    tensors = (torch.arange(256), torch.zeros(256, 8), torch.randn(256, 128))
-    return System(family, architecture, model, ExemplarMemory(*(tensor.to(device) for tensor in tensors)))
+    keys, tokens = torch.zeros(256, 8, device=device), torch.randn(256, 128).to(device)
+    return System(family, architecture, model, ExemplarMemory(torch.arange(256), keys, tokens))
 
 
 def logits(system: System, samples: ImageSet, device: str, retrieval: Retrieval | None) -> np.ndarray:

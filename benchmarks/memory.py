@@ -19,6 +19,7 @@ from munkey.memory.store import disk
 from munkey.memory.store.store import Store
 
 WIDTHS = 768, 128  # numbers in a key and in a token
+SIZES = 10_000, 100_000, 1_000_000  # rows, for `make bench`
 BLOCK = 50_000  # rows that are made at a time
 
 
@@ -109,6 +110,19 @@ def measured(folder: Path, count: int, deletions: int, opens: int) -> list[Resul
         *reported(f"{name}: open for reading and close", reading.wall),
         *reported(f"{name}: open for writing and close, a tenth dead", opening_after.wall),
     ]
+
+
+def memory(device: str, rounds: int) -> list[Result]:
+    """For `make bench`: three sizes, and how the time of a deletion grows with them."""
+    results: list[Result] = []
+    for size in SIZES:
+        with tempfile.TemporaryDirectory() as folder:
+            results += measured(Path(folder), size, 100 * rounds, rounds)
+    for what in ("one deletion, acknowledged", "its CPU"):
+        medians = [result["median"] for result in results if result["name"].endswith(f" rows: {what}")]
+        slope = float(np.polyfit(np.log10(SIZES), medians, 1)[0])
+        results.append(summary(f"{what}: for ten times as many rows", [slope], "ms more"))
+    return results
 
 
 def main() -> None:

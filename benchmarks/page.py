@@ -1,10 +1,10 @@
-"""The tables of docs/performance.md, made from benchmarks/results/*.json: `make docs`."""
+"""The tables of docs/performance.md and docs/memory.md, made from benchmarks/results/*.json: `make docs`."""
 
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import NamedTuple, TypedDict, cast
 
 from benchmarks.grid import Part
 from benchmarks.measuring import RESULTS, Machine, Result
@@ -40,6 +40,46 @@ def speed(measured: Speed) -> str:
     return "\n".join([description(measured["machine"]), "", *head, *lines])
 
 
+class Promise(NamedTuple):
+    """A line of the speeds, by its name, and what it must be: at most, or at least."""
+
+    name: str
+    limit: float
+    at_least: bool = False
+
+
+PROMISES = (
+    *(
+        Promise(f"{rows} rows: {what}", limit)
+        for what, limit in (("one deletion, acknowledged", 5), ("its CPU", 1.5))
+        for rows in ("10,000", "100,000", "1,000,000")
+    ),
+    Promise("1,000,000 rows: deletion of 100,000, acknowledged", 2000),
+    Promise("1,000,000 rows: open for writing and close", 2000),
+    Promise("1,000,000 rows: open for reading and close", 2000),
+    Promise("exact search, 256 queries in 1,000,000 x 768: time of faiss / ours", 1, at_least=True),
+    Promise("approximate search in 1,000,000 x 768, 1024 queries at once", 500, at_least=True),
+    Promise("approximate search in 1,000,000 x 768: recall@4", 0.95, at_least=True),
+    Promise("a process that searches 1,000,000 rows, beyond the page cache", 1000),
+)
+
+
+def promises(measured: Speed) -> str:
+    """What the durable memory promises beside what was measured."""
+    lines = [
+        described(promise, row) for promise in PROMISES for row in measured["results"] if row["name"] == promise.name
+    ]
+    head = ["| what | promised | measured: median | quartiles | n |", "|---|---|---|---|---|"]
+    return "\n".join([description(measured["machine"]), "", *head, *lines])
+
+
+def described(promise: Promise, row: Result) -> str:
+    kept = row["median"] >= promise.limit if promise.at_least else row["median"] <= promise.limit
+    bound = f"{'≥' if promise.at_least else '≤'} {promise.limit:,g} {row['unit']}"
+    measured = f"{row['median']:,.4g}" if kept else f"**{row['median']:,.4g}: missed**"
+    return f"| {row['name']} | {bound} | {measured} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['n']} |"
+
+
 def grid(run: Grid) -> str:
     lines = [
         f"| {part['part']} | {part['jobs']} | {part['core_s']:.0f} | {part['share']:.1f} |" for part in run["parts"]
@@ -51,16 +91,17 @@ def grid(run: Grid) -> str:
 
 def filled(text: str) -> str:
     """The page with its tables made anew."""
-    tables: dict[str, Callable[[object], str]] = {
-        "speed": lambda content: speed(cast(Speed, content)),
-        "grid": lambda content: grid(cast(Grid, content)),
+    tables: dict[tuple[str, str], Callable[[object], str]] = {  # name of the table, and of the files it is made from
+        ("speed", "speed"): lambda content: speed(cast(Speed, content)),
+        ("promises", "speed"): lambda content: promises(cast(Speed, content)),
+        ("grid", "grid"): lambda content: grid(cast(Grid, content)),
     }
-    for kind, table in tables.items():
+    for (name, kind), table in tables.items():
         contents = [json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{kind}-*.json"))]
-        text = put(text, kind, "\n\n".join(map(table, contents)))
+        text = put(text, name, "\n\n".join(map(table, contents)))
     return text
 
 
 if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(filled(page.read_text()))
+    for page in map(Path, sys.argv[1:]):
+        page.write_text(filled(page.read_text()))

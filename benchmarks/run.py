@@ -11,6 +11,8 @@ import torch
 
 from benchmarks.inference import deletion, evaluation, input_pipeline, lookup
 from benchmarks.measuring import RESULTS, Result, file_for, this_machine
+from benchmarks.memory import memory
+from benchmarks.search import search
 from benchmarks.training import attention, training
 from munkey.pipeline.job import keep_freed_memory
 
@@ -21,6 +23,8 @@ BENCHMARKS: dict[str, Callable[[str, int], list[Result]]] = {
     "deletion": deletion,
     "evaluation": evaluation,
     "retrieval": lookup,
+    "memory": memory,
+    "search": search,
 }
 
 

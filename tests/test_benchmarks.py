@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import grid, measuring, page, training
+from benchmarks import grid, measuring, memory, page, scale, search, training
 from benchmarks.run import BENCHMARKS
+from munkey.settings import LookupSettings
 
 MACHINE = {"device": "a CPU", "cores": 2, "date": "2026-11-21", "versions": {"torch": "2"}}
 
@@ -41,6 +42,38 @@ def test_a_benchmark_reports_n_median_and_quartiles(name, capsys):
         assert f"| {row['name']} |" in page.speed({"machine": MACHINE, "results": rows})
 
 
+def test_the_memory_on_disk_and_its_search_are_measured_beside_their_promises(monkeypatch, capsys):
+    monkeypatch.setattr(memory, "SIZES", (100, 1000))
+    monkeypatch.setattr(memory, "WIDTHS", (12, 3))
+    for name, value in {"ROWS": 3000, "WIDTH": 12, "TOKEN": 3, "EXACT": 20, "APPROXIMATE": 30}.items():
+        monkeypatch.setattr(search, name, value)
+    monkeypatch.setattr(search, "LOOKUP", LookupSettings(approximate_from=1, lists=8, probes=4))
+    monkeypatch.setattr(search, "resident", lambda folder: [])
+    rows = {row["name"]: row for row in [*BENCHMARKS["memory"]("cpu", 1), *BENCHMARKS["search"]("cpu", 2)]}
+    assert rows["1,000 rows: deletion of 100, acknowledged"]["n"] == 1
+    assert rows["1,000 rows: one deletion, acknowledged"]["n"] == 100
+    assert rows["exact search, 20 queries in 3,000 x 12: time of faiss / ours"]["n"] == 2
+    assert 0.5 < rows["approximate search in 3,000 x 12: recall@4"]["median"] <= 1
+
+
+def test_a_promise_stands_beside_what_was_measured_and_a_missed_one_is_marked():
+    few = {"n": 3, "q25": 1.0, "q75": 900.0}
+    results = [
+        {"name": "10,000 rows: its CPU", "median": 1.4, "unit": "ms", **few},
+        {
+            "name": "approximate search in 1,000,000 x 768, 1024 queries at once",
+            "median": 450.0,
+            "unit": "queries/s",
+            **few,
+        },
+        {"name": "something else", "median": 450.0, "unit": "queries/s", **few},
+    ]
+    table = page.promises({"machine": MACHINE, "results": results})
+    assert "| 10,000 rows: its CPU | ≤ 1.5 ms | 1.4 | 1 – 900 | 3 |" in table
+    assert "| ≥ 500 queries/s | **450: missed** |" in table
+    assert len(table.splitlines()) == 6
+
+
 @pytest.mark.parametrize("family", ["vit", "munkey"])
 def test_a_training_step_of_the_benchmark_trains(family):
     stepper = training.stepper(training.Setup(replace(training.SMALL, batch=8), family, "cpu", "float32"))
@@ -71,3 +104,15 @@ def test_the_order_is_turned_around_in_every_second_round():
 
 def test_the_file_of_a_machine_is_named_for_it(tmp_path):
     assert measuring.file_for(MACHINE, "speed", tmp_path) == tmp_path / "speed-a-cpu.json"
+
+
+def test_a_curve_goes_on_from_its_last_measured_point_as_the_page_says():
+    times = scale.kept()["times"]
+    assert scale.at({"rows": [1, 10], "seconds": [5, 2], "power": 2}, 1000) == pytest.approx(2 * 100**2)
+    said = {"one deletion, acknowledged": 4e-4, "a tenth deleted, hidden": 351, "the tenth zeroed, on disk": 28 * 60}
+    assert {name: scale.at(times[name], 1e9) for name in said} == pytest.approx(said, rel=0.02)
+
+
+def test_the_figure_of_scale_is_drawn(tmp_path):
+    scale.main(tmp_path / "scale")
+    assert (tmp_path / "scale.png").stat().st_size > 10_000

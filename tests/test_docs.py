@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from munkey.serve.export import export
 from tests.conftest import ROOT
 from tests.data.inputs import pets_in
+from tests.serve.inputs import result_in
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = "<!-- not run: "  # on the line above a block; then why
@@ -22,7 +25,7 @@ def blocks(language: str) -> list[object]:
     found = [
         pytest.param(match[2], id=f"{page.relative_to(ROOT)}:{page.read_text()[: match.start(2)].count(chr(10))}")
         for page in PAGES
-        for match in re.finditer(rf"^(.*)\n *```{language}\n(.*?)```", page.read_text(), re.MULTILINE | re.DOTALL)
+        for match in re.finditer(rf"^([^\n]*)\n *```{language}\n(.*?)```", page.read_text(), re.MULTILINE | re.DOTALL)
         if not match[1].startswith(NOT_RUN)
     ]
     assert found
@@ -47,7 +50,27 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+def using_a_model(wanted: bool) -> list[object]:
+    """The blocks of Python that use a model or its memory, or the others, which register something."""
+    uses = re.compile(r"Predictor|munkey\.memory")
+    return [param for param in blocks("python") if bool(uses.search(param.values[0])) is wanted]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what these blocks name: an exported model and pictures."""
+    folder = tmp_path_factory.mktemp("model")
+    export(result_in(folder / "results" / "default", folder / "pictures", "digits"), folder / "models" / "digits")
+    shutil.copy(folder / "pictures" / "a" / "00.png", folder / "picture.png")
+    return folder
+
+
+@pytest.mark.parametrize("code", using_a_model(True))
+def test_python_that_uses_a_model_runs_as_printed(code: str, model: Path, tmp_path: Path) -> None:
+    assert run(code, Path(shutil.copytree(model, tmp_path / "copy")))
+
+
+@pytest.mark.parametrize("code", using_a_model(False))
 def test_python_as_printed_runs_and_registers_what_it_shows(code: str, tmp_path: Path) -> None:
     registries = (
         "from munkey.unlearn.contract import METHODS as methods\nfrom munkey.data.registry import DATASETS as sets"

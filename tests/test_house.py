@@ -48,7 +48,9 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg
 
 
 def parts_of(annotation: ast.expr | None) -> Iterator[ast.AST]:
-    """All nodes of an annotation, also of one that is written as a string."""
+    """All nodes of an annotation, also of one that is written as a string. Of Annotated, the type alone counts."""
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
+        annotation = annotation.slice.elts[0]
     for node in ast.walk(annotation) if annotation is not None else ():
         yield node
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -210,6 +212,8 @@ def is_record(node: ast.AST) -> bool:
         ("dict[str, tuple[Path, Path]]", True),
         ("tuple[int, ...]", False),
         ("list[int]", False),
+        ("Annotated[Path, Option(help='Any words.')]", False),
+        ("Annotated[tuple[int, str], Option(help='Any words.')]", True),
     ],
 )
 def test_a_tuple_that_stands_for_a_record_is_recognized(annotation, expected):
@@ -312,7 +316,10 @@ def test_a_page_names_only_files_that_exist(page):
     for number, line in enumerate(page.read_text().splitlines(), start=1):
         links = [(page.parent, link) for link in re.findall(r"\]\((?!\w+:)([^)#]+)", line)]
         paths = [
-            (ROOT, path) for path in re.findall(r"\b(?:src|tests|workflow|benchmarks|docs|profiles)/[\w./-]*\w", line)
+            (ROOT, path)
+            for path in re.findall(
+                r"\b(?:src|tests|workflow|benchmarks|docs|profiles)/[\w./-]*\w", re.sub(r"https?://\S+", "", line)
+            )
         ]
         missing += [
             f"{page.relative_to(ROOT)}:{number}: {name}"
@@ -326,7 +333,8 @@ def test_the_lock_pins_every_dependency_and_names_no_host():
     lock = (ROOT / "requirements.lock").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = {name.lower() for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
-    assert {name.lower() for name in project["dependencies"] + project["optional-dependencies"]["dev"]} <= pinned
+    listed = [project["dependencies"], *project["optional-dependencies"].values()]
+    assert {name.lower() for names in listed for name in names} <= pinned
     assert "://" not in lock
 
 

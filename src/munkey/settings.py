@@ -134,6 +134,22 @@ class InferenceSettings(Section):
     temperature: Positive
 
 
+class LookupSettings(Section):
+    """How a deployed memory is searched. approximate_from: rows, below which the search is exact; lists: into which an
+    index groups the rows; probes: lists that a search looks at.
+    """
+
+    approximate_from: Annotated[int, Field(ge=1)]
+    lists: Annotated[int, Field(ge=1, le=65_536)]
+    probes: Annotated[int, Field(ge=1, le=65_536)]
+
+    @model_validator(mode="after")
+    def _few_enough(self) -> Self:
+        if self.probes > self.lists:
+            raise ValueError(f"probes = {self.probes} must be at most lists = {self.lists}")
+        return self
+
+
 class FinetuneSettings(Section):
     """What all methods share that fine-tune (app. B.2)."""
 
@@ -152,22 +168,46 @@ class SelectionSettings(Section):
     comparable: NonNegative
 
 
+class RelearnSettings(Section):
+    """Training on the retain set alone. steps: after which it is measured; lr_factor: constant rate / train.lr."""
+
+    steps: Annotated[list[Annotated[int, Field(ge=0, le=1_000_000)]], Field(min_length=2, max_length=100)]
+    lr_factor: Positive
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.steps[0] or sorted(set(self.steps)) != self.steps:
+            raise ValueError(f"steps = {self.steps} must start with 0 and ascend")
+        return self
+
+
 class AuditSettings(Section):
     """How much is left of what was deleted: pairs of models that swap halves of a pool.
 
     pairs: of models for each system; pool: share of the training set, half of which a model is trained on and forgets;
+    pool_of: samples at random, those that the nearest keys classify worst, or random ones trained with a wrong label;
     oracles: pairs of models that never see the pool; control_pairs: of a model that is known to keep what it should
     forget, with the knobs `control` changed; k: neighbors that are averaged where a memory is asked in another way than
-    it is deployed, as many as are looked up.
+    it is deployed, as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a block;
+    grid_pairs: for each of them; relearn: of systems of the main run; in_paper: whether the target `paper` and its
+    report include the audit.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]
     pool: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+    pool_of: Literal["random", "hardest", "mislabeled"]
     oracles: Annotated[int, Field(ge=1, le=64)]
     control_pairs: Annotated[int, Field(ge=2, le=64)]
     control: dict[str, object]
     k: Count
+    grid_pairs: Annotated[int, Field(ge=2, le=64)]
+    grid: Annotated[list[dict[str, Annotated[list[object], Field(min_length=1)]]], Field(max_length=100)]
+    relearn: RelearnSettings
+    in_paper: bool
 
 
 class TrackingSettings(Section):
+    """The MLflow store. models: whether exported models are logged there too."""
+
     uri: Annotated[str, Field(min_length=1)]
+    models: bool

@@ -16,6 +16,7 @@ def test_all_audits_are_found():
         "logistic": "logits",
         "loss": "logits",
         "margin": "logits",
+        "relearning": "curves",
         "residual-share": "pairs",
         "rmia": "pairs",
         "storage": "models",
@@ -39,5 +40,5 @@ def test_audits_of_pairs_are_all_called_alike(name):
 
 
 def test_evidence_that_there_is_none_of_is_refused():
-    with pytest.raises(ValueError, match="there are: pairs, oracles, logits, models"):
+    with pytest.raises(ValueError, match="there are: pairs, oracles, logits, models, curves"):
         audit("x", title="", needs="tea leaves", definition="", source="")

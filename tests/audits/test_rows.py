@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from munkey.audits.evidence import Halves
+from munkey.audits import rows
+from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.gather import family_audits
 from munkey.audits.margins import margins
 from munkey.audits.residual_share import residual_share
@@ -113,6 +114,12 @@ def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(changes: 
     assert [each["verdict"] for each in lines if each["role"] == "method"] == ["no power"]
     assert all(words in str(each["words"]) for each in lines if each["role"] == "method")
     assert f"control: {words}" in [each["words"] for each in lines]
+
+
+def test_every_system_and_path_is_looked_at_once(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Pairs] = []
+    monkeypatch.setattr(rows, "residual_share", lambda pairs: seen.append(pairs) or residual_share(pairs))
+    assert len(family.__wrapped__(0.5).lines()) == len(seen) == 6
 
 
 def test_controls_are_not_judged_but_say_how_they_did():

@@ -83,6 +83,14 @@ def test_a_trace_could_not_stand_anywhere():
             trace(hopeless)
 
 
+def test_a_sparse_row_is_told_by_two_numbers_that_are_not_0():
+    row = np.zeros(40, dtype=np.float32)
+    row[[9, 20, 23]] = 0.5, 0.25, 0.75
+    assert trace(row) == row[20:28].tobytes()
+    with pytest.raises(ValueError, match="recognized"):
+        trace(np.where(row == 0.5, row, 0))
+
+
 def test_what_is_shorter_than_a_trace_holds_none(tmp_path):
     for size in range(6):
         (tmp_path / "short").write_bytes(ROWS[0].tobytes()[:size])

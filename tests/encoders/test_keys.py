@@ -44,6 +44,18 @@ def test_images_that_are_mapped_read_only_are_taken_without_a_warning(tmp_path):
     np.testing.assert_array_equal(extracted(images=np.load(tmp_path / "images.npy", mmap_mode="r")), extracted())
 
 
+def test_a_small_batch_is_filled_up_so_that_a_key_does_not_depend_on_its_company():
+    sizes = []
+
+    def encode(batch):
+        sizes.append(len(batch))
+        return mean_color(batch)
+
+    assert len(extracted(encode, batch_size=keys.LEAST, images=IMAGES[:3])) == 3
+    assert len(extracted(encode, batch_size=keys.LEAST, images=np.concatenate([IMAGES] * 4))) == 4 * len(IMAGES)
+    assert set(sizes) == {keys.LEAST}
+
+
 def test_extraction_leaves_the_images_alone():
     before = IMAGES.copy()
     extracted(lambda images: mean_color(images.mul_(2)))

@@ -62,11 +62,11 @@ def test_after_a_pull_snakemake_agrees_that_nothing_is_to_be_done(pulled: Projec
 def test_a_knob_changed_in_the_pulled_clone_re_runs_exactly_its_dependants(pulled: Project) -> None:
     pulled.params({"munkey": {"p_retrieve": 0.4}})
     assert pulled.planned() == {
-        "train": 2, "unlearn": 1, "evaluate": 3, "metrics": 1, "tables": 1, "summary": 1, "track": 1,
+        "train": 2, "unlearn": 1, "evaluate": 3, "metrics": 1, "tables": 1, "summary": 1, "track": 1, "settings": 1,
     }  # fmt: skip
     done = pulled.run("dvc", "repro")
     assert jobs(done.stdout + done.stderr) == {
-        "train", "unlearn", "evaluate", "metrics", "tables", "summary", "track", "all",
+        "train", "unlearn", "evaluate", "metrics", "tables", "summary", "track", "settings", "all",
     }  # fmt: skip
     assert pulled.planned() == {}
 

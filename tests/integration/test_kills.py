@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -22,8 +23,9 @@ TIMED = "record.json"  # holds wall times
 
 def results(project: Project) -> dict[Path, bytes]:
     """The bytes of every result that holds no times. A kill may leave a hidden temporary file, which nothing reads."""
-    folder = project.path / "results"
+    folder = project.path / "results/default"
     files = [path for part in COMPARED for path in (folder / part).rglob("[!.]*") if path.is_file()]
+    assert {path.relative_to(folder).parts[0] for path in files} == set(COMPARED)
     return {path.relative_to(folder): path.read_bytes() for path in files if path.name != TIMED}
 
 
@@ -195,4 +197,12 @@ def test_on_a_cluster_there_is_no_fork_server(fresh: Project, tmp_path: Path) ->
     made = "results/default/data/digits/images.npy"
     project.run("snakemake", "--executor", "here", "--jobs", "1", "--seconds-between-status-checks", "1", "--", made)
     assert (project.path / made).exists()
-    assert "MUNKEY_RUN" not in (project.path / "environment").read_text().split()
+    assert not re.search("MUNKEY_RUN|MUNKEY_GPU_JOBS", (project.path / "environment").read_text())
+
+
+def test_jobs_on_this_machine_are_told_how_many_share_its_gpus(fresh: Project, tmp_path: Path) -> None:
+    project = fresh.copy(tmp_path / "project")
+    script = project.path / "workflow/scripts/data.py"
+    script.write_text(f"import os\nopen('told', 'w').write(os.environ['MUNKEY_GPU_JOBS'])\n{script.read_text()}")
+    project.run("snakemake", "--cores", "1", "--resources", "gpu=3", "--", "results/default/data/digits/images.npy")
+    assert (project.path / "told").read_text() == "3"

@@ -98,18 +98,18 @@ def test_the_same_bytes_whatever_the_cores(finished: Project, fresh: Project, tm
 
 # Per changed knob: the jobs that must run again. 4 trainings, 3 methods, 7 evaluations, 2 neighbor searches in all.
 KNOBS = [
-    ({"munkey": {"p_retrieve": 0.4}}, {"train": 2, "unlearn": 1, "evaluate": 3}),
-    ({"inference": {"k": 3}}, {"evaluate": 4}),
-    ({"inference": {"temperature": 0.1}}, {"evaluate": 3}),
-    ({"inference": {"fusion": "rank"}}, {"evaluate": 3}),
-    ({"munkey": {"temperature": 0.1}}, {"train": 2, "unlearn": 1, "evaluate": 3}),
+    ({"munkey": {"p_retrieve": 0.4}}, {"train": 2, "unlearn": 1, "evaluate": 3, "settings": 1}),
+    ({"inference": {"k": 3}}, {"evaluate": 4, "settings": 1}),
+    ({"inference": {"temperature": 0.1}}, {"evaluate": 3, "settings": 1}),
+    ({"inference": {"fusion": "rank"}}, {"evaluate": 3, "settings": 1}),
+    ({"munkey": {"temperature": 0.1}}, {"train": 2, "unlearn": 1, "evaluate": 3, "settings": 1}),
     ({"unlearn": {"cf": {"lr_factor": 0.3}}}, {"unlearn": 1, "evaluate": 1}),
     ({"finetune": {"epochs": 2}}, {"unlearn": 1, "evaluate": 1}),
-    ({"train": {"lr": 2e-3}}, {"train": 4, "unlearn": 2, "evaluate": 6}),
-    ({"keys": {"depth": 34}}, {"neighbors": 2, "train": 2, "unlearn": 1, "evaluate": 4}),
+    ({"train": {"lr": 2e-3}}, {"train": 4, "unlearn": 2, "evaluate": 6, "settings": 1}),
+    ({"keys": {"depth": 34}}, {"neighbors": 2, "train": 2, "unlearn": 1, "evaluate": 4, "settings": 1}),
     (
         {"keys": {"image_size": 48}},
-        {"keys": 1, "neighbors": 2, "train": 2, "unlearn": 2, "evaluate": 4},
+        {"keys": 1, "neighbors": 2, "train": 2, "unlearn": 2, "evaluate": 4, "settings": 1},
     ),
     (
         {"seeds": [0, 1]},

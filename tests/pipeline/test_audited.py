@@ -2,7 +2,7 @@
 
 import pytest
 
-from munkey.pipeline.audited import AuditPlan
+from munkey.pipeline.audited import AuditPlan, attacks
 from munkey.pipeline.params import ParamsError, load
 from munkey.pipeline.plan import Plan
 from tests.pipeline.inputs import small_config, small_plan
@@ -77,9 +77,57 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
     assert systems[8]["logits"][3] == f"{folder}/control/seed3/rate0.1/munkey.npz"
 
 
+def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
+    named = {need: {run.__name__ for run in attacks(need)} for need in ("pairs", "logits")}
+    assert named["pairs"] >= {"residual_share", "u_lira", "rmia", "klom"}
+    assert named["logits"] == {"loss", "margin", "logistic"}
+
+
 def test_the_halves_cover_the_largest_number_of_pairs():
     assert AuditPlan(small_plan(AUDIT)).halves_of("digits") == [half(seed) for seed in range(6)]
     assert len(AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 5})).halves_of("digits")) == 10
+
+
+def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_from_the_pool():
+    block = {"munkey.p_image": [0.1, 0.3], "munkey.p_token": [0.0, 0.1]}
+    plan = small_plan(AUDIT | {"audit.grid": [block, {"munkey.p_image": [0.1], "munkey.p_token": [0.1]}]})
+    points = {point["name"]: point for point in AuditPlan(plan).grid_of("digits")}
+    assert list(points) == [f"p_image-{image}_p_token-{token}" for image in (0.1, 0.3) for token in (0.0, 0.1)]
+    default, other = points["p_image-0.3_p_token-0.1"], points["p_image-0.1_p_token-0.0"]
+    folder = "results/default/logits/digits/audit"
+    assert default["before"][0] == f"{folder}/pool/seed0/full/original-m.npz"
+    assert other["after"][3] == f"{folder}/p_image-0.1_p_token-0.0/seed3/rate0.1/munkey.npz"
+    assert len(other["before"]) == len(other["after"]) == 2 * plan.params.audit.grid_pairs
+    assert other["knobs"] == {"munkey.p_image": 0.1, "munkey.p_token": 0.0}
+    trained = plan.train_settings("digits/audit/p_image-0.1_p_token-0.0", "m")
+    assert (trained["munkey"]["p_image"], trained["munkey"]["p_token"]) == (0.1, 0.0)
+
+
+def test_a_knob_that_only_some_points_of_the_grid_change_stands_beside_all_of_them():
+    plan = small_plan(AUDIT | {"audit.grid": [{"munkey.p_image": [0.1]}, {"train.crop_scale": [[0.9, 1.0]]}]})
+    first, second = AuditPlan(plan).grid_of("digits")
+    assert first["knobs"] == {"munkey.p_image": 0.1, "train.crop_scale": plan.params.train.crop_scale}
+    assert (second["name"], second["knobs"]["munkey.p_image"]) == ("crop_scale-0.9-1.0", plan.params.munkey.p_image)
+
+
+def test_the_hardest_samples_have_halves_of_their_own():
+    plan = small_plan(AUDIT | {"audit.pool_of": "hardest"})
+    halves = [f"results/default/audit/digits/hardest/seed{seed}.csv" for seed in range(6)]
+    assert AuditPlan(plan).halves_of("digits") == halves
+    assert plan.forget_set(POOL, "4", "rate0.1") == {"forget": halves[4], "absent": halves[5]}
+    assert plan.forget_set("digits", "0", "rate0.1")["forget"] == "results/default/forget/digits/seed0/rate0.1.csv"
+
+
+def test_wrong_labels_reach_all_of_an_audit_and_nothing_else():
+    plan, default = small_plan(AUDIT | {"audit.pool_of": "mislabeled"}), small_plan(AUDIT)
+    folder = "results/default/audit/digits/mislabeled"
+    files = {"images": f"{folder}/images.npy", "samples": f"{folder}/samples.csv", "classes": f"{folder}/classes.json"}
+    assert plan.prepared(POOL) == plan.prepared(CONTROL) == files
+    others = ["digits", *plan.cases["digits"]]
+    assert len(others) > 5
+    for case in others:
+        assert plan.prepared(case) == default.prepared(case) == default.prepared(POOL)
+    assert AuditPlan(plan).halves_of("digits")[0] == half(0)
 
 
 def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
@@ -94,12 +142,35 @@ def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
     [
         ("audit.pairs", 1, "audit.pairs = 1"),
         ("audit.pool", 1.0, "audit.pool = 1.0"),
+        ("audit.pool_of", "easiest", "audit.pool_of"),
         ("audit.control", {"munkey.p_tokn": 0.9}, "munkey.p_tokn"),
         ("audit.control", {"munkey.p_token": 1.9}, "p_token"),
         ("audit.control", {"forget.rates": [0.5]}, "forget.rates"),
+        ("audit.grid", [{"munkey.p_tokn": [0.9]}], "munkey.p_tokn"),
+        ("audit.grid", [{"munkey.p_token": []}], "audit.grid"),
+        ("audit.grid", [{"munkey.p_token": [1.9]}], "p_token"),
     ],
 )
 def test_a_bad_audit_is_refused_before_any_job(key: str, value: object, words: str):
     with pytest.raises(ParamsError) as refused:
         load(small_config(AUDIT | {key: value}))
     assert words in str(refused.value)
+
+
+def test_storage_is_searched_in_every_unlearned_system_that_holds_a_memory_of_its_own():
+    held = AuditPlan(small_plan(AUDIT | {"methods": ["knn", "cf", "munkey"], "forget.rates": [0.1, 0.02]})).memories_of(
+        "digits"
+    )
+    assert {each["key"]["method"] for each in held} == {"munkey"}
+    assert {each["key"]["rate"] for each in held} == {"0.1", "0.02"}
+    first = "results/default/models/digits/seed0"
+    assert held[0]["files"] == [
+        f"{first}/full/original-m/system.safetensors",
+        f"{first}/rate0.1/munkey/system.safetensors",
+    ]
+    assert held[0]["forget"] == "results/default/forget/digits/seed0/rate0.1.csv"
+
+
+def test_the_report_shows_an_audit_unless_it_is_told_not_to():
+    assert AuditPlan(small_plan(AUDIT)).in_paper == ["digits"]
+    assert AuditPlan(small_plan(AUDIT | {"audit.in_paper": False})).in_paper == []

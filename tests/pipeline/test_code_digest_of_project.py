@@ -98,10 +98,10 @@ def test_renamed_packages_do_not_change_a_digest_of_this_project(copied):
         ("pipeline/job", "redirect_stdout", "redirect_nothing", set(), {script.name for script in SCRIPTS}),
         ("settings", "ge=1", "ge=2", set(), {script.name for script in SCRIPTS}),
         ("pipeline/job", '"history": ', '"past": ', {"train.py", "unlearn.py"}, {"evaluate.py", "tables.py"}),
-        ("core/device", "non_blocking=True", "non_blocking=False", {"train.py", "evaluate.py"}, {"tables.py"}),
+        ("core/gpu", "non_blocking=True", "non_blocking=False", {"train.py", "evaluate.py"}, {"tables.py"}),
         ("core/ids", "NOBODY = -1", "NOBODY = -2", {"train.py", "evaluate.py", "neighbors.py"}, {"tables.py"}),
         ("core/randomness", "sha256", "sha512", {"train.py", "forget.py"}, {"tables.py"}),
-        ("training/precision", "autocast", "autocost", {"train.py", "unlearn.py"}, {"evaluate.py", "tables.py"}),
+        ("training/precision", "set_to_none=True", "", {"train.py", "unlearn.py"}, {"evaluate.py", "tables.py"}),
     ],
 )  # fmt: skip
 def test_an_edit_changes_the_digests_of_the_scripts_that_use_it(copied, module, old, new, changed, unchanged):

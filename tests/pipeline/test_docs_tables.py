@@ -1,5 +1,6 @@
-"""The tables of the docs are those of the registries."""
+"""The tables of the docs are those of the registries, and of the results that were kept."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,16 +8,42 @@ from pathlib import Path
 import pytest
 
 from benchmarks import page as benchmarks_page
-from munkey.pipeline.docs_tables import TABLES, filled, put
+from munkey.pipeline.docs_tables import KEPT, TABLES, filled, kept, put
+from tests.conftest import ROOT
 
-DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MEASURED = re.compile(r"^\|.*\d ± \d.*$", re.MULTILINE)  # a line of a table of results
 
 
-@pytest.mark.parametrize("page", ["audits.md", "data.md", "encoders.md", "methods.md"])
-def test_tables_have_not_drifted_from_the_registries(page):
-    text = (DOCS / page).read_text()
-    assert filled(text) == text, "run `make docs`"
-    assert any(table() in text for table in TABLES.values())
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that keeps one table."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs/results/mine").mkdir(parents=True)
+    (tmp_path / "docs/results/mine/a.md").write_text("### One: n = 3\n\n| a |\n|---|\n\n### Two\n\n| b |\n|---|\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_have_not_drifted_from_what_they_are_made_of(page: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    assert filled(page.read_text()) == page.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_table_of_results_is_pasted(page: Path):
+    outside = re.sub(r"^<!-- results/\S+ -->$.*?^<!-- end -->$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert MEASURED.findall(outside) == [], "keep it, and put its marker there: docs/extending.md"
+
+
+def test_what_is_kept_is_shown():
+    markers = {name for page in PAGES for name in KEPT.findall(page.read_text())}
+    assert markers == {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs/results").rglob("*.md")}
+    assert any(MEASURED.search((ROOT / "docs" / name).read_text()) for name in markers)
+
+
+def test_every_registry_has_its_table_on_a_page():
+    assert all(any(table() in page.read_text() for page in PAGES) for table in TABLES.values())
 
 
 def test_a_table_replaces_what_stands_between_its_markers_and_nothing_else():
@@ -26,14 +53,34 @@ def test_a_table_replaces_what_stands_between_its_markers_and_nothing_else():
     assert put(text, "three", "new") == text
 
 
-def test_pages_are_written_from_the_command_line(tmp_path):
+def test_kept_tables_have_their_titles_as_captions(project: Path):
+    text = "`<!-- results/mine/b.md -->`\n<!-- results/mine/a.md -->\nold\n<!-- end -->\n"
+    shown = "*One: n = 3*\n\n| a |\n|---|\n\n*Two*\n\n| b |\n|---|"
+    assert kept("results/mine/a.md") == shown
+    assert filled(text) == text.replace("old", shown)
+
+
+def test_a_kept_table_that_changed_changes_the_page(project: Path):
+    page = filled("<!-- results/mine/a.md -->\n<!-- end -->\n")
+    (project / "docs/results/mine/a.md").write_text("| c |\n|---|\n")
+    assert filled(page) == "<!-- results/mine/a.md -->\n| c |\n|---|\n<!-- end -->\n" != page
+
+
+def test_a_table_that_is_not_kept_says_how_to_keep_it(project: Path):
+    with pytest.raises(FileNotFoundError, match=r"docs/results/mine/b\.md: not kept; `make keep NAME=mine`"):
+        filled("<!-- results/mine/b.md -->\n<!-- end -->\n")
+
+
+def test_pages_are_written_from_the_command_line(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("<!-- encoders -->\n<!-- end -->\n")
     subprocess.run([sys.executable, "-m", "munkey.pipeline.docs_tables", page], check=True)
     assert page.read_text() == f"<!-- encoders -->\n{TABLES['encoders']()}\n<!-- end -->\n"
 
 
-def test_the_page_on_speed_shows_what_was_measured():
-    text = (DOCS / "performance.md").read_text()
+def test_the_pages_on_speed_show_what_was_measured():
+    memory = (ROOT / "docs/memory.md").read_text()
+    assert benchmarks_page.filled(memory) == memory and "| promised |" in memory, "run `make docs`"
+    text = (ROOT / "docs/performance.md").read_text()
     assert benchmarks_page.filled(text) == text, "run `make docs`"
     assert text.count("| what | median |") == len(list(benchmarks_page.RESULTS.glob("speed-*.json"))) > 0

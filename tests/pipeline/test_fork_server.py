@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from munkey.core import gpus
 from munkey.pipeline import fork_server
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux")
@@ -208,7 +209,8 @@ def test_a_job_ends_with_its_status_and_message(run, body, status):
 
 
 def test_two_runs_have_two_servers_each_in_its_own_session(run, tmp_path):
-    with opened(tmp_path, **quick(tmp_path)) as other:
+    # The same copy of the module: writing it anew would take it away from the first server, which may be reading it.
+    with opened(tmp_path, PYTHONPATH=run.environment["PYTHONPATH"]) as other:
         servers = {run.server(), other.server()}
         assert len(servers) == 2
         assert {sid(server) for server in servers} == servers
@@ -242,6 +244,22 @@ def test_the_fork_of_a_killed_job_is_killed(run):
     job.kill()
     job.communicate()
     wait(lambda: not alive(fork))
+
+
+def test_forks_have_a_gpu_each_until_they_are_killed(run):
+    (run.folder / "copy/munkey/core").mkdir()
+    shutil.copy(gpus.__file__, run.folder / "copy/munkey/core")
+    env = {gpus.VISIBLE: "GPU-a,GPU-b", gpus.AT_ONCE: "2", "TMPDIR": str(run.folder)}
+    body = f"""from munkey.core.gpus import take_one
+take_one()
+print(os.environ["{gpus.VISIBLE}"], 'MUNKEY_FORKED' in os.environ, flush=True)
+time.sleep(300)"""
+    first, second = (run.start(body, env=env) for _ in range(2))
+    told = {first: first.stdout.readline(), second: second.stdout.readline()}
+    assert sorted(told.values()) == ["GPU-a True\n", "GPU-b True\n"]
+    first.kill()
+    lines = iter(run.start(body, env=env).stdout.readline, "")
+    assert next(line for line in lines if not line.startswith("waiting for a GPU")) == told[first]
 
 
 def test_an_interrupted_job_cleans_up_before_it_ends(run):

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from munkey.report.audits import attacks_tables, table
+from munkey.report.audits import attacks_tables, left_of, shown, storage_tables, table
 from munkey.report.figures import forest
 from munkey.report.summary import Row
 
 SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
+FILES = {"original": (3, 6), "unlearned": (0, 0)}  # ids and rows of which a file holds
 LINES = [
     {"title": "MUNKEY", "role": "nothing", "path": "deployed", "verdict": "control", "words": "all", "pairs": 8},
     {"title": "MUNKEY", "role": "method", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 8},
@@ -114,3 +115,46 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
     assert titled.frame["Loss: AUROC"].tolist() == ["51.0 [43.0, 58.0]"] * 2
     assert titled.frame["Loss: TPR @ 1 %"].tolist() == ["2.0 [0.0, 4.0]"] * 2
     assert titled.frame["Margin: TPR @ 1 %"].tolist() == ["too few test samples"] * 2
+
+
+def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
+    asked = pd.concat([audit, audit.iloc[[0, 3]].assign(path="image")])
+    assert shown(asked)[["role", "path"]].values.tolist() == audit[["role", "path"]].values.tolist()
+
+
+def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
+    names = ["original-m", "munkey", "munkey", "retrain-m", "munkey"]
+    (column,) = left_of({"digits": audit.assign(name=names)}).values()
+    assert column == {
+        "original-m": "100.0 [100.0, 100.0]",
+        "munkey": "4.2 [-2.0, 10.5]",
+        "retrain-m": "20.0 [-inf, inf]",
+    }
+
+
+def test_where_an_audit_has_no_power_no_share_is_given(audit):
+    powerless = audit.assign(name="munkey", verdict="no power").iloc[[1]]
+    assert left_of({"digits": powerless}) == {"digits": {"munkey": "no power"}}
+
+
+def stored(rate: float, seed: int, file: str, ids: float, rows: float, why: str | None = None) -> dict[str, object]:
+    key = {"dataset": "digits", "rate": rate, "seed": seed, "method": "munkey", "title": "MUNKEY", "file": file}
+    return key | {"ids": ids, "ids_of": 3, "rows": rows, "rows_of": 6, "why": why}
+
+
+def test_what_files_hold_is_summed_over_seeds():
+    lines = [stored(0.1, seed, file, *found) for seed in (0, 2) for file, found in FILES.items()]
+    (titled,) = storage_tables(
+        pd.DataFrame([*lines, stored(0.02, 0, "original", 3, 6), stored(0.02, 0, "unlearned", 1, 2)])
+    )
+    assert titled.title == "digits: what was deleted and is found in the system's file, n = 2 seeds"
+    assert titled.frame.values.tolist() == [
+        ["MUNKEY", "10 %", "12 of 12", "0 of 12", "6 of 6", "0 of 6"],
+        ["MUNKEY", "2 %", "6 of 6", "2 of 6", "3 of 3", "1 of 3"],
+    ]
+
+
+def test_a_search_that_proves_nothing_gives_no_number():
+    lines = [stored(0.1, 0, "original", 3, 6), stored(0.1, 0, "unlearned", np.nan, np.nan, "not found either")]
+    ((_, frame),) = storage_tables(pd.DataFrame(lines))
+    assert frame.iloc[0].tolist() == ["MUNKEY", "10 %", "6 of 6", "not found either", "3 of 3", "not found either"]

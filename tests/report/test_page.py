@@ -6,6 +6,7 @@ from munkey.core.files import write_text
 from munkey.pipeline import shown
 from munkey.report import page
 from munkey.report.ablations import summarize_cases
+from munkey.report.audit_page import Audited
 from munkey.report.figures import charts
 from munkey.report.markup import Titled
 from munkey.report.summary import summarize
@@ -20,6 +21,7 @@ def page_of(**contents):
         "configuration": "small",
         "datasets": [],
         "grid": "",
+        "audits": [],
         "chapters": [],
         "figures": [],
         "origin": [],
@@ -51,6 +53,31 @@ def test_the_page_shows_all_that_it_is_given():
     assert "<dt>Commit</dt><dd>abc</dd>" in text
     assert "1 MLflow runs" in text and '<a href="http://localhost/1">digits: CF</a>' in text
     assert "MLflow runs" not in page.render(page_of(), TEMPLATE)
+
+
+def test_what_is_left_is_shown_before_all_else():
+    table = page.chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))]).tables
+    audits = [Audited("digits", "data:image/png;base64,AAAA", {}, table)]
+    chapters = [page.chapter("main", "Unlearning", [])]
+    text = page.render(page_of(audits=audits, chapters=chapters), TEMPLATE)
+    parts = [
+        'href="#audit"',
+        '<h2 id="audit">',
+        'href="../audit/index.html"',
+        "base64,AAAA",
+        "<td>2.4</td>",
+        'id="main"',
+    ]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "audit" not in page.render(page_of(chapters=chapters), TEMPLATE)
+
+
+def test_the_main_table_of_the_page_has_what_is_left():
+    summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
+    results = page.Results(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
+    main = page.chapters(results)[0]
+    assert "<th>left [%]</th>" in main.tables[0].html and "<td>2.4</td>" in main.tables[0].html
 
 
 def test_only_runs_that_mlflow_has_are_linked():

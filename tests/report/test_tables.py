@@ -110,6 +110,27 @@ def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metric
     assert all(line.count(" & ") == 10 for line in lines[9:14] + lines[17:22])
 
 
+def test_what_audits_found_to_be_left_stands_beside_the_methods():
+    summary = pd.concat([summarize(tidy(dataset=name), ROWS) for name in ("digits", "other")])
+    left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
+    audited, other = (titled.frame for titled in main_tables(summary, ROWS, "html", left))
+    assert list(audited.columns[:3]) == ["Method", "left [%]", "TA @10 %"]
+    assert audited["left [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
+    assert set(other["left [%]"]) == {"–"}
+    without = main_tables(summary, ROWS, "html")[0].frame
+    pd.testing.assert_frame_equal(audited.drop(columns="left [%]"), without)
+
+
+def test_what_is_left_stands_in_latex_too():
+    left = {"digits": {"cf": "72.8 [54.8, 87.6]"}}
+    lines = main_table(summarize(tidy(), ROWS), ROWS, "latex", left).splitlines()
+    assert lines[1] == r"\begin{tabular}{ll cccc c}"
+    assert lines[3].endswith(r" & \multicolumn{5}{c}{Random forget (10\,\%)} \\") and lines[4] == r"\cmidrule(lr){3-7}"
+    assert lines[5].startswith(r"Method & left [\%] & TA & ") and r"\multicolumn{7}{c}{digits" in lines[7]
+    assert [line.split(" & ")[1] for line in lines[9:14]] == ["--", "--", "--", "72.8 [54.8, 87.6]", "--"]
+    assert all(line.count(" & ") == 6 for line in lines[9:14])
+
+
 def times():
     lines = [
         (0, "cf", "unlearn_s", 2.0),

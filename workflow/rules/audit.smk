@@ -22,6 +22,52 @@ rule half:
         "../scripts/half.py"
 
 
+rule hardest_half:
+    input:
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        neighbors=lambda w: PLAN.neighbors(w.dataset, w.seed, "full"),
+    output:
+        half=LAYOUT.hardest_half,
+    log:
+        LAYOUT.log("audit/{dataset}/hardest/seed{seed}"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/hardest/seed{seed}")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        pool=PARAMS.audit.pool,
+        voters=lambda w: PARAMS.of(w.dataset).keys.depth - 1,
+        code=code("hardest_half.py"),
+    message:
+        "draw the half of the hardest samples that seed {wildcards.seed} forgets: {wildcards.dataset}"
+    script:
+        "../scripts/hardest_half.py"
+
+
+rule mislabel:
+    input:
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        pool=lambda w: AUDITS.halves_of(w.dataset)[:2],
+    output:
+        images=fill(LAYOUT.mislabeled, part="images.npy"),
+        samples=fill(LAYOUT.mislabeled, part="samples.csv"),
+        classes=fill(LAYOUT.mislabeled, part="classes.json"),
+    log:
+        LAYOUT.log("audit/{dataset}/mislabel"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/mislabel")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        code=code("mislabel.py"),
+    message:
+        "give the audit's pool wrong labels: {wildcards.dataset}"
+    script:
+        "../scripts/mislabel.py"
+
+
 rule audit:
     input:
         halves=lambda w: AUDITS.halves_of(w.dataset),
@@ -38,11 +84,34 @@ rule audit:
     threads: 1
     params:
         systems=lambda w: AUDITS.systems_of(w.dataset),
-        code=code("audit.py"),
+        code=code("audit.py", *audited.attacks("pairs")),
     message:
         "audit what is left of what was deleted: {wildcards.dataset}"
     script:
         "../scripts/audit.py"
+
+
+rule audit_grid:
+    input:
+        halves=lambda w: AUDITS.grid_halves_of(w.dataset),
+        logits=lambda w: [path for point in AUDITS.grid_of(w.dataset) for path in point["before"] + point["after"]],
+    output:
+        table=fill(LAYOUT.audit, part="grid.csv"),
+    log:
+        LAYOUT.log("audit/{dataset}/grid"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/grid")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        settings=lambda w: AUDITS.grid_of(w.dataset),
+        paths=list(audited.PATHS),
+        code=code("audit_grid.py"),
+    message:
+        "audit what the weights keep, by how they are trained: {wildcards.dataset}"
+    script:
+        "../scripts/audit_grid.py"
 
 
 rule audit_shown:
@@ -52,7 +121,7 @@ rule audit_shown:
         markdown=fill(LAYOUT.audit, part="table.md"),
         latex=fill(LAYOUT.audit, part="table.tex"),
         svg=fill(LAYOUT.audit, part="shares.svg"),
-        png=report(fill(LAYOUT.audit, part="shares.png"), caption="../report/figure.rst", category="Audit"),
+        png=report(fill(LAYOUT.audit, part="shares.png"), caption="../report/shares.rst", category="Audit"),
     log:
         LAYOUT.log("audit/{dataset}/shown"),
     benchmark:
@@ -66,6 +135,29 @@ rule audit_shown:
         "show the audit of {wildcards.dataset}"
     script:
         "../scripts/audit_shown.py"
+
+
+rule audit_grid_shown:
+    input:
+        table=fill(LAYOUT.audit, part="grid.csv"),
+    output:
+        markdown=fill(LAYOUT.audit, part="grid.md"),
+        latex=fill(LAYOUT.audit, part="grid.tex"),
+        svg=fill(LAYOUT.audit, part="grid.svg"),
+        png=report(fill(LAYOUT.audit, part="grid.png"), caption="../report/grid.rst", category="Audit"),
+    log:
+        LAYOUT.log("audit/{dataset}/grid_shown"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/grid_shown")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        code=code("audit_grid_shown.py"),
+    message:
+        "show what the weights keep: {wildcards.dataset}"
+    script:
+        "../scripts/audit_grid_shown.py"
 
 
 rule attacks:
@@ -86,11 +178,59 @@ rule attacks:
     params:
         runs=lambda w: [asdict(run) for run in PLAN.main_of(w.dataset)],
         rows=SHOWN.rows,
-        code=code("attacks.py"),
+        code=code("attacks.py", *audited.attacks("logits")),
     message:
         "attack every system of {wildcards.dataset} by its own answers"
     script:
         "../scripts/attacks.py"
+
+
+rule storage:
+    input:
+        lambda w: AUDITS.files_of_memories(w.dataset),
+    output:
+        table=fill(LAYOUT.audit, part="storage.csv"),
+        markdown=fill(LAYOUT.audit, part="storage.md"),
+        latex=fill(LAYOUT.audit, part="storage.tex"),
+    log:
+        LAYOUT.log("audit/{dataset}/storage"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/storage")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        systems=lambda w: AUDITS.memories_of(w.dataset),
+        code=code("storage.py"),
+    message:
+        "look for traces of what was deleted in the files of {wildcards.dataset}"
+    script:
+        "../scripts/storage.py"
+
+
+rule main_audited:
+    input:
+        main=table("main", "csv"),
+        audits=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
+    output:
+        html=report(table("main-audited", "html"), caption="../report/main.rst", category="Tables"),
+        markdown=table("main-audited", "md"),
+        latex=table("main-audited", "tex"),
+    log:
+        LAYOUT.log("main_audited"),
+    benchmark:
+        LAYOUT.benchmark("main_audited")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        datasets=PARAMS.datasets,
+        rows=SHOWN.rows,
+        code=code("main_audited.py"),
+    message:
+        "make the main table with what is left"
+    script:
+        "../scripts/main_audited.py"
 
 
 rule audit_page:
@@ -98,6 +238,7 @@ rule audit_page:
         tables=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
         controls=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="controls.json"),
         figures=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="shares.png"),
+        storage=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="storage.csv"),
         attacks=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="attacks.csv"),
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
         template=f"{workflow.basedir}/workflow/report/audit.html.j2",

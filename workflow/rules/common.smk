@@ -9,9 +9,10 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
+from munkey.core import gpus
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
-from munkey.pipeline import audited, code_digest, fork_server, plan, shown, tracking
+from munkey.pipeline import audited, code_digest, fork_server, plan, relearned, shown, tracking
 from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load, refused_files
@@ -30,6 +31,7 @@ PLAN = plan.Plan(PARAMS)
 LAYOUT = PLAN.layout
 SHOWN = shown.Shown(PLAN)
 AUDITS = audited.AuditPlan(PLAN)
+RELEARNED = relearned.RelearnPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 # Jobs inherit it: the command that makes a damaged file anew names them.
@@ -43,6 +45,9 @@ def code(script, *roots):
 
 def table(name, ending):
     return fill(LAYOUT.table, table=name, ending=ending)
+
+
+EXPORTS = expand(LAYOUT.export, dataset=PARAMS.datasets, seed=PARAMS.seeds, part="manifest.json")
 
 
 wildcard_constraints:

@@ -87,6 +87,7 @@ rule track:
         table("runtime", "md"),
         plan.files_of(PLAN.main),
         list(PLAN.searches_of(PLAN.main)),
+        exports=EXPORTS if PARAMS.tracking.models else [],
     output:
         mirrored=LAYOUT.tracking,
     log:
@@ -118,6 +119,10 @@ rule page:
         printed="src/munkey/report/paper.csv",
         selections=expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv"),
         figures=expand(LAYOUT.figure, figure=SHOWN.figures, ending="png"),
+        audits=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="table.csv"),
+        controls=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="controls.json"),
+        shares=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="shares.png"),
+        storage=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="storage.csv"),
         records=sorted({run.record for run in PLAN.main}),
         template=f"{workflow.basedir}/workflow/report/page.html.j2",
     output:
@@ -136,6 +141,7 @@ rule page:
         settings=SHOWN.compared,
         seeds=len(PARAMS.seeds),
         grid=SHOWN.grid_in_words,
+        audited=AUDITS.in_paper,
         code=code("page.py"),
     message:
         "make the report"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
 from munkey.pipeline.job import job
-from munkey.report import audit_page
+from munkey.report import audit_page, audits
 from munkey.report.summary import Row, read_metrics
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ with job(snakemake.log[0], snakemake.threads):
     for number, dataset in enumerate(params.datasets):
         metrics = read_metrics([inputs.metrics[number]])
         attacks = audit_page.attacks_of(read_table(inputs.attacks[number]), metrics, rows)
-        files = (inputs.tables[number], inputs.controls[number], inputs.figures[number])
-        shown.append(audit_page.audited(dataset, *files, attacks))
+        further = [*audits.storage_tables(read_table(inputs.storage[number])), *attacks]
+        files = (inputs.controls[number], inputs.figures[number])
+        shown.append(audit_page.audited(dataset, read_table(inputs.tables[number]), *files, further))
     write_text(snakemake.output.page, audit_page.render(params.name, shown, Path(inputs.template)))

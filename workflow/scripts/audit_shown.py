@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     found, output = read_table(snakemake.input.table), snakemake.output
-    shown = [audits.table(found, snakemake.wildcards.dataset)]
+    shown = [audits.table(audits.shown(found), snakemake.wildcards.dataset)]
     write_text(output.markdown, render(shown, "markdown"))
     write_text(output.latex, render(shown, "latex"))
     theme.save(forest.draw(found), Path(output.svg).with_suffix(""))

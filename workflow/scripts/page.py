@@ -11,7 +11,7 @@ import yaml
 
 from munkey.core.files import read_json, read_table, write_text
 from munkey.pipeline.job import job, now
-from munkey.report import page, paper
+from munkey.report import audit_page, audits, page, paper
 from munkey.report.summary import Row
 
 if TYPE_CHECKING:
@@ -22,12 +22,14 @@ with job(snakemake.log[0], snakemake.threads):
     main, cases = read_table(inputs.main), read_table(inputs.ablations)
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
     grids = [read_table(path) for path in inputs.selections]
+    audited = dict(zip(params.audited, map(read_table, inputs.audits), strict=True))
     statements = paper.statements(params.settings, params.seeds)
     content = page.Page(
         configuration=params.name,
         datasets=list(params.settings),
         grid=params.grid,
-        chapters=page.chapters(page.Results(main, cases, rows, case_rows, grids, statements)),
+        audits=[*map(audit_page.in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)],
+        chapters=page.chapters(page.Results(main, cases, rows, case_rows, grids, statements, audits.left_of(audited))),
         figures=[page.figure(Path(path)) for path in inputs.figures],
         origin=page.origin([read_json(path) for path in inputs.records], now()),
         runs=page.links(read_json(inputs.tracking)["runs"]),

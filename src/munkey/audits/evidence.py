@@ -1,5 +1,6 @@
 """What the pipeline hands an audit. Models 2p and 2p + 1 are the partners of pair p."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -133,16 +134,25 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class Curves:
+    """A number after each of `steps` (T,), which ascend. system, oracle: (S, T) of S seeds, under the same steps."""
+
+    steps: np.ndarray
+    system: np.ndarray
+    oracle: np.ndarray
+
+
+@dataclass(frozen=True)
 class Shipped:
     """What leaves the house. files: files, or folders with all that is in them.
 
-    deleted, kept: (R, d) float32 rows of keys or tokens that must not, and that must, be in there.
+    deleted, kept: float32 rows, keys or tokens, that must not, and that must, be in there.
     deleted_ids: sample ids; listed_ids: those that the shipped memory lists, as its reader says. An id of 8 bytes
     stands in any file by chance, so ids are not searched for as bytes.
     """
 
     files: tuple[Path, ...]
-    deleted: np.ndarray
-    kept: np.ndarray
+    deleted: Sequence[np.ndarray]
+    kept: Sequence[np.ndarray]
     deleted_ids: np.ndarray
     listed_ids: np.ndarray

@@ -30,11 +30,12 @@ def family_audits(systems: Sequence[Listed], halves: Sequence[str], stage: Stage
     for family in dict.fromkeys(system["family"] for system in systems):
         own = [system for system in systems if system["family"] == family]
         asked = [_asked(system, forgotten[0]) for system in own]
-        known = _halves(own[0]["logits"][0], forgotten)
+        known = halves_of(own[0]["logits"][0], forgotten)
         yield FamilyAudit(family, asked, known, (stage / family).numpy_generator())
 
 
-def _halves(logits: str, forgotten: Sequence[np.ndarray]) -> Halves:
+def halves_of(logits: str, forgotten: Sequence[np.ndarray]) -> Halves:
+    """Who saw what. logits: a file with the samples' ids and splits; forgotten: what each seed forgets."""
     kept = read_npz(logits, "ids", "splits")
     deleted = np.stack([np.isin(kept["ids"], ids) for ids in forgotten])
     absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)

@@ -6,6 +6,7 @@ What it needs is named by one word, and that word is the class of its evidence (
     oracles  Compared  logits of unlearned models and of oracles on one forget set
     logits   Answers   logits of one model on its retain, forget and test sets
     models   Shipped   the files that are shipped
+    curves   Curves    a number of a system and of its oracle, while both are trained further
 
 An audit's module is imported while Snakemake plans, so it imports scipy and scikit-learn inside functions.
 """
@@ -16,7 +17,7 @@ from typing import Literal, TypeVar, get_args
 
 from munkey.core.registry import Registry
 
-Need = Literal["pairs", "oracles", "logits", "models"]
+Need = Literal["pairs", "oracles", "logits", "models", "curves"]
 
 
 class Finding:

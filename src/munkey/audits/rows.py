@@ -1,8 +1,8 @@
 """One row for each system and path that is audited: what was found, beside which controls, and in which words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ DEPLOYED = "deployed"  # the path that answers users
 ATTACKS = ("u-lira", "rmia")  # with a p of their own
 CONTROLS: dict[Role, ControlName] = {"nothing": "nothing done", "oracle": "oracle", "control": "p_token = 0.9"}
 Line = dict[str, object]
+Findings = tuple[Share | Refused, dict[str, Finding]]  # the share, and what each attack found
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,12 @@ class FamilyAudit:
         before: Role = "control nothing" if system.role.startswith("control") else "nothing"
         return Pairs(margins, halves, self._pairs(self._only(before), DEPLOYED))
 
-    def _findings(self, system: Asked, path: str) -> tuple[Share | Refused, dict[str, Finding]]:
+    @cached_property
+    def _findings(self) -> Callable[[Asked, str], Findings]:
+        """Of a system on a path. A control is a row too, and is attacked once."""
+        return cache(self._found)
+
+    def _found(self, system: Asked, path: str) -> Findings:
         pairs = self._pairs(system, path)
         return residual_share(pairs), {name: AUDITS[name].run(pairs, self.generator) for name in ATTACKS}
 
@@ -94,7 +100,7 @@ class FamilyAudit:
                     "path": path,
                 },
                 **{"pairs": len(system.margins[path]) // 2},
-                **_numbers(share, attacks),
+                **numbers(share, attacks),
                 **{"p": smallest.get(path), "p_paths": over_paths.get(path)},
                 **(self._once(system, share, attacks) if path == DEPLOYED else {}),
             }
@@ -125,7 +131,7 @@ class FamilyAudit:
         return "control", next(words, "what the control is a share of")
 
 
-def _numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
+def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
     """Percent but for the contrast, in sd of test margins. What was refused is left out."""
     line: Line = {}
     if isinstance(share, Share):

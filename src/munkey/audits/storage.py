@@ -53,16 +53,22 @@ def storage(shipped: Shipped, _: np.random.Generator | None = None) -> Stored | 
 
 
 def trace(row: np.ndarray) -> bytes:
-    """The bytes of the first 8 numbers in a row that could not stand anywhere: they start with no 0, and 4 differ.
+    """The bytes of 8 numbers in a row that could not stand anywhere: the first is not 0, and several differ.
 
-    Raises ValueError for a row without such numbers.
+    Taken where 4 that are not 0 differ first, or else as many as there are, one in a very sparse key. Raises ValueError
+    for a row in which no 2 numbers that are not 0 differ.
     """
     numbers = np.asarray(row, dtype="<f4")
-    for start in range(len(numbers) - FLOATS + 1):
-        part = numbers[start : start + FLOATS]
-        if part[0] != 0 and len(np.unique(part)) >= 4:
-            return part.tobytes()
-    raise ValueError(f"a row of {len(numbers)} numbers has no {FLOATS} in a row by which it could be recognized")
+    starts = [start for start in range(len(numbers) - FLOATS + 1) if numbers[start] != 0]
+    best = max(starts, key=lambda start: min(_telling(numbers[start : start + FLOATS]), 4), default=None)
+    if best is None or _telling(numbers) < 2:
+        raise ValueError(f"a row of {len(numbers)} numbers has no {FLOATS} in a row by which it could be recognized")
+    return numbers[best : best + FLOATS].tobytes()
+
+
+def _telling(part: np.ndarray) -> int:
+    """How many numbers that are not 0 differ."""
+    return len(np.unique(part[part != 0]))
 
 
 def files_of(paths: tuple[Path, ...]) -> list[Path]:

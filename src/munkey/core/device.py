@@ -1,10 +1,11 @@
-"""The device that a job computes on: which one, copying to it, and timing it."""
+"""The device that a job computes on: which one, copying to it and back, and timing it."""
 
 import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from munkey.core import gpus as sharing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,12 +18,16 @@ def gpu_visible() -> bool:
 
 
 def device_of(gpus: int) -> str:
-    """The device of a job that was granted `gpus` GPUs. Raises RuntimeError where a promised GPU is not there."""
+    """The device of a job that was granted `gpus` GPUs. Raises RuntimeError where a promised GPU is not there.
+
+    Of several GPUs of this machine, the process sees one from now on: CUDA must not have started before.
+    """
     if not gpus:
         return "cpu"
-    import torch
+    sharing.take_one()
+    from munkey.core import gpu
 
-    if not torch.cuda.is_available():
+    if not gpu.is_there():
         raise RuntimeError(
             "this job was planned for a GPU (device in params.yaml), but torch sees none here:"
             " set device: cpu, or run on a machine whose driver fits this torch"
@@ -31,8 +36,17 @@ def device_of(gpus: int) -> str:
 
 
 def to_device(tensor: "Tensor", device: str) -> "Tensor":
-    """A tensor of the host on the device. Does not wait for a GPU, since it copies from pinned memory."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
+    """A tensor of the host on the device. Does not wait for a GPU."""
+    if device == "cuda":
+        from munkey.core import gpu
+
+        return gpu.copied(tensor)
+    return tensor.to(device)
+
+
+def to_host(tensor: "Tensor") -> "Tensor":
+    """A tensor of the device on the host. Waits for a GPU; apart from AMUN's attack, nothing else does."""
+    return tensor.cpu()
 
 
 class Stopwatch:
@@ -52,5 +66,7 @@ class Stopwatch:
 
     def _time(self) -> float:
         if self.device == "cuda":
-            sys.modules["torch"].cuda.synchronize()
+            from munkey.core import gpu
+
+            gpu.wait()
         return time.perf_counter()

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from munkey.core import gpu
 from munkey.core.device import to_device
 from munkey.data.prepared import Dataset
 
@@ -104,7 +105,7 @@ def resident(samples: ImageSet, device: str, share: float) -> ImageSet:
     """
     if device != "cuda":
         return samples
-    needed, free = len(samples) * samples.images[0].nbytes, torch.cuda.mem_get_info()[0]
+    needed, free = len(samples) * samples.images[0].nbytes, gpu.free_bytes()
     if needed > share * free:
         print(f"{needed / 1e9:.1f} GB of images do not fit in {share:.0%} of {free / 1e9:.1f} GB: they are streamed")
         return samples

@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-import torch
 from torch import Tensor
 
+from munkey.core import gpu
 from munkey.data.image_set import Labeled
 
 Item = TypeVar("Item")
@@ -27,13 +27,6 @@ class Batch:
         return len(self.index)
 
 
-class _Copy(NamedTuple):
-    """A batch that is being copied to the GPU, and the event that says that it has arrived."""
-
-    batch: Batch
-    arrived: torch.cuda.Event
-
-
 class Loader:
     """The batches of one epoch, in the order of `indices`: the positions of each batch in `samples`."""
 
@@ -50,16 +43,10 @@ class Loader:
 
     def _copied_ahead(self) -> Iterator[Batch]:
         """The batches, each copied to the GPU on a stream of its own while earlier ones are computed."""
-        copying, computing = torch.cuda.Stream(), torch.cuda.current_stream()
-
-        def copy(index: Tensor) -> _Copy:
-            with torch.cuda.stream(copying):
-                return _Copy(self._batch(index), copying.record_event())
-
-        for batch, arrived in ahead(copy, self.indices, self.AHEAD):
-            computing.wait_event(arrived)
-            for tensor in (batch.images, batch.labels):
-                tensor.record_stream(computing)
+        stream = gpu.CopyStream()
+        copies = ahead(lambda index: stream.started(lambda: self._batch(index)), self.indices, self.AHEAD)
+        for batch, arrived in copies:
+            stream.hand_over((batch.images, batch.labels), arrived)
             yield batch
 
     def _batch(self, index: Tensor) -> Batch:

@@ -62,6 +62,13 @@ def _read(name: str, open_file: Callable[[str], IO[bytes]], size: int | None, fa
         return None
 
 
+def upright(picture: "Image") -> np.ndarray:
+    """A picture as a data set stores it: (H, W, 3) uint8. Raises what Pillow raises on one that it cannot read."""
+    from PIL import ImageOps
+
+    return np.asarray(_rgb(ImageOps.exif_transpose(picture)))
+
+
 def resize(image: np.ndarray, size: int) -> np.ndarray:
     """(H, W, 3) uint8 -> (size, size, 3): the whole image, antialiased bilinear."""
     if image.shape[:2] == (size, size):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from munkey.core.device import to_device
+from munkey.core.gpu import products_in
 
 DRAWS = 10  # how often a box is drawn for an image before the central one is taken, as in torchvision
 
@@ -24,7 +25,7 @@ def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     top, left, height, width = to_device(boxes.float(), images.device.type).unbind(1)
     rows = _weights(top, height, images.shape[2], size)  # (B, size, H)
     columns = _weights(left, width, images.shape[3], size)  # (B, size, W)
-    with torch.autocast(images.device.type, enabled=False):  # bfloat16 has fewer digits than a pixel
+    with products_in(torch.float32, images.device.type):  # bfloat16 has fewer digits than a pixel
         return rows[:, None] @ images @ columns[:, None].mT
 
 

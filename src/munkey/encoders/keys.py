@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from munkey.core.console import warn
+from munkey.core.device import to_device, to_host
 from munkey.core.files import DamagedFileError, read_npy, read_npz, write_npy, write_npz
 from munkey.core.ids import rows_of
 from munkey.encoders.registry import Encoder
@@ -14,6 +15,7 @@ from munkey.encoders.registry import Encoder
 ShowProgress: TypeAlias = Callable[[Sequence[int]], Iterable[int]]
 
 BLOCK = 16  # batches that an interruption can cost
+LEAST = 16  # images at once: kernels for fewer round otherwise, and a picture's key must not depend on its company
 
 
 class Keys(NamedTuple):
@@ -41,6 +43,7 @@ def extract(
     """
     import torch
 
+    from munkey.core.gpu import products_in
     from munkey.data.image_set import to_unit
 
     starts = range(0, len(images), batch_size)
@@ -48,15 +51,21 @@ def extract(
     block_of_last_batch = {block[-1]: block for block in blocks}
     features = _read_blocks(blocks, folder)  # by the first image of a block
     batches: list[np.ndarray] = []
-    with torch.inference_mode(), torch.autocast(device, torch.float16, enabled=device == "cuda"):
+    with torch.inference_mode(), products_in(torch.float16 if device == "cuda" else torch.float32, device):
         for start in show_progress([start for block in blocks if block.start not in features for start in block]):
-            batch = torch.from_numpy(np.array(images[start : start + batch_size])).to(device)
-            batches.append(encode(to_unit(batch)).float().cpu().numpy())
+            batch = images[start : start + batch_size]
+            encoded = encode(to_unit(to_device(torch.from_numpy(filled_up(batch)), device)))
+            batches.append(to_host(encoded[: len(batch)].float()).numpy())
             if block := block_of_last_batch.get(start):
                 features[block.start], batches = np.concatenate(batches), []
                 if folder:
                     write_npy(_block_file(folder, block), features[block.start])
     return _unit(np.concatenate([features[block.start] for block in blocks]))
+
+
+def filled_up(images: np.ndarray) -> np.ndarray:
+    """A copy of the images (N, H, W, 3), with repetitions of the last one where there are fewer than LEAST."""
+    return np.concatenate([images, np.repeat(images[-1:], max(0, LEAST - len(images)), axis=0)])
 
 
 def _read_blocks(blocks: list[range], folder: Path | None) -> dict[int, np.ndarray]:

@@ -28,7 +28,7 @@ def predictions(
     logits = family.logits(system, image_set(dataset, dataset.ids), data, device, retrieval)
     arrays = {"ids": dataset.ids, "labels": dataset.labels, "splits": dataset.splits, "logits": logits}
     if family.has_pathways and system.memory is not None:
-        members = system.memory.ids.cpu().numpy()
+        members = system.memory.ids.numpy()
         cut = family.cut_logits(system, image_set(dataset, members), data, device)
         arrays |= {"memory_ids": members} | {f"{name}_logits": values for name, values in cut.items()}
     if other is not None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from munkey.core.device import to_host
 from munkey.data.image_set import ImageSet
 from munkey.evaluation import metrics
 from munkey.models.family import FAMILIES, Recipe, System
@@ -27,7 +28,7 @@ class Trace:
         if epoch in self.moments:
             assert system.memory is not None
             features = family.features(system, self.samples, self.recipe.data, self.device)
-            self.vectors[f"tokens_{epoch}"] = system.memory.tokens.detach().cpu().numpy().copy()
+            self.vectors[f"tokens_{epoch}"] = to_host(system.memory.tokens.detach()).numpy().copy()
             self.vectors[f"features_{epoch}"] = features
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -7,13 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from munkey.core.device import to_device
 from munkey.core.ids import NOBODY, rows_of
 from munkey.settings import InferenceSettings
 
 
 @dataclass(frozen=True)
 class ExemplarMemory:
-    """ids: (N,) int64 ascending sample ids; keys: (N, d) float32, unit norm, fixed; tokens: (N, m) float32, learnable.
+    """ids: (N,) int64 ascending sample ids, on the host; keys: (N, d) float32, unit norm, fixed; tokens: (N, m)
+    float32, learnable. Keys and tokens lie on the device.
 
     Raises ValueError where the three disagree in length or ids do not ascend.
     """
@@ -37,15 +39,16 @@ class ExemplarMemory:
         Raises KeyError for an id that the memory does not hold.
         """
         keep = np.ones(len(self), dtype=bool)
-        keep[rows_of(self.ids.cpu().numpy(), ids)] = False
-        kept = torch.from_numpy(keep).to(self.ids.device)
-        return ExemplarMemory(self.ids[kept], self.keys[kept], self.tokens.detach()[kept])
+        keep[rows_of(self.ids.numpy(), ids)] = False
+        rows = torch.from_numpy(np.flatnonzero(keep))
+        left = to_device(rows, self.tokens.device.type)
+        return ExemplarMemory(self.ids[rows], self.keys[left], self.tokens.detach()[left])
 
     def rows(self, ids: np.ndarray) -> Tensor:
         """Row numbers of neighbor ids (any shape); NOBODY stays NOBODY. Raises KeyError for an id that is not held."""
         rows = np.full(ids.shape, NOBODY, dtype=np.int64)
-        rows[ids != NOBODY] = rows_of(self.ids.cpu().numpy(), ids[ids != NOBODY])
-        return torch.from_numpy(rows).to(self.tokens.device)
+        rows[ids != NOBODY] = rows_of(self.ids.numpy(), ids[ids != NOBODY])
+        return to_device(torch.from_numpy(rows), self.tokens.device.type)
 
     def tokens_of(self, ids: np.ndarray) -> Tensor:
         """The tokens (B, m) of samples in the memory. Raises KeyError for an id that is not held."""

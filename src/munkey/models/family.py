@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -106,6 +106,16 @@ class Trained(NamedTuple):
     history: History
 
 
+class Resumed(NamedTuple):
+    """A system that goes on learning: its weights and tokens change in place.
+
+    answer(images, index): logits of a batch of crops (B, 3, S, S) at these positions of the samples, as in training.
+    """
+
+    system: System
+    answer: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
 @dataclass(frozen=True)
 class Retrieval:
     """What a memory is asked with. neighbors: of each sample that is to be answered, (S, >= K)."""
@@ -195,6 +205,11 @@ class Family(ABC):
     @abstractmethod
     def train(self, training: Training) -> Trained:
         """Train a model from fresh weights."""
+
+    def resumed(self, system: System, training: Training) -> Resumed:
+        """A copy of a system, to be trained further on `training.samples`; of its memory, the rows of these alone."""
+        model = system.copy_of_model()
+        return Resumed(replace(system, model=model), lambda images, _: model(images))
 
     @abstractmethod
     def logits(

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from munkey.core.device import to_host
 from munkey.data.augment import Augmentation
 from munkey.data.image_set import ImageSet
 from munkey.data.loader import Batch, Loader
@@ -93,7 +94,7 @@ def blocks(samples: ImageSet, data: DataSettings, device: str, passes: int = 1) 
 def answers(blocks: Iterator[Block], answer: Callable[[Block], Tensor]) -> np.ndarray:
     """`answer` of every block, as one float32 array on the host."""
     with torch.inference_mode():
-        return torch.cat([answer(block).float().cpu() for block in blocks]).numpy()
+        return to_host(torch.cat([answer(block).float() for block in blocks])).numpy()
 
 
 def image_logits(system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load as tensors_in
 from safetensors.torch import save as serialized
 
+from munkey.core.device import to_host
 from munkey.core.files import read_bytes, sealed
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.family import FAMILIES, Architecture, System
@@ -21,7 +22,7 @@ def save(path: str | Path, system: System) -> None:
     if system.memory is not None:
         memory = system.memory
         tensors |= {"memory.ids": memory.ids, "memory.keys": memory.keys, "memory.tokens": memory.tokens.detach()}
-    tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    tensors = {name: to_host(tensor).contiguous() for name, tensor in tensors.items()}
     # One entry, because the order of several differs from file to file.
     described = {"family": system.family, "architecture": asdict(system.architecture)}
     metadata = {"system": json.dumps(described, sort_keys=True)}
@@ -35,7 +36,7 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     Raises DamagedFileError for a damaged file, ValueError where the architecture is not the `expected` one.
     """
     content = read_bytes(path)
-    tensors = {name: tensor.to(device) for name, tensor in tensors_in(content).items()}
+    tensors = tensors_in(content)
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # its length, then JSON
     described = json.loads(header["__metadata__"]["system"])
     family = FAMILIES[described["family"]]
@@ -52,5 +53,6 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
         model.to(device)
     memory = None
     if "memory.ids" in tensors:
-        memory = ExemplarMemory(tensors["memory.ids"], tensors["memory.keys"], tensors["memory.tokens"])
+        keys, tokens = (tensors[f"memory.{name}"].to(device) for name in ("keys", "tokens"))
+        memory = ExemplarMemory(tensors["memory.ids"], keys, tokens)
     return System(family.name, architecture, model, memory)

@@ -3,7 +3,14 @@
 Seeds 2p and 2p + 1 are pair p: each is trained on the half of the pool that the other never sees, and forgets it.
 """
 
+from collections.abc import Callable
+from functools import reduce
+from operator import getitem
+
 from munkey.audits.gather import Listed
+from munkey.audits.grid import Setting
+from munkey.audits.memories import Held
+from munkey.audits.registry import AUDITS, Finding, Need
 from munkey.audits.rows import DEPLOYED, Role
 from munkey.models.family import Family
 from munkey.pipeline.cases import AUDIT
@@ -13,6 +20,11 @@ from munkey.pipeline.plan import Plan
 from munkey.unlearn.contract import METHODS
 
 PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
+
+
+def attacks(need: Need) -> list[Callable[..., Finding]]:
+    """What an audit's script finds through the registry, whose code counts for its result."""
+    return [audit.run for audit in AUDITS.values() if audit.needs == need]
 
 
 class AuditPlan:
@@ -25,6 +37,11 @@ class AuditPlan:
     def subset(self) -> str:
         """How the systems are called that have forgotten their half."""
         return f"rate{rate_name(self.settings.pool / 2)}"
+
+    @property
+    def in_paper(self) -> list[str]:
+        """The data sets whose audits are part of the report."""
+        return self.params.datasets if self.settings.in_paper else []
 
     def systems_of(self, dataset: str) -> list[Listed]:
         """All that is audited. A family that is made of keys has learned nothing, and is left out."""
@@ -45,12 +62,33 @@ class AuditPlan:
         ]
         return systems + [self._system(dataset, role, ablated(), name) for role, name in control]
 
+    def grid_of(self, dataset: str) -> list[Setting]:
+        """The ablated family before and after deletion, for each point of the grid. What holds in the pool is there."""
+        settings = []
+        for name in self.params.audit_grid:
+            case, pool = f"{dataset}/{AUDIT}{name}", f"{dataset}/{AUDIT}pool"
+            case = pool if self.params.of(case) == self.params.of(pool) else case
+            systems = (ablated().original, self.plan.ablated_method.name)
+            before, after = (self._logits(case, system, self.settings.grid_pairs) for system in systems)
+            settings.append(Setting(name=name, knobs=self._knobs(case), before=before, after=after))
+        return settings
+
+    def _knobs(self, case: str) -> dict[str, object]:
+        """The values of all knobs that the grid changes anywhere, as they hold in a case."""
+        sections = self.params.of(case).model_dump()
+        knobs = dict.fromkeys(knob for each in self.params.audit_grid.values() for knob in each)
+        return {knob: reduce(getitem, knob.split("."), sections) for knob in knobs}
+
+    def _logits(self, case: str, system: str, pairs: int) -> list[str]:
+        subset = "full" if system in self.plan.originals else self.subset
+        return [
+            fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=system) for s in range(2 * pairs)
+        ]
+
     def _system(self, dataset: str, role: Role, family: Family, name: str) -> Listed:
         case = f"{dataset}/{AUDIT}{'control' if role.startswith('control') else 'pool'}"
-        subset = "full" if role.endswith("nothing") else self.subset
         pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
-        seeds = range(2 * pairs.get(role.split()[0], self.settings.pairs))
-        paths = [fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=name) for s in seeds]
+        paths = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
         title = METHODS[name].title if name in METHODS else family.title
         return {
             "name": name,
@@ -61,7 +99,37 @@ class AuditPlan:
             "logits": paths,
         }
 
+    def memories_of(self, dataset: str) -> list[Held]:
+        """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate.
+
+        A family that is made of keys has no original of its own, and is left out.
+        """
+        system, runs = self.plan.layout.system, [run for run in self.plan.main_of(dataset) if run.method in METHODS]
+        return [
+            {
+                "key": run.key | {"title": METHODS[run.method].title},
+                "files": [
+                    fill(system, case=dataset, seed=run.seed, subset="full", system=family.original),
+                    fill(system, case=dataset, seed=run.seed, subset=f"rate{run.rate}", system=run.method),
+                ],
+                "forget": run.forget,
+            }
+            for run in runs
+            if (family := METHODS[run.method].original).has_memory and family.letter
+        ]
+
+    def files_of_memories(self, dataset: str) -> list[str]:
+        """All that is read of them."""
+        return sorted({path for held in self.memories_of(dataset) for path in (*held["files"], held["forget"])})
+
     def halves_of(self, dataset: str) -> list[str]:
         """The half of the pool that each seed is trained on and forgets."""
         pairs = max(self.settings.pairs, self.settings.oracles, self.settings.control_pairs)
-        return [fill(self.plan.layout.half, dataset=dataset, seed=seed) for seed in range(2 * pairs)]
+        return self._halves(dataset, pairs)
+
+    def grid_halves_of(self, dataset: str) -> list[str]:
+        """The same for the seeds of the grid."""
+        return self._halves(dataset, self.settings.grid_pairs)
+
+    def _halves(self, dataset: str, pairs: int) -> list[str]:
+        return [self.plan.half(dataset, seed) for seed in range(2 * pairs)]

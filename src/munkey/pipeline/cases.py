@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 from munkey.encoders.registry import Builder, cache_name, find
 from munkey.models.family import FAMILIES, Family
-from munkey.pipeline.layout import Layout
+from munkey.pipeline.layout import Layout, fill
 from munkey.pipeline.params import Params, ablated, rate_name
 from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS
@@ -111,6 +111,11 @@ class Cases:
             tried[name] = {key: _each_once(candidate[key] for candidate in candidates) for key in section}
         return tried
 
+    def half(self, dataset: str, seed: int) -> str:
+        """The half of an audit's pool that the models of a seed are trained on and then forget."""
+        hardest = self.params.audit.pool_of == "hardest"
+        return fill(self.layout.hardest_half if hardest else self.layout.half, dataset=dataset, seed=seed)
+
     def evaluate_settings(self, case: str, system: str) -> Sections:
         """What a system's answers depend on: of `inference` only what its family reads."""
         sections = self.sections(case, "data", "inference")
@@ -119,6 +124,10 @@ class Cases:
         audit = {"audit": {"k": k, "fusion": "softmax"}} if family.has_pathways else {}
         inference = {name: sections["inference"][name] for name in family.inference_knobs}
         return sections | {"inference": inference} | (audit if is_audit(case) else {})
+
+    def export_settings(self, case: str) -> Sections:
+        """All that an exported model depends on: how it was trained, and how it is asked."""
+        return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
         """The encoder that a folder of keys is named for."""

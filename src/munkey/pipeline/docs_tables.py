@@ -1,4 +1,7 @@
-"""The tables of the docs, made from the registries. `make docs` writes them into the pages.
+"""The tables of the docs, from the registries and from kept results. `make docs` writes them into the pages.
+
+A marker names what stands below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for a file that lies
+there below docs/ (munkey.pipeline.keep). Run from the project's folder:
 
 python -m munkey.pipeline.docs_tables PAGES
 """
@@ -44,19 +47,30 @@ def audits() -> str:
     return "\n".join(["| name | title | what | needs | source |", "|---|---|---|---|---|", *rows])
 
 
+KEPT = re.compile(r"^<!-- (results/\S+) -->$", re.MULTILINE)
 TABLES = {"audits": audits, "data sets": data_sets, "encoders": encoders, "methods": methods}
 
 
 def filled(text: str) -> str:
-    """A page with its tables replaced by those of the registries."""
+    """A page with its tables made anew. Raises FileNotFoundError for a result that is not kept."""
     for name, table in TABLES.items():
         text = put(text, name, table())
+    for name in KEPT.findall(text):
+        text = put(text, name, kept(name))
     return text
+
+
+def kept(name: str) -> str:
+    """The tables of a kept file, their titles as captions."""
+    path = Path("docs", name)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: not kept; `make keep NAME={name.split('/')[1]}` copies it from results/")
+    return re.sub(r"^### (.*)$", r"*\1*", path.read_text().strip(), flags=re.MULTILINE)
 
 
 def put(text: str, name: str, table: str) -> str:
     """The text with `table` between the markers `<!-- NAME -->` and `<!-- end -->`."""
-    pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+    pattern = rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)"
     return re.sub(pattern, lambda markers: f"{markers[1]}{table}\n{markers[2]}", text, flags=re.DOTALL)
 
 

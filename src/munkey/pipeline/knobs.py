@@ -36,6 +36,11 @@ def name_of(value: object) -> str:
     return "_".join(dict.fromkeys(names) if _names_knobs(value) else names)
 
 
+def name_of_knob(knob: str, value: object) -> str:
+    """A knob and its value as they stand in paths: p_image-0.1 for munkey.p_image, 0.1."""
+    return f"{knob.rpartition('.')[2]}-{name_of(value).strip('-')}"
+
+
 def values_to_try(settings: Values, grid: Mapping[str, list[object]], method: str) -> dict[str, list[object]]:
     """The values in a search grid of each setting of a method: those of METHOD.KEY, or else of KEY."""
     values = {key: grid.get(f"{method}.{key}") or grid.get(key) for key in settings}

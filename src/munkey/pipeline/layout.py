@@ -38,7 +38,11 @@ class Layout:
         self.selection_chosen = at("selection/{dataset}/chosen.json")
         self.selection_table = at("selection/{dataset}/table.{ending}")
         self.half = at("audit/{dataset}/halves/seed{seed}.csv")
+        self.hardest_half = at("audit/{dataset}/hardest/seed{seed}.csv")
+        self.mislabeled = at("audit/{dataset}/mislabeled/{part}")
         self.audit = at("audit/{dataset}/{part}")
+        self.relearned = at("audit/{dataset}/relearned/seed{seed}/{system}.csv")
+        self.relearning = at("audit/{dataset}/relearning/{part}")
         self.audit_page = at("audit/index.html")
         self.all_metrics = at("metrics.csv")
         self.table = at("tables/{table}.{ending}")
@@ -47,6 +51,8 @@ class Layout:
         self.figure = at("figures/{figure}.{ending}")
         self.tracking = at("tracking.json")
         self.report = at("report/index.html")
+        self.settings = at("settings.json")
+        self.export = at("exports/{dataset}/seed{seed}/{part}")
 
     def log(self, name: str) -> str:
         """Where a job's output goes."""

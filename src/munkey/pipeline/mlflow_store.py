@@ -3,8 +3,10 @@
 Each run carries the checkout and the configuration that it came from; a `Store` reaches no other runs than its own.
 """
 
+import importlib.metadata
 import os
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -85,6 +87,8 @@ class Store:
         run_id = created.info.run_id
         for path in run.artifacts:
             self.client.log_artifact(run_id, path)
+        if run.model:
+            self._log_model(run_id, run.model)
         params = [Param(name, str(value)) for name, value in run.params.items()]
         for start in range(0, len(params), PARAMS):
             self.client.log_batch(run_id, params=params[start : start + PARAMS])
@@ -94,6 +98,24 @@ class Store:
         self.client.log_batch(run_id, tags=[RunTag(STATE, CURRENT)])
         self.client.set_terminated(run_id, "FINISHED", end_time=ended)
         return self._stored(self.client.get_run(run_id), run.experiment)
+
+    def _log_model(self, run_id: str, directory: str) -> None:
+        """Log an exported model as `model`: for MLflow a directory, and the name of the module that reads it."""
+        from mlflow import pyfunc
+        from mlflow.models import ModelSignature
+        from mlflow.types import ColSpec, DataType, Schema
+
+        from munkey.serve.mlflow_model import COLUMN
+
+        with tempfile.TemporaryDirectory() as folder:
+            pyfunc.save_model(
+                Path(folder) / "model",
+                loader_module="munkey.serve.mlflow_model",
+                data_path=directory,
+                signature=ModelSignature(inputs=Schema([ColSpec(DataType.binary, COLUMN)])),
+                pip_requirements=[f"munkey=={importlib.metadata.version('munkey')}"],
+            )
+            self.client.log_artifacts(run_id, folder)
 
     def restore(self, run: StoredRun) -> None:
         """Mark a superseded run as current."""

@@ -18,8 +18,12 @@ class Plan(Cases):
     """Inputs of jobs and the evaluations that tables are made from."""
 
     def prepared(self, case: str) -> Files:
-        """A prepared data set, as named input."""
-        files = {"images": self.layout.images, "samples": self.layout.samples, "classes": self.layout.classes}
+        """A prepared data set, as named input. All of an audit reads the wrong labels of its pool, if it has them."""
+        if is_audit(case) and self.params.audit.pool_of == "mislabeled":
+            parts = {"images": "images.npy", "samples": "samples.csv", "classes": "classes.json"}
+            files = {name: fill(self.layout.mislabeled, part=part) for name, part in parts.items()}
+        else:
+            files = {"images": self.layout.images, "samples": self.layout.samples, "classes": self.layout.classes}
         return {name: fill(path, dataset=dataset_of(case)) for name, path in files.items()}
 
     def keys(self, case: str) -> str:
@@ -31,7 +35,7 @@ class Plan(Cases):
         In an audit: half of the pool, and as `absent` the other half, which this seed's models never see.
         """
         if is_audit(case):
-            own, other = (fill(self.layout.half, dataset=dataset_of(case), seed=s) for s in (int(seed), int(seed) ^ 1))
+            own, other = (self.half(dataset_of(case), each) for each in (int(seed), int(seed) ^ 1))
             return {"absent": other} if subset == "full" else {"forget": own, "absent": other}
         if subset == "full":
             return {}

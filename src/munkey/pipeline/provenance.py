@@ -5,7 +5,6 @@ import importlib.metadata
 import json
 import platform
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
@@ -28,7 +27,7 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
         "commit": _commit(),
         "params_digest": hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:16],
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES},
-        "device": sys.modules["torch"].cuda.get_device_name() if device == "cuda" else _cpu_name(),
+        "device": _gpu_name() if device == "cuda" else _cpu_name(),
     }
 
 
@@ -48,6 +47,12 @@ def _version(library: str) -> str:
         return importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _gpu_name() -> str:
+    from munkey.core import gpu
+
+    return gpu.name()
 
 
 def _cpu_name() -> str:

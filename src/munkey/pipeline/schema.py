@@ -4,9 +4,9 @@ Nothing has a default: every value stands in `params.yaml` or in an overlay give
 models that have settings add a section under their name; unlearning methods have theirs under `unlearn`.
 """
 
-import itertools
 import math
 from functools import cache, cached_property
+from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, create_model, model_validator
@@ -14,7 +14,7 @@ from pydantic import Field, create_model, model_validator
 from munkey.data.registry import DatasetEntry, reader_of
 from munkey.models.family import FAMILIES, Family
 from munkey.pipeline.faults import ParamsError, require_known, require_registered, require_unique
-from munkey.pipeline.knobs import merge, name_of, sections_of, values_to_try
+from munkey.pipeline.knobs import merge, name_of, name_of_knob, sections_of, values_to_try
 from munkey.pipeline.outside import check_encoder, check_uri
 from munkey.settings import (
     AuditSettings,
@@ -23,6 +23,7 @@ from munkey.settings import (
     ForgetSettings,
     InferenceSettings,
     KeySettings,
+    LookupSettings,
     ModelSettings,
     NonNegative,
     Parts,
@@ -94,6 +95,7 @@ class Params(DatasetParams):
     datasets: Annotated[list[str], Field(min_length=1, max_length=100)]
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1, max_length=1000)]
     methods: Annotated[list[str], Field(min_length=1)]
+    lookup: LookupSettings
     search: bool
     search_grid: dict[str, Annotated[list[object], Field(min_length=1)]]
     search_drop: NonNegative | None
@@ -124,7 +126,7 @@ class Params(DatasetParams):
         """The settings that the search tries for a method: those of its section where there is no grid for them."""
         settings = self.of(dataset).unlearn[method]
         values = values_to_try(settings, self.search_grid, method)
-        return [settings | dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
+        return [settings | dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
     def candidate_count(self, dataset: str, method: str) -> int:
         """How many there are."""
@@ -163,12 +165,22 @@ class Params(DatasetParams):
     def audited(self) -> dict[str, dict[str, object]]:
         """What the cases of an audit change, by the place below each data set: audit/WHICH."""
         fixed = {ablated().name: {"p_drop": "fixed"}}
-        return {"audit/pool": {}, "audit/control": merge(fixed, sections_of("audit.control", self.audit.control))}
+        changes = {"control": self.audit.control, **self.audit_grid}
+        changed = {name: merge(fixed, sections_of(f"audit.{name}", knobs)) for name, knobs in changes.items()}
+        return {"audit/pool": {}} | {f"audit/{name}": sections for name, sections in changed.items()}
+
+    @property
+    def audit_grid(self) -> dict[str, dict[str, object]]:
+        """The knobs that the audit's grid sets, by the name of each of its cases; no combination twice."""
+        combinations = [
+            dict(zip(block, values, strict=True)) for block in self.audit.grid for values in product(*block.values())
+        ]
+        return {"_".join(name_of_knob(*knob) for knob in each.items()): each for each in combinations}
 
     @property
     def grid(self) -> list[dict[str, float]]:
         """The pairs that the selection compares, and the corner (0, 0) that it shows for reference."""
-        grid = itertools.product(self.selection.p_image, self.selection.p_token)
+        grid = product(self.selection.p_image, self.selection.p_token)
         return [{"p_image": image, "p_token": token} for image, token in dict.fromkeys([(0.0, 0.0), *grid])]
 
 

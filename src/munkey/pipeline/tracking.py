@@ -19,7 +19,11 @@ CURVES = ("loss", "accuracy", "lr")
 
 @dataclass(frozen=True)
 class Run:
-    """What one MLflow run shows. curves: one value per epoch, from epoch 1; artifacts: file paths; times: ISO 8601."""
+    """What one MLflow run shows. curves: one value per epoch, from epoch 1; artifacts: file paths; times: ISO 8601.
+
+    model: the directory of an exported model, logged as `model`. It is known by the tags, which name its memory and the
+    head of its chain.
+    """
 
     experiment: str
     name: str
@@ -30,6 +34,7 @@ class Run:
     artifacts: tuple[str, ...] = ()
     started: str | None = None
     ended: str | None = None
+    model: str | None = None
 
     def digest(self) -> str:
         """A hash of everything it shows, artifacts included."""
@@ -39,15 +44,24 @@ class Run:
 
 
 def runs_of(
-    evaluations: Iterable[Evaluation], searches: Mapping[str, Evaluation], titles: Mapping[str, str], layout: Layout
+    evaluations: Iterable[Evaluation],
+    searches: Mapping[str, Evaluation],
+    titles: Mapping[str, str],
+    layout: Layout,
+    exports: Iterable[str] = (),
 ) -> list[Run]:
-    """All runs to mirror: one per evaluation, one per candidate of a search, and the tables of each data set.
+    """All runs to mirror: one per evaluation, candidate of a search and exported model, and the tables of a data set.
 
     searches: by the path of search.json, the evaluation that it chose the settings for; titles: by system; layout: of
-    the configuration.
+    the configuration; exports: manifests of models.
     """
     candidates = [run for path, evaluation in searches.items() for run in _candidates(Path(path), evaluation, titles)]
-    return [*_evaluated(evaluations, titles, layout.all_metrics), *candidates, *_tables(layout)]
+    return [
+        *_evaluated(evaluations, titles, layout.all_metrics),
+        *candidates,
+        *_tables(layout),
+        *map(model_run, exports),
+    ]
 
 
 def _evaluated(evaluations: Iterable[Evaluation], titles: Mapping[str, str], metrics_file: str) -> Iterator[Run]:
@@ -106,6 +120,28 @@ def _tables(layout: Layout) -> Iterator[Run]:
             metrics={f"gap/{method}/rate{rate:g}": float(gap) for method, rate, gap in gaps},
             tags={"dataset": str(dataset), "kind": "table"},
             artifacts=(*tables, layout.all_metrics),
+        )
+
+
+def model_run(manifest: str) -> Run:
+    """An exported model. The head of its chain of deletions is a tag, so that an older copy of it is found."""
+    from munkey.serve.predictor import Predictor
+
+    with Predictor.load(Path(manifest).parent) as predictor:
+        origin = predictor.manifest.provenance
+        return Run(
+            experiment=origin.dataset,
+            name=f"Model seed {origin.seed}",
+            params=flat(origin.model_dump(exclude={"versions"})),
+            metrics={"samples": len(predictor.ids)},
+            tags={
+                "kind": "model",
+                "dataset": origin.dataset,
+                "seed": str(origin.seed),
+                "munkey.memory": predictor.manifest.memory.store,
+                "munkey.head": predictor.head,
+            },
+            model=str(predictor.directory),
         )
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 
 from munkey.core.files import read_bytes, read_json, read_table
 from munkey.report import audits
+from munkey.report.chapters import HtmlTable, chapter
 from munkey.report.markup import Titled
-from munkey.report.page import HtmlTable, chapter
 from munkey.report.summary import Row
 
 
@@ -24,11 +24,16 @@ class Audited:
     tables: Sequence[HtmlTable]
 
 
-def audited(dataset: str, table: str, controls: str, figure: str, attacks: Sequence[Titled]) -> Audited:
-    """From the files of an audit. attacks: the tables of attacks on one model."""
+def audited(dataset: str, audit: pd.DataFrame, controls: str, figure: str, further: Sequence[Titled]) -> Audited:
+    """audit: its rows. controls, figure: files of it. further: tables below that of the audit."""
     image = base64.b64encode(read_bytes(figure)).decode()
-    shown = chapter(dataset, dataset, [audits.table(read_table(table), dataset), *attacks])
+    shown = chapter(dataset, dataset, [audits.table(audit, dataset), *further])
     return Audited(dataset, f"data:image/png;base64,{image}", read_json(controls), shown.tables)
+
+
+def in_report(dataset: str, audit: pd.DataFrame, storage: str, controls: str, figure: str) -> Audited:
+    """What the report shows of an audit, with what its storage audit found."""
+    return audited(dataset, audits.shown(audit), controls, figure, audits.storage_tables(read_table(storage)))
 
 
 def render(name: str, shown: Sequence[Audited], template: Path) -> str:

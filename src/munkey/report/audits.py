@@ -1,9 +1,10 @@
 """The table of an audit: how much is left, how well attacks do, and in which words it may be said."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from munkey.audits.rows import DEPLOYED
 from munkey.report.markup import ABSENT, Titled
 from munkey.report.summary import Row
 
@@ -33,20 +34,39 @@ def table(audit: pd.DataFrame, dataset: str) -> Titled:
     return Titled(f"{dataset}: {pairs.min()} to {pairs.max()} pairs of models, percent", pd.DataFrame(lines))
 
 
+def shown(audit: pd.DataFrame) -> pd.DataFrame:
+    """The rows to look at first: other paths than the deployed one of methods alone."""
+    return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
+
+
+def left_of(audits: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str]]:
+    """The column `left [%]` of the main table, by data set and system: the share on the deployed path."""
+    return {dataset: _left(audit) for dataset, audit in audits.items()}
+
+
+def _left(audit: pd.DataFrame) -> dict[str, str]:
+    """Where an audit has no power, its shares say nothing."""
+    deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
+    return {
+        str(line["name"]): "no power" if line["verdict"] == "no power" else interval(line, "share")
+        for _, line in deployed.iterrows()
+    }
+
+
 def _line(line: pd.Series) -> dict[str, str]:
     return {
         "Model, and what was done": named(line),
-        "left [%]": _interval(line, "share"),
+        "left [%]": interval(line, "share"),
         "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
-        "LiRA AUROC": _interval(line, "u-lira_auroc"),
-        "TPR @ 1 %": _interval(line, "u-lira_tpr_1"),
-        "RMIA AUROC": _interval(line, "rmia_auroc"),
+        "LiRA AUROC": interval(line, "u-lira_auroc"),
+        "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
+        "RMIA AUROC": interval(line, "rmia_auroc"),
         "p": _p(line["p"]),
         "distance / floor": _number(line, "js_ratio", 2),
     }
 
 
-def _interval(line: pd.Series, name: str) -> str:
+def interval(line: pd.Series, name: str) -> str:
     """`value [low, high]`, – where there is none."""
     if pd.isna(line.get(name)):
         return ABSENT
@@ -85,6 +105,32 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
         title = f"{dataset}, forget rate {100 * part['rate'].iloc[0]:g} %: n = {seeds} seeds"
         titled.append(Titled(title, pd.DataFrame(lines)))
     return titled
+
+
+def storage_tables(found: pd.DataFrame) -> list[Titled]:
+    """What files still hold of what was deleted, before and after deletion, a table for each data set: sums over seeds.
+
+    found: lines of munkey.audits.memories.
+    """
+    titled = []
+    for dataset, part in found.groupby("dataset", sort=False):
+        lines = []
+        for (_, title), own in part.groupby(["rate", "title"], sort=False):
+            line = {"Method": str(title), "Forget": f"{100 * float(own['rate'].iloc[0]):g} %"}
+            for column, name in (("keys and tokens", "rows"), ("ids", "ids")):
+                for when, file in (("before", "original"), ("after", "unlearned")):
+                    line[f"{column}, {when}"] = _found(own[own["file"] == file], name)
+            lines.append(line)
+        title = f"{dataset}: what was deleted and is found in the system's file, n = {part['seed'].nunique()} seeds"
+        titled.append(Titled(title, pd.DataFrame(lines)))
+    return titled
+
+
+def _found(lines: pd.DataFrame, name: str) -> str:
+    """`found of deleted`, or why the search proves nothing."""
+    if lines["why"].notna().any():
+        return str(lines["why"].dropna().iloc[0])
+    return f"{lines[name].sum():.0f} of {lines[f'{name}_of'].sum()}"
 
 
 def _over_seeds(lines: pd.DataFrame, name: str) -> str:

@@ -2,17 +2,17 @@
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
-import markupsafe
 import pandas as pd
 
 from munkey.core.files import read_bytes
 from munkey.report import ablations, paper, tables
+from munkey.report.audit_page import Audited
+from munkey.report.chapters import Chapter, chapter
 from munkey.report.figures import charts
-from munkey.report.markup import Titled, html_table
 from munkey.report.summary import Row
 
 ABLATIONS = {
@@ -38,13 +38,6 @@ class JobRecord(TypedDict):
     started: str
     ended: str
     provenance: Provenance
-
-
-class HtmlTable(NamedTuple):
-    """A table of the page: its title, empty for none, and its HTML."""
-
-    title: str
-    html: markupsafe.Markup
 
 
 class Figure(NamedTuple):
@@ -78,21 +71,12 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Chapter:
-    """A part of the page: remarks, then tables. id: the anchor that links point to."""
-
-    id: str
-    title: str
-    tables: Sequence[HtmlTable]
-    remarks: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Results:
     """What the tables of the page are made from.
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
     the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
+    left: what audits found to be left; empty where none was run.
     """
 
     main: pd.DataFrame
@@ -101,18 +85,21 @@ class Results:
     case_rows: Sequence[Row]
     grids: Sequence[pd.DataFrame]
     statements: Sequence[str]
+    left: tables.Left = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Page:
     """Everything that the page shows.
 
-    configuration: its name. grid: seeds, rates and methods in words. params: the parameters as YAML.
+    configuration: its name. audits: shown before all else, of the data sets that were audited. grid: seeds, rates and
+    methods in words. params: the parameters as YAML.
     """
 
     configuration: str
     datasets: Sequence[str]
     grid: str
+    audits: Sequence[Audited]
     chapters: Sequence[Chapter]
     figures: Sequence[Figure]
     origin: Sequence[Fact]
@@ -133,7 +120,7 @@ def chapters(results: Results) -> list[Chapter]:
     grids = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
     both = paper.compare(results.main, results.cases)
     return [
-        chapter("main", "Unlearning", tables.main_tables(results.main, results.rows, "html")),
+        chapter("main", "Unlearning", tables.main_tables(results.main, results.rows, "html", results.left)),
         chapter("runtime", "Run time", [tables.runtime_table(results.main, "html")]),
         *(
             chapter(name, title, titled)
@@ -143,12 +130,6 @@ def chapters(results: Results) -> list[Chapter]:
         chapter("selection", "Selection of p_image and p_token", grids),
         chapter("paper", "The paper's numbers", paper.tables(both), results.statements),
     ]
-
-
-def chapter(name: str, title: str, contents: Iterable[Titled], remarks: Sequence[str] = ()) -> Chapter:
-    """A part of the page from tables whose cells are HTML."""
-    made = [HtmlTable(table.title, markupsafe.Markup(html_table(table.frame))) for table in contents]
-    return Chapter(name, title, made, remarks)
 
 
 def figure(path: Path) -> Figure:

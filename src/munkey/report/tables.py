@@ -1,6 +1,6 @@
 """The tables of a whole experiment: the main table, run times, and the grid of the selection."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -18,6 +18,8 @@ from munkey.report.markup import (
 )
 from munkey.report.summary import GAP_METRICS, Row, summarize, with_seed_gaps
 
+Left = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
+LEFT = "left [%]"
 COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
 RUN_TIMES = {"unlearn_s": "Unlearn [s]", "search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
 CSS = (
@@ -56,22 +58,26 @@ def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> str:
-    """The paper's main table, forget rates side by side: the lowest gap bold, the second lowest underlined."""
+def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left | None = None) -> str:
+    """The paper's main table, forget rates side by side: the lowest gap bold, the second lowest underlined.
+
+    left: for a column of what is left, where audits were run.
+    """
     if markup == "latex":
-        return _main_latex(summary, rows)
-    text = render(main_tables(summary, rows, markup), markup)
+        return _main_latex(summary, rows, left or {})
+    text = render(main_tables(summary, rows, markup, left), markup)
     return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}" if markup == "html" else text
 
 
-def main_tables(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> list[Titled]:
+def main_tables(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left | None = None) -> list[Titled]:
     """The main table as one table per data set, whose columns name both metric and rate."""
-    columns = ["Method", *(f"{name} @{100 * rate:g} %" for rate in _rates(summary) for name in COLUMNS)]
+    metrics = [f"{name} @{100 * rate:g} %" for rate in _rates(summary) for name in COLUMNS]
+    columns = ["Method", *([LEFT] if left else []), *metrics]
     return [
         Titled(
             f"{block.dataset}: mean ± sd over n = {block.n} seeds, percent", pd.DataFrame(block.lines, columns=columns)
         )
-        for block in _blocks(summary, rows, markup)
+        for block in _blocks(summary, rows, markup, left or {})
     ]
 
 
@@ -107,14 +113,18 @@ def _rates(summary: pd.DataFrame) -> list[float]:
     return sorted(summary["rate"].unique(), reverse=True)
 
 
-def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> list[Block]:
+def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left) -> list[Block]:
     rates, absent = _rates(summary), [ABSENT] * len(COLUMNS)
     titles = {row.name: (row.latex_title or row.title) if markup == "latex" else row.title for row in rows}
     blocks = []
     for dataset, part in summary.groupby("dataset", sort=False):
         at_rates = [_cells(part[part["rate"] == rate], rows, markup) for rate in rates]
         lines = [
-            [title, *(cell for systems in at_rates for cell in systems.get(name, absent))]
+            [
+                title,
+                *([left.get(str(dataset), {}).get(name, ABSENT)] if left else []),
+                *(cell for systems in at_rates for cell in systems.get(name, absent)),
+            ]
             for name, title in titles.items()
         ]
         blocks.append(Block(str(dataset), int(part["n"].min()), lines))
@@ -133,20 +143,25 @@ def _cells(part: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> dict[str,
     return cells
 
 
-def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
+def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], left: Left) -> str:
     """All data sets in one table, each under a row with its name. Needs booktabs and amsmath."""
-    rates, blocks = _rates(summary), _blocks(summary, rows, "latex")
-    width = 1 + len(COLUMNS) * len(rates)
+    rates, blocks = _rates(summary), _blocks(summary, rows, "latex", left)
+    leading = ["Method", *([LEFT] if left else [])]
+    width = len(leading) + len(COLUMNS) * len(rates)
     lines = [line for block in blocks for line in _under_its_name(block, width, first=block is blocks[0])]
-    frame = pd.DataFrame(lines, columns=_main_header(rates))
-    return "% needs booktabs, amsmath\n" + latex_table(frame, f"l {' '.join(['cccc c'] * len(rates))}")
+    frame = pd.DataFrame(lines, columns=_main_header(rates, leading))
+    columns = " ".join(["l" * len(leading), *["cccc c"] * len(rates)])
+    return "% needs booktabs, amsmath\n" + latex_table(frame, columns)
 
 
-def _main_header(rates: Sequence[float]) -> pd.MultiIndex:
-    """The rates above their metrics. The rules between the two rows stand in the first cell of the second row."""
-    width = len(COLUMNS)
-    rules = [rf"\cmidrule(lr){{{2 + i * width}-{1 + (i + 1) * width}}}" for i in range(len(rates))]
-    labels = [("", " ".join(rules) + "\nMethod")]
+def _main_header(rates: Sequence[float], leading: Sequence[str]) -> pd.MultiIndex:
+    """Leading columns, then the rates above their metrics.
+
+    The rules between the two rows stand in the first cell of the second row.
+    """
+    first, width = 1 + len(leading), len(COLUMNS)
+    rules = [rf"\cmidrule(lr){{{first + i * width}-{first - 1 + (i + 1) * width}}}" for i in range(len(rates))]
+    labels = [("", name) for name in (f"{' '.join(rules)}\n{leading[0]}", *leading[1:])]
     for rate in rates:
         over = rf"Random forget ({100 * rate:g}\,%)"
         labels += [(over, r"Avg Gap $\downarrow$" if name == "Avg Gap" else name) for name in COLUMNS]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from munkey.core.console import Report
+from munkey.core.device import to_host
 from munkey.training.checkpoint import Checkpoint, History
 from munkey.training.precision import Precision
 
@@ -86,8 +87,8 @@ class Fit(Generic[AnyBatch]):
             losses.append(outcome.loss.detach())
             correct.append(outcome.correct)
             seen += len(batch)
-        loss = torch.stack(losses).mean().item()
-        accuracy = 100 * torch.stack(correct).sum().item() / seen
+        loss = to_host(torch.stack(losses).mean()).item()
+        accuracy = 100 * to_host(torch.stack(correct).sum()).item() / seen
         if not math.isfinite(loss):
             raise FloatingPointError(f"the loss of epoch {epoch} is {loss}: lower train.lr or the method's lr_factor")
         seconds = time.perf_counter() - started

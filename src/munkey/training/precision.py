@@ -1,7 +1,11 @@
 """The number format of a training's matrix products. Weights, optimizer and losses are float32 in every case."""
 
+from contextlib import AbstractContextManager
+
 import torch
 from torch import Tensor
+
+from munkey.core.gpu import loss_scaler, products_in
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -16,11 +20,11 @@ class Precision:
     def __init__(self, name: str = "float32", device: str = "cpu") -> None:
         self.name = {"cpu": "float32"}.get(device, "bfloat16") if name == "auto" else name
         self.device = device
-        self.scaler = torch.amp.GradScaler(device, enabled=self.name == "float16")
+        self.scaler = loss_scaler(device, enabled=self.name == "float16")
 
-    def forward(self) -> torch.autocast:
+    def forward(self) -> AbstractContextManager[object]:
         """The context for a forward pass."""
-        return torch.autocast(self.device, DTYPES[self.name], enabled=self.name != "float32")
+        return products_in(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
         """One optimizer step down the gradient of `loss`. Does not wait for the device."""

@@ -42,7 +42,7 @@ def untargeted_l2(
     clean: (B, 3, H, W) in [0, 1]; labels: (B,). A step goes along the L2-normalized gradient of the cross-entropy, is
     projected to the ball around the clean image and clamped to [0, 1]. An image leaves the batch at its first error,
     the others go on from where they are. No random start; an image that is misclassified already stays clean. A zero
-    gradient never succeeds, and ends with the last radius.
+    gradient never succeeds, and ends with the last radius. Reads back, at every step, which images err.
     """
     images, predicted = clean.clone(), labels.clone()
     radius = torch.full((len(clean),), torch.inf, dtype=torch.float64, device=clean.device)
@@ -69,7 +69,7 @@ def _ascent(answer: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) 
     images = images.detach().requires_grad_()
     logits = answer(images)
     true_class = F.one_hot(labels, logits.shape[1]).bool()
-    margin = logits.masked_fill(true_class, -torch.inf).logsumexp(dim=1) - logits[true_class]
+    margin = logits.masked_fill(true_class, -torch.inf).logsumexp(dim=1) - logits.gather(1, labels[:, None])[:, 0]
     (gradient,) = torch.autograd.grad(margin.sum(), images)
     return Ascent(logits.detach().argmax(dim=1), F.normalize(gradient.flatten(1), dim=1).view_as(gradient))
 

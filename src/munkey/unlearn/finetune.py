@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from munkey.core.device import to_host
 from munkey.data.image_set import ImageSet, Labeled, LabeledImages
 from munkey.data.loader import Batch, Loader
 from munkey.models.family import System
@@ -67,7 +68,7 @@ def accuracy(model: nn.Module, samples: Labeled, request: Request) -> float:
         for index in torch.arange(len(samples)).split(request.tuning.settings.batch_size):
             images, labels = plain(samples, index, request)
             hits.append(model(images).argmax(dim=1) == labels)
-    return 100 * torch.cat(hits).sum().item() / len(samples)
+    return 100 * to_host(torch.cat(hits).sum()).item() / len(samples)
 
 
 def finetune(

@@ -1,8 +1,9 @@
 """Kills a writer again and again, and counts what is lost: `python -m tests.memory.store.killing KILLS SEED FOLDER`.
 
 A forked child opens the memory and runs random operations; it announces each on a pipe and acknowledges it there. It is
-killed either by its parent after a random time, or by itself at a random write, sync or transaction. Then the memory is
-opened: it must be what was acknowledged, with the operation under way done wholly or not at all.
+killed either by its parent after a random time, or by itself at a random write, sync or transaction. A reader that was
+open all the time must see nothing whose deletion was acknowledged. Then the memory is opened: it must be what was
+acknowledged, with the operation under way done wholly or not at all.
 """
 
 import json
@@ -13,14 +14,16 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from munkey.memory.store import disk, ledger
+from munkey.memory.store.matrices import NAMES
 from munkey.memory.store.store import Store
-from tests.memory.store.inputs import content, create, expected, raw
+from tests.memory.store.inputs import WIDTHS, content, create, expected, numbers, raw
 
-LIKELY = {"add": 3, "delete": 4, "batch": 2, "settle": 1, "purge": 1, "compact": 1, "close": 1}
+LIKELY = {"add": 3, "delete": 4, "batch": 2, "settle": 1, "purge": 1, "compact": 1, "index": 2, "close": 1}
 
 
 def counted(step: Callable[..., object], fuse: list[int]) -> Callable[..., object]:
@@ -58,11 +61,19 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
             store.add(*raw(seed % 40, seed))
         elif step in {"delete", "batch"}:
             store.delete(ids)
+        elif step == "index":
+            write_index(store, random)
         elif step in {"settle", "purge", "compact", "close"}:
             getattr(store, step)()
         say({"done": step})
         if step == "close":
             store = opened(folder, say)
+
+
+def write_index(store: Store, random: np.random.Generator) -> None:
+    """Any lists will do: what is watched is the file."""
+    view = store.view
+    store.write_index(view, numbers(4, 99, WIDTHS[0]), random.integers(4, size=len(view.live)))
 
 
 def opened(folder: Path, say: Callable[[dict[str, object]], None]) -> Store:
@@ -78,7 +89,28 @@ def recover_only(folder: Path, say: Callable[[dict[str, object]], None], _: np.r
 Work = Callable[[Path, Callable[[dict[str, object]], None], np.random.Generator], None]
 
 
-def killed_at_random(folder: Path, work: Work, events: int, random: np.random.Generator) -> list[dict[str, object]]:
+def watched_until_killed(folder: Path, random: np.random.Generator) -> tuple[list[dict[str, object]], dict[int, bytes]]:
+    """What a child said until it was killed, and what a reader that was open all the time sees then."""
+    (waiting, going), reader = os.pipe(), []
+
+    def work_when_read(*arguments: Any) -> None:
+        os.read(waiting, 1)  # SQLite must not be open across a fork: the reader opens after it
+        work(*arguments)
+
+    def read() -> None:
+        reader.append(Store.open(folder))
+        os.write(going, b"!")
+
+    said = killed_at_random(folder, work_when_read, 80, random, read)
+    os.close(waiting)
+    os.close(going)
+    with reader[0]:
+        return said, content(reader[0])
+
+
+def killed_at_random(
+    folder: Path, work: Work, events: int, random: np.random.Generator, meanwhile: Callable[[], None] = lambda: None
+) -> list[dict[str, object]]:
     """What a child said until it was killed, by itself after at most so many events, or after up to 40 ms."""
     reading, writing = os.pipe()
     by_itself, seed, fuse = bool(random.integers(2)), int(random.integers(1 << 30)), int(random.integers(1, events))
@@ -90,6 +122,7 @@ def killed_at_random(folder: Path, work: Work, events: int, random: np.random.Ge
         finally:
             os._exit(1)  # it failed
     os.close(writing)
+    meanwhile()
     if not by_itself:
         time.sleep(random.uniform(0, 0.04))
         os.kill(child, signal.SIGKILL)
@@ -117,10 +150,22 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
         assert not any(part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))), "not zero"
         report = store.verify()
         assert report.sound, str(report)
+        generations = [path.name for path in folder.glob("generation-*")]
+        assert generations == [f"generation-{view.generation}"], "a generation is left"
         sizes = {path.name: path.stat().st_size for path in folder.glob("generation-*/*")}
         assert sizes["live"] == len(view.live) and sizes["records"] == 64 * len(view.live), "a tail is left"
-        assert [path.name for path in folder.glob("generation-*")] == [f"generation-{view.generation}"]
+        check_index(store)
     return now
+
+
+def check_index(store: Store) -> None:
+    """None, or whole: it lists each live row below a number once, and a purge leaves none that is dead."""
+    live, index = store.view.live, store.read_index()  # raises where it is broken
+    assert {path.name for path in store.folder.glob("generation-*/*")} <= {*NAMES, "index"}, "a file is left"
+    if index is not None:
+        assert np.array_equal(np.sort(index.rows[live[index.rows]]), np.flatnonzero(live[: index.covered]))
+        store.purge()
+        assert live[store.read_index().rows].all(), "a deleted row is still listed"
 
 
 def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
@@ -130,9 +175,11 @@ def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
         model = content(store)
     while hits.total() - hits["acknowledged"] < kills:
         allowed = [model]
-        said = killed_at_random(folder, work, 80, random)
+        said, seen = watched_until_killed(folder, random)
         for one in said:
             allowed = [allowed[-1]] if "done" in one else [allowed[0], applied(allowed[0], one)]
+        before, after = (allowed[0].items(), allowed[-1].items())
+        assert before & after <= seen.items() <= before | after, "an open reader sees what is not, or not what is"
         hits["acknowledged"] += sum("done" in one for one in said)
         hits[next((str(one["step"]) for one in reversed(said) if "step" in one), "start")] += 1
         while random.integers(2):

@@ -1,6 +1,8 @@
 """Writers, readers, forks and threads that use one memory at a time."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +27,44 @@ def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(fo
     Store.open(folder, writer=True).close()
 
 
+def test_who_removes_the_lock_file_does_not_let_a_second_writer_in(folder):
+    with create(folder):
+        (folder / "lock").unlink()
+        with pytest.raises(LockedMemoryError, match="one writer"):
+            Store.open(folder, writer=True)
+
+
+WRITER = """
+import os, sys
+from pathlib import Path
+from munkey.memory.store.store import Store
+folder, first, second = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+store = Store.open(folder, writer=True)
+store.delete([first])
+(folder / "store.db").read_bytes()  # which ends this process' POSIX locks on it, as SQLite's documentation warns
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    store.delete([second])
+    print("acknowledged", flush=True)
+except OSError as error:
+    print(error, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_write_ahead_log_that_was_removed_meanwhile_takes_no_acknowledged_deletion_with_it(folder):
+    create(folder).close()
+    command = [sys.executable, "-c", WRITER, str(folder), str(IDS[0]), str(IDS[1])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "ready\n"
+        Store.open(folder).close()  # SQLite takes it for the last one, and removes the log
+        answer = writer.communicate("go on\n")[0]
+    assert "was removed while the memory was open" in answer
+    with Store.open(folder, writer=True) as store:
+        assert content(store).keys() in (set(IDS[1:].tolist()), set(IDS[2:].tolist())) and store.verify().sound
+
+
 def test_a_forked_child_neither_writes_nor_keeps_the_lock(folder):
     store = create(folder)
     (asked, asking), (answered, answering) = os.pipe(), os.pipe()
@@ -47,6 +87,42 @@ def test_a_forked_child_neither_writes_nor_keeps_the_lock(folder):
     finally:
         os.close(asking)
         os.waitpid(child, 0)
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_it_does_not_have(folder):
+    with create(folder) as store:
+        held, leave = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with store._guard:
+                held.set()
+                leave.wait()
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        if (child := os.fork()) == 0:
+            signal.alarm(20)  # kills it, if it waits
+            with contextlib.suppress(ClosedMemoryError):
+                _ = store.view
+            store.close()
+            os._exit(0)
+        leave.set()
+        holder.join()
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_reader_finishes_what_a_killed_writer_began_before_it_verifies(folder):
+    create(folder).close()
+    code = (
+        "import os\nfrom munkey.memory.store import matrices\nfrom munkey.memory.store.store import Store\n"
+        "matrices.Matrices.hide = lambda *_: os.kill(os.getpid(), 9)\n"
+        f"Store.open({str(folder)!r}, writer=True).delete({IDS[:3].tolist()})"
+    )
+    with Store.open(folder) as reader:
+        subprocess.run([sys.executable, "-c", code], check=False)
+        report = reader.verify()
+        assert report.sound and (report.live, report.dead) == (9, 3) and len(content(reader)) == 9
 
 
 def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folder):

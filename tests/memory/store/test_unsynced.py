@@ -16,7 +16,7 @@ from munkey.memory.store import disk
 from munkey.memory.store import store as module
 from munkey.memory.store.store import Store
 from tests.memory.store.inputs import content, create, expected, raw
-from tests.memory.store.killing import check
+from tests.memory.store.killing import check, write_index
 
 STEPS = ("write", "cut", "sync", "sync_folder")
 
@@ -92,6 +92,7 @@ def operations(store: Store, ids: np.ndarray) -> list[tuple[Callable[[], object]
         deleting(ids[12:22]),  # hidden first
         deleting(ids[1:2]),
         adding(8),
+        same(lambda: write_index(store, np.random.default_rng(0))),
         same(store.settle),
         deleting(ids[2:3]),
         same(store.purge),
@@ -100,6 +101,7 @@ def operations(store: Store, ids: np.ndarray) -> list[tuple[Callable[[], object]
         same(store.compact),
         deleting(ids[30:31]),
         adding(9),
+        same(lambda: write_index(store, np.random.default_rng(0))),
         deleting(ids[31:38]),
         same(store.compact),
         same(store.close),

@@ -49,22 +49,39 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def lock(path: Path) -> int:
-    """A lock that ends with this process. Raises LockedMemoryError where another one has it."""
-    descriptor = opened(path, os.O_RDWR | os.O_CREAT)
+def lock(folder: Path) -> int:
+    """A lock of a folder that ends with this process. Raises LockedMemoryError where another one has it.
+
+    The folder itself is locked, not the file that names the process: that one can be removed.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _name_holder(folder / "lock")
     except BlockingIOError:
-        holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(descriptor)
-        said = (
-            f"{path.parent}: open for writing elsewhere already (process {holder}); a memory has one writer at a time"
-        )
-        raise LockedMemoryError(said) from None
+        said = f"open for writing elsewhere already (process {_holder(folder / 'lock')})"
+        raise LockedMemoryError(f"{folder}: {said}; a memory has one writer at a time") from None
+    except BaseException:
+        os.close(descriptor)
+        raise
     _LOCKS.add(descriptor)
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
+
+
+def _name_holder(path: Path) -> None:
+    descriptor = opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.write(descriptor, str(os.getpid()).encode())
+    finally:
+        os.close(descriptor)
+
+
+def _holder(path: Path) -> str:
+    try:
+        return path.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
+    except OSError:
+        return "unknown"
 
 
 def unlock(descriptor: int) -> None:

@@ -1,6 +1,16 @@
 """What can go wrong with a memory on disk, in words that a person can act on."""
 
+import sqlite3
 from pathlib import Path
+
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+OUTSIDE = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
 
 
 class UnreadableMemoryError(ValueError):
@@ -27,3 +37,15 @@ class UnknownIdsError(KeyError):
 
     def __str__(self) -> str:
         return f"{len(self.ids)} ids are not in the memory, so nothing was deleted: {', '.join(map(str, self.ids))}"
+
+
+def failure(path: Path, error: sqlite3.DatabaseError) -> Exception:
+    """What an error of SQLite means: that its file is busy, out of reach, or damaged."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in BUSY:
+        return LockedMemoryError(f"{path}: kept busy by another process; try again")
+    if code in OUTSIDE:
+        return OSError(
+            f"{path}: {error}; who reads a memory, too, needs a folder to write in and a disk that has space"
+        )
+    return UnreadableMemoryError(path, f"damaged ({error})")

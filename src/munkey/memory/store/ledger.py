@@ -4,7 +4,7 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from munkey.memory.store.errors import LockedMemoryError, UnreadableMemoryError
+from munkey.memory.store.errors import UnreadableMemoryError, failure
 from munkey.memory.store.rows import entry
 
 VERSION = 1  # of the format of the whole folder
@@ -79,6 +79,11 @@ def next_head(head: bytes, sequence: int, at: int, log_entry: bytes) -> bytes:
     return hashlib.sha256(b"".join((head, *numbers, log_entry))).digest()
 
 
+def moment(at: int) -> datetime:
+    """A time in the log, microseconds since 1970, in UTC."""
+    return datetime.fromtimestamp(at / 1e6, UTC)
+
+
 class Ledger:
     """A connection to `store.db`. Raises UnreadableMemoryError where it is none, LockedMemoryError where it is busy."""
 
@@ -86,11 +91,15 @@ class Ledger:
         self.path = path
         if path.is_symlink() or not path.is_file():
             raise UnreadableMemoryError(path, "not found, so this folder is no memory")
-        self._connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
-        )
+        try:
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.DatabaseError as error:
+            raise failure(path, error) from error
         try:
             self._check()
+            self._wal = self._wal_file()
         except BaseException:
             self.close()
             raise
@@ -111,16 +120,24 @@ class Ledger:
             raise UnreadableMemoryError(self.path, f"of format {version}, while this munkey reads format {VERSION}")
         for setting in ("synchronous=FULL", "secure_delete=ON"):
             self._ask(f"PRAGMA {setting}")
+        made = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}  # a trigger could undo deletions
+        if made != set(SCHEMA.strip(";\n").split(";\n")):
+            raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
         self.state()
 
+    def _wal_file(self) -> int:
+        """The inode of the write-ahead log; 0 where it has none."""
+        try:
+            return Path(f"{self.path}-wal").stat().st_ino
+        except FileNotFoundError:
+            return 0
+
     def _ask(self, question: str, *values: int) -> list[tuple[Any, ...]]:
-        """The rows of an answer. A damaged file raises UnreadableMemoryError, a busy one LockedMemoryError."""
+        """The rows of an answer. Raises what `failure` says."""
         try:
             return self._connection.execute(question, values).fetchall()
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", None) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-                raise LockedMemoryError(f"{self.path}: kept busy by another process; try again") from error
-            raise UnreadableMemoryError(self.path, f"damaged ({error})") from error
+            raise failure(self.path, error) from error
 
     def _number(self, question: str) -> int:
         return int(self._ask(question)[0][0])
@@ -140,11 +157,13 @@ class Ledger:
             yield self._connection
             self._connection.execute("COMMIT")
         except BaseException as error:
-            if self._connection.in_transaction:
+            with suppress(sqlite3.DatabaseError):  # the connection is not used again
                 self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.DatabaseError):
                 raise OSError(f"{self.path}: cannot be written ({error})") from error
             raise
+        if self._wal_file() != self._wal:  # what was committed is in a file that nobody will find
+            raise OSError(f"{self.path}-wal: was removed while the memory was open; open it again")
 
     def state(self) -> State:
         answer = self._records(", ".join(State._fields), (bytes, *[int] * 5), "state")
@@ -161,8 +180,9 @@ class Ledger:
         answer = self._records("row", (int,), "dead WHERE sequence > ? ORDER BY sequence", after)
         return np.array([row for (row,) in answer], dtype=np.int64)
 
-    def _links(self, rest: str) -> list[Link]:
-        return [Link(*row) for row in self._records(", ".join(Link._fields), (int, int, bytes, bytes), f"log {rest}")]
+    def _links(self, rest: str, *values: int) -> list[Link]:
+        columns, types = ", ".join(Link._fields), (int, int, bytes, bytes)
+        return [Link(*row) for row in self._records(columns, types, f"log {rest}", *values)]
 
     def links(self) -> list[Link]:
         return self._links("ORDER BY sequence")
@@ -171,6 +191,13 @@ class Ledger:
         """The last link of the chain; before any deletion, one of sequence number 0 with the first head."""
         links = self._links("ORDER BY sequence DESC LIMIT 1")
         return links[0] if links else Link(0, 0, b"", first_head(self.state().store))
+
+    def head_at(self, sequence: int) -> bytes | None:
+        """The head of the chain after the deletion of that number; None where there was none."""
+        if sequence == 0:
+            return first_head(self.state().store)
+        links = self._links("WHERE sequence = ?", sequence)
+        return links[0].head if links else None
 
     def integrity(self) -> str:
         """`ok`, or what SQLite finds wrong with its file."""
@@ -189,8 +216,7 @@ class Ledger:
             connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", links)
             connection.executemany("INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True))
             connection.execute("UPDATE state SET erased = ?", (erased,))
-        when = datetime.fromtimestamp(at / 1e6, UTC)
-        return Receipt(store, sequences, last.head.hex(), head.hex(), when)
+        return Receipt(store, sequences, last.head.hex(), head.hex(), moment(at))
 
     def grow(self, rows: int, erased: int) -> None:
         """There are `rows` rows now, and all dead ones up to the sequence number `erased` are zero on the disk."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from munkey.memory.store import disk
+from munkey.memory.store import disk, index
 from munkey.memory.store.errors import UnreadableMemoryError
 from munkey.memory.store.rows import RECORD, Rows
 
@@ -114,7 +114,10 @@ class Matrices:
             return np.memmap(file, self._types[name], "r", shape=(rows,))
 
     def _write(self, name: str, data: bytes | memoryview, row: int) -> None:
-        disk.write(self._files[name], data, row * self._types[name].itemsize)
+        try:
+            disk.write(self._files[name], data, row * self._types[name].itemsize)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.folder / name)) from error
 
     def append(self, at: int, rows: Rows) -> None:
         """Write live rows from row number `at` on. They are on the disk only after `sync`."""
@@ -167,13 +170,14 @@ class Matrices:
 
 
 def retire(folder: Path) -> None:
-    """Remove a generation: hide its rows from readers that are still open, write zeros over them, unlink."""
-    if folder.is_symlink():
-        raise UnreadableMemoryError(folder, "a link, where the memory's own folder should be")
-    for name in reversed(NAMES):
-        if not os.path.lexists(folder / name):
-            continue
-        file = disk.opened(folder / name, os.O_RDWR)
+    """Remove a generation: hide its rows from readers that are still open, write zeros over them, unlink.
+
+    Files that are not the memory's own stay, and then the folder does too.
+    """
+    names = (*reversed(NAMES), index.NAME, index.UNFINISHED)
+    paths = [path for name in names if (path := folder / name).is_file() and not path.is_symlink()]
+    for path in paths:
+        file = disk.opened(path, os.O_RDWR)
         try:
             size = os.fstat(file).st_size
             for start in range(0, size, 1 << 20):
@@ -181,6 +185,7 @@ def retire(folder: Path) -> None:
             disk.sync(file)
         finally:
             os.close(file)
-    for name in NAMES:
-        (folder / name).unlink(missing_ok=True)
-    folder.rmdir()
+    for path in reversed(paths):
+        path.unlink()
+    if not any(folder.iterdir()):
+        folder.rmdir()

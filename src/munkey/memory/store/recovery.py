@@ -2,11 +2,12 @@
 
 import os
 import time
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 
-from munkey.memory.store import disk
+from munkey.memory.store import disk, index
 from munkey.memory.store.errors import LockedMemoryError, UnreadableMemoryError
 from munkey.memory.store.ledger import Ledger, State
 from munkey.memory.store.matrices import Matrices, View, retire
@@ -31,14 +32,36 @@ def matrices_of(folder: Path, state: State, flags: int) -> Matrices:
     return matrices
 
 
-def live_mask(ledger: Ledger, rows: int) -> np.ndarray:
+def free_number(folder: Path, after: int) -> int:
+    """The next generation whose folder is not there."""
+    return next(number for number in count(after + 1) if not os.path.lexists(generation_folder(folder, number)))
+
+
+def generations(folder: Path) -> set[Path]:
+    """The folders of all generations, no links."""
+    paths = (path for path in folder.glob("generation-*") if path.name.removeprefix("generation-").isdecimal())
+    return {path for path in paths if path.is_dir() and not path.is_symlink()}
+
+
+def live_mask(ledger: Ledger, dead: np.ndarray, rows: int) -> np.ndarray:
     """Which of the rows are live by the ledger: (rows,) bool."""
-    dead = ledger.dead()
     if dead.size and not (dead.min() >= 0 and dead.max() < rows):
         raise UnreadableMemoryError(ledger.path, f"damaged: it lists dead rows that are not among its {rows}")
     live = np.ones(rows, dtype=bool)
     live[dead] = False
     return live
+
+
+def visible(view: View) -> np.ndarray:
+    """Which rows are not hidden: (N,) bool, a copy. A row is dead by the ledger before it is hidden, never after."""
+    return np.asarray(view.live.view("u1") != 0)
+
+
+def require_known(ledger: Ledger, hidden: np.ndarray) -> None:
+    """Raise UnreadableMemoryError where rows are hidden that the ledger has live: it has lost deletions."""
+    if len(hidden):
+        why = "it is older than the rows are, or its write-ahead log, store.db-wal, was lost"
+        raise UnreadableMemoryError(ledger.path, f"does not know that the rows {listed(hidden)} were deleted: {why}")
 
 
 def require_sample(folder: Path, store: bytes, view: View, live: np.ndarray) -> None:
@@ -54,14 +77,16 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
     state, last = ledger.state(), ledger.last().sequence
     matrices = matrices_of(folder, state, os.O_RDWR)
     try:
-        live, view = live_mask(ledger, state.rows), matrices.view(state.generation, state.rows)
+        live, view = live_mask(ledger, ledger.dead(), state.rows), matrices.view(state.generation, state.rows)
+        require_known(ledger, np.flatnonzero(live & ~visible(view)))
         require_sample(folder, state.store, view, live)  # nothing has been changed up to here
         matrices.cut(state.rows)
-        if not np.array_equal(view.live, live):
+        if not np.array_equal(view.live.view("u1"), live.view("u1")):
             matrices.set_live(live)
         matrices.erase(ledger.dead(after=state.erased))
         matrices.sync()
-        for other in sorted(set(folder.glob("generation-*/")) - {matrices.folder}):
+        (matrices.folder / index.UNFINISHED).unlink(missing_ok=True)
+        for other in sorted(generations(folder) - {matrices.folder}):
             retire(other)
         disk.sync_folder(folder)
         if state.erased != last:
@@ -89,7 +114,10 @@ def followed(folder: Path, ledger: Ledger) -> View:
         view = matrices.view(state.generation, state.rows)
         matrices.close()
         wait_until_hidden(folder, ledger, view)
+        seen, dead = visible(view), ledger.dead()
         if ledger.state().generation == state.generation:
+            live = live_mask(ledger, dead, state.rows)
+            require_known(ledger, np.flatnonzero(live & ~seen))
             require_sample(folder, state.store, view, view.live)
             return view
 
@@ -103,15 +131,15 @@ def wait_until_hidden(folder: Path, ledger: Ledger, view: View) -> None:
     while True:
         dead = ledger.dead()
         if not view.live[dead[(dead >= 0) & (dead < len(view.live))]].any():
-            return
+            return None
         try:
-            lock = disk.lock(folder / "lock")
+            lock = disk.lock(folder)
         except LockedMemoryError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.01)
         else:
             try:
-                recover(folder, ledger).close()
+                return recover(folder, ledger).close()
             finally:
                 disk.unlock(lock)

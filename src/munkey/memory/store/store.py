@@ -4,30 +4,28 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.memory.store import disk
+from munkey.memory.store import disk, index
 from munkey.memory.store.creation import create
 from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
-from munkey.memory.store.ledger import Ledger, Receipt, State
+from munkey.memory.store.ledger import Ledger, Link, Receipt, State
 from munkey.memory.store.lookup import Lookup
 from munkey.memory.store.matrices import BLOCK, Matrices, View, retire
-from munkey.memory.store.recovery import followed, generation_folder, recover
+from munkey.memory.store.recovery import followed, free_number, generation_folder, recover, wait_until_hidden
 from munkey.memory.store.rows import checked_ids, rows_from
 from munkey.memory.store.verify import Report, blocks, verified
 
-AT_ONCE = (
-    1000  # rows that a deletion overwrites before it is acknowledged; of more, all are hidden and none overwritten
-)
+AT_ONCE = 1000  # rows that a deletion overwrites before it is acknowledged; more are hidden, and overwritten later
 UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """A memory, open for reading or, by one process at a time, for writing. May be used from several threads.
 
     Methods that write raise ClosedMemoryError where it is closed or open for reading only. A failure while something is
@@ -44,7 +42,7 @@ class Store:
             self._matrices = recover(folder, ledger) if lock is not None else None
             self._changes, self._erased = ledger.changes(), ledger.last().sequence
             self._view = self._mapped()
-            self._lookup = Lookup(*self._live_ids()) if lock is not None else None
+            self._lookup = self._looked_up() if lock is not None else None
         except BaseException:
             self._abandon()
             raise
@@ -72,7 +70,7 @@ class Store:
         folder = Path(folder)
         ledger = Ledger(folder / "store.db")
         try:
-            lock = disk.lock(folder / "lock") if writer else None
+            lock = disk.lock(folder) if writer else None
         except BaseException:
             ledger.close()
             raise
@@ -83,8 +81,7 @@ class Store:
     @property
     def view(self) -> View:
         """The rows as they are now. A compaction empties older views: after an answer, compare `generation` again."""
-        with self._guard:
-            self._require_open()
+        with self._alone():
             changes = self._ledger.changes()  # another connection's: a writer sees none
             if changes != self._changes:
                 state = self._ledger.state()
@@ -95,39 +92,66 @@ class Store:
 
     @property
     def state(self) -> State:
-        with self._guard:
-            self._require_open()
+        with self._alone():
             return self._ledger.state()
 
     @property
     def head(self) -> str:
         """The head of the chain of deletions, hexadecimal: publish it elsewhere, and a restored backup is found."""
-        with self._guard:
-            self._require_open()
+        with self._alone():
             return self._ledger.last().head.hex()
+
+    @property
+    def deletions(self) -> int:
+        """How many rows were deleted since the memory was made."""
+        with self._alone():
+            return self._ledger.last().sequence
+
+    def chain(self) -> list[Link]:
+        """Every deleted row that the chain holds, in order."""
+        with self._alone():
+            return self._ledger.links()
 
     def rows_of(self, ids: ArrayLike) -> np.ndarray:
         """The live row of each id, for a writer. Raises UnknownIdsError with all ids that the memory does not hold."""
         wanted = checked_ids(ids)
         with self._writing():
             rows = self._places().find(wanted, self._view.live)
-        if (rows < 0).any():
-            raise UnknownIdsError(np.unique(wanted[rows < 0]).tolist())
+        if len(unknown := np.unique(wanted[rows < 0])):
+            raise UnknownIdsError(unknown.tolist())
         return rows
 
     def verify(self, published: str | None = None) -> Report:
         """Recompute the chain and every commitment from the disk. published: a head that must be in the chain."""
-        with self._guard:
-            self._require_open()
+        with self._alone():
             if self._matrices is not None:
                 self._record_settled()
             while True:
                 view = self.view
+                wait_until_hidden(self.folder, self._ledger, view)
                 report = verified(self._ledger, view, published)
                 if self._ledger.state().generation == view.generation:  # else it was compacted meanwhile
                     return report
 
+    def read_index(self) -> index.Index | None:
+        """Rows grouped by centroids, where `write_index` has written some. Raises UnreadableIndexError."""
+        with self._alone():
+            return index.latest(lambda number: generation_folder(self.folder, number), self._ledger)
+
     # Writing
+
+    def write_index(self, view: View, centroids: np.ndarray, lists: np.ndarray) -> bool:
+        """Write that the first rows of a view lie nearest to the centroids number `lists` (n,).
+
+        False, and nothing is written, where the memory was compacted meanwhile.
+        """
+        with self._writing() as matrices:
+            if view.generation != self._view.generation:
+                return False
+            rows = np.flatnonzero(view.live[: len(lists)])
+            made = index.grouped(index.now(self._ledger), centroids, rows, lists[rows], len(lists))
+            made.write(matrices.folder)
+            return True
 
     def add(self, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None = None) -> None:
         """Add rows; all of them are on the disk when this returns.
@@ -138,9 +162,7 @@ class Store:
             state = self._ledger.state()
             rows = rows_from(state.store, ids, keys, tokens, labels)
             if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
-                raise ValueError(
-                    f"this memory takes keys of {state.key_width} and tokens of {state.token_width} numbers"
-                )
+                raise ValueError(f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers")
             held = self._places().find(rows.records["id"], self._view.live) >= 0
             if held.any():
                 raise ValueError(f"these ids are in the memory already: {rows.records['id'][held].tolist()}")
@@ -186,8 +208,9 @@ class Store:
 
     def purge(self) -> None:
         """Settle, and empty SQLite's write-ahead log. Raises LockedMemoryError where another process prevents it."""
-        with self._writing(), self._whole():
+        with self._writing() as matrices, self._whole():
             self._record_settled()
+            index.trim(matrices.folder, self._ledger, self._view.live)
             emptied = self._ledger.empty_wal()
         if not emptied:
             raise LockedMemoryError(f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again")
@@ -195,11 +218,12 @@ class Store:
     def compact(self) -> None:
         """Move the live rows to a new generation without gaps; the old one is overwritten with zeros and removed."""
         with self._writing() as old, self._whole():
-            number, rows = self._view.generation + 1, np.flatnonzero(self._view.live)
+            number, rows = free_number(self.folder, self._view.generation), np.flatnonzero(self._view.live)
             widths = self._ledger.state()[1:3]
             new = Matrices.create(generation_folder(self.folder, number), widths)
             for start, block in enumerate(blocks(rows)):
                 new.append(start * BLOCK, self._view.rows(block))
+            index.carry(old.folder, new.folder, self._ledger, rows, number)
             new.seal()
             self._ledger.switch(number, len(rows))
             old.close()
@@ -208,18 +232,16 @@ class Store:
             retire(old.folder)
             disk.sync_folder(self.folder)
             self._view = self._mapped()
-            self._lookup = Lookup(*self._live_ids())
+            self._lookup = self._looked_up()
         self.purge()
 
     def close(self) -> None:
-        """Settle and release the memory. Closing twice is no error."""
-        with self._guard:
-            if not self._closed and self._matrices is not None and os.getpid() == self._process:
-                self._record_settled()
-            self._abandon()
-
-    def __enter__(self) -> "Store":
-        return self
+        """Settle and release the memory. Closing twice is no error; in a forked child, nothing happens."""
+        if os.getpid() == self._process:
+            with self._guard:
+                if not self._closed and self._matrices is not None:
+                    self._record_settled()
+                self._abandon()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
@@ -232,9 +254,8 @@ class Store:
         state = self._ledger.state()
         return self._matrices.view(state.generation, state.rows)
 
-    def _live_ids(self) -> tuple[np.ndarray, np.ndarray]:
-        rows = np.flatnonzero(self._view.live)
-        return self._view.ids[rows], rows
+    def _looked_up(self) -> Lookup:
+        return Lookup(self._view.ids[rows := np.flatnonzero(self._view.live)], rows)
 
     def _places(self) -> Lookup:
         assert self._lookup is not None  # a writer has one
@@ -245,9 +266,16 @@ class Store:
             raise ClosedMemoryError(f"{self.folder}: closed, or opened by another process; open it again")
 
     @contextmanager
-    def _writing(self) -> Iterator[Matrices]:
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time, while the store is open."""
+        self._require_open()  # before the lock, too: in a forked child a thread that is not there may hold it forever
         with self._guard:
             self._require_open()
+            yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[Matrices]:
+        with self._alone():
             if self._matrices is None:
                 raise ClosedMemoryError(f"{self.folder}: open for reading only")
             yield self._matrices

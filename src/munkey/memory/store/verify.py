@@ -74,6 +74,14 @@ def returned(view: View, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
     return suspects[view.live[suspects]]
 
 
+def repeated(view: View, rows: np.ndarray) -> np.ndarray:
+    """Which of these rows share their id with another one."""
+    ids = view.ids[rows]
+    live = view.live[rows]  # looked at last: the id of a row that is deleted meanwhile is zero
+    _, which, counts = np.unique(ids[live], return_inverse=True, return_counts=True)
+    return rows[live][counts[which] > 1]
+
+
 def breaks(links: list[Link], store: bytes) -> Iterator[str]:
     """Where the chain does not follow from its first head."""
     head = first_head(store)
@@ -108,6 +116,7 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
         "are dead and not zero": nonzero(view, erased),
         "do not match their commitment": mismatched(state.store, view, live),
         "were deleted and are back": returned(view, live, {link.entry for link in links}),
+        "have an id that another row has, too": repeated(view, live),
         "hold numbers that are not finite": not_finite(view, live),
     }
     yield from (f"{len(rows)} rows {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))

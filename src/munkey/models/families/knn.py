@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from munkey.core.device import to_host
 from munkey.core.ids import NOBODY
 from munkey.models.family import Architecture, Family, Recipe, Retrieval, System, Trained, Training, family
 from munkey.settings import DataSettings
@@ -51,7 +52,7 @@ class KnnFamily(Family):
         assert system.memory is not None
         assert retrieval is not None
         rows = system.memory.rows(retrieval.neighbors.first(retrieval.settings.k).ids)
-        return vote_logits(system.memory, rows).cpu().numpy()
+        return to_host(vote_logits(system.memory, rows)).numpy()
 
     def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
         return Architecture(**stored)  # type: ignore[arg-type]  # checked when it was made
@@ -82,6 +83,7 @@ def vote_logits(memory: ExemplarMemory, rows: Tensor) -> Tensor:
     probabilities = (counts / present.sum(dim=1, keepdim=True).clamp(min=1)).clamp(min=FLOOR)
     tied = counts == counts.amax(dim=1, keepdim=True)
     nearest_tied = (votes * tied[:, None]).sum(dim=2).argmax(dim=1)
-    winner = votes[torch.arange(len(rows)), nearest_tied].argmax(dim=1)
-    probabilities[torch.arange(len(rows)), winner] += FLOOR
+    each = torch.arange(len(rows), device=rows.device)
+    winner = votes[each, nearest_tied].argmax(dim=1)
+    probabilities[each, winner] += FLOOR
     return probabilities.log()

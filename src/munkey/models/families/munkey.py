@@ -11,7 +11,18 @@ from pydantic import model_validator
 from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
-from munkey.models.family import Architecture, Family, MemberKeys, Recipe, Retrieval, System, Trained, Training, family
+from munkey.models.family import (
+    Architecture,
+    Family,
+    MemberKeys,
+    Recipe,
+    Resumed,
+    Retrieval,
+    System,
+    Trained,
+    Training,
+    family,
+)
 from munkey.settings import CountRange, DataSettings, Fusion, Positive, Probability, Section, Width
 
 if TYPE_CHECKING:
@@ -111,6 +122,15 @@ class MunkeyFamily(Family):
             [exemplars.generator],
         )
         return supervise(learner, training)
+
+    def resumed(self, system: System, training: Training) -> Resumed:
+        recipe, members, ids = training.recipe, training.members, training.samples.ids
+        assert members is not None and system.memory is not None
+        model = system.copy_of_model()
+        exemplars = Exemplars(ids, members, cast(MunkeySettings, recipe.family), recipe.stage, training.device)
+        exemplars.tokens.data.copy_(system.memory.tokens_of(ids))
+        learning = System(self.name, system.architecture, model, exemplars.memory)
+        return Resumed(learning, lambda images, index: exemplars.forward(model, images, index))
 
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
@@ -226,7 +246,7 @@ class Exemplars:
             tokens = torch.empty(len(ids), settings.token_dim)
             nn.init.normal_(tokens, std=settings.token_std, generator=(stage / "tokens").torch_generator())
             self.tokens = nn.Parameter(tokens.to(device))
-        self.memory = ExemplarMemory(torch.from_numpy(ids).to(device), keys, self.tokens)
+        self.memory = ExemplarMemory(torch.from_numpy(ids), keys, self.tokens)
         self.neighbors = self.memory.rows(members.neighbors.ids)
         self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
         self.settings = settings

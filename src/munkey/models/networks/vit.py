@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from munkey.core import gpu
 from munkey.models.family import Architecture
 
 
@@ -29,7 +30,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     Written out on a CPU, where torch's fused kernel is slower at our lengths (docs/performance.md).
     """
     if q.is_cuda:
-        return F.scaled_dot_product_attention(q, k, v)
+        return gpu.attention(q, k, v)
     return (q * q.shape[-1] ** -0.5 @ k.mT).softmax(dim=-1) @ v
 
 

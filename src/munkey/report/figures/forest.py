@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from munkey.audits.rows import DEPLOYED
-from munkey.report.audits import named
+from munkey.report.audits import named, shown
 from munkey.report.figures.theme import BLACK, BLUE, DOUBLE, GRAY, ORANGE, THEME, VERMILLION, canvas, checked, freeze
 
 COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "chance", "verdict"]
@@ -32,8 +31,7 @@ def draw(audit: pd.DataFrame) -> Figure:
 
     Of methods alone, other paths than the deployed one are shown. Raises ValueError for no rows or missing columns.
     """
-    rows = checked(audit, COLUMNS, ["share"], "forest")
-    rows = rows[(rows["path"] == DEPLOYED) | (rows["role"] == "method")].reset_index(drop=True)
+    rows = shown(checked(audit, COLUMNS, ["share"], "forest"))
     figure = canvas(DOUBLE, 0.9 + 0.23 * len(rows))
     axes = figure.subplots()
     for place, line in rows.iterrows():

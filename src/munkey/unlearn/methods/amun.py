@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import model_validator
 
+from munkey.core.device import to_host
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Share
 from munkey.unlearn.contract import Request, Tuned, method
@@ -61,7 +62,7 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
         start = len(predicted)
         predicted += attacked.predicted[fooled].tolist()
         took += attacked.radius[fooled].tolist()
-        images[start : len(predicted)] = attacked.images[fooled].cpu()
+        images[start : len(predicted)] = to_host(attacked.images[fooled])
         request.report(f"attacked {int(index[-1]) + 1}/{len(forget)} images")
     epsilons = {f"{radius:g}": count for radius, count in Counter(sorted(took)).items()}
     request.facts = {"epsilon": epsilons, "failed": len(forget) - len(took)}

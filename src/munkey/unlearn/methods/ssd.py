@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from munkey.core.device import to_host
 from munkey.models.family import System
 from munkey.settings import Positive, Section
 from munkey.unlearn.contract import Request, method
@@ -28,6 +29,8 @@ class SSDSettings(Section):
     settings=SSDSettings,
 )
 def ssd(system: System, request: Request, settings: SSDSettings) -> System:
+    import torch
+
     from munkey.data.image_set import Joined
     from munkey.unlearn.finetune import finished
     from munkey.unlearn.saliency import importances, trainable
@@ -35,11 +38,13 @@ def ssd(system: System, request: Request, settings: SSDSettings) -> System:
     model = system.copy_of_model().eval()
     forgotten = importances(model, request.forget, request)
     everything = importances(model, Joined((request.retain, request.forget)), request)
-    dampened, total = 0, 0
+    moved = []
     for name, parameter in trainable(model).items():
         factor = dampening(forgotten[name], everything[name], settings)
         parameter.data.mul_(factor)
-        dampened, total = dampened + int((factor != 1).sum()), total + factor.numel()
+        moved.append((factor != 1).flatten())
+    of_all = torch.cat(moved)
+    dampened, total = int(to_host(of_all.sum())), len(of_all)
     request.facts = {"dampened": dampened, "weights": total}
     request.report(f"{dampened} of {total} weights dampened")
     if not dampened:

@@ -1,0 +1,60 @@
+"""Pools of the worst case: samples that are hardest to classify, and samples trained with a wrong label."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from munkey.core.ids import NOBODY, rows_of
+from munkey.core.randomness import Stage
+from munkey.data.forget_sets import draw
+
+
+class Members(NamedTuple):
+    """The training samples. ids: (N,) ascending; labels: (N,)."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+
+
+def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
+    """(N,): the share of each sample's neighbors that have its label; 0 where it has none.
+
+    neighbors: (N, K) ids of other training samples, or NOBODY.
+    """
+    present = neighbors != NOBODY
+    voted = np.full(neighbors.shape, -1)
+    voted[present] = members.labels[rows_of(members.ids, neighbors[present])]
+    return np.asarray((voted == members.labels[:, None]).sum(axis=1) / present.sum(axis=1).clip(min=1))
+
+
+def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:
+    """Sorted ids of the samples with the fewest votes, as many of each class as a random pool of this share has.
+
+    votes: (N,), as `vote_shares`; ties are drawn. Raises ValueError as `draw`.
+    """
+    drawn = draw(members.ids, members.labels, share, "stratified", stage.numpy_generator())
+    drawn_labels = members.labels[rows_of(members.ids, drawn)]
+    order = np.lexsort(((stage / "ties").numpy_generator().random(len(votes)), votes))
+    chosen = [
+        order[members.labels[order] == label][:count]
+        for label, count in zip(*np.unique(drawn_labels, return_counts=True), strict=True)
+    ]
+    return np.sort(members.ids[np.concatenate(chosen)])
+
+
+def half_of(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
+    """Sorted ids of one of two random halves of a pool, number 0 or 1; equal in size. pair: where they are drawn from.
+
+    Raises ValueError for a pool of less than two samples.
+    """
+    half = len(pool) // 2
+    if not half:
+        raise ValueError(f"audit.pool: a pool of {len(pool)} samples has no halves; raise it")
+    return np.sort(pair.numpy_generator().permutation(pool)[number * half : (number + 1) * half])
+
+
+def mislabeled(labels: np.ndarray, pool: np.ndarray, classes: int, generator: np.random.Generator) -> np.ndarray:
+    """Labels (N,) with a wrong one, uniform over the other classes, in the rows `pool` (n,)."""
+    wrong = labels.copy()
+    wrong[pool] = (labels[pool] + generator.integers(1, classes, len(pool))) % classes
+    return wrong

@@ -1,0 +1,290 @@
+"""`munkey`: use a trained model from the command line. Every command answers `--json`; see EXIT CODES in `--help`."""
+
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from munkey.cli import outcome
+
+if TYPE_CHECKING:
+    from munkey.serve.predictor import Predictor
+
+HELP = """
+A trained MUNKEY in a directory: answer pictures, and forget samples in milliseconds, durably and provably.
+
+\b
+  munkey export default/digits/seed0 model      a result of the pipeline becomes a directory
+  munkey predict model picture.png --explain    an answer, and the samples that it rests on
+  munkey forget model --ids 17,42               gone when the command returns
+  munkey verify model --published HEAD          recompute the chain; find a restored backup
+  munkey serve model --port 8000                the same over HTTP
+
+\b
+EXIT CODES
+  0  done
+  1  a check failed: the model is not what it says, or does not bear a certificate out
+  2  bad input: unknown ids, a file that is no picture, a directory that is no model; nothing was changed
+  3  locked: another process writes this model, or a reader is in the way; try again
+  4  the machine refused: disk full, no permission, port taken
+"""
+
+app = typer.Typer(
+    name="munkey",
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An exported model.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Ids = Annotated[str | None, typer.Option("--ids", metavar="1,2,3", help="Ids, separated by commas.")]
+Pictures = Annotated[
+    list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False)
+]
+
+
+def model(directory: Path, *, writer: bool = False) -> "AbstractContextManager[Predictor]":
+    """Open a model."""
+    from munkey.serve.predictor import Predictor
+
+    return Predictor.load(directory, writer=writer)
+
+
+@app.command()
+def predict(
+    directory: Directory,
+    pictures: Pictures,
+    explain: Annotated[bool, typer.Option("--explain", help="List the samples that each answer rests on.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page that shows pictures and neighbors.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer pictures.
+
+    \b
+    munkey predict model picture.png
+    munkey predict model folder-of-pictures --explain --html answer.html
+    munkey predict model *.png --json | jq '.predictions[].class'
+    """
+    from munkey.cli import answering
+
+    with model(directory) as predictor:
+        answering.predict(predictor, pictures, explain, html, as_json)
+
+
+@app.command()
+def forget(
+    directory: Directory,
+    ids: Ids = None,
+    ids_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Ids in a file, one a line; - is standard input.")
+    ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--files", metavar="PICTURE", help="Source files of samples; may be repeated."),
+    ] = None,
+    ignore_missing: Annotated[
+        bool, typer.Option("--ignore-missing", help="Forget what is there, although some ids or files are not.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")] = False,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Purge, and write a certificate as JSON; a page beside it.")
+    ] = None,
+    list_ids: Annotated[
+        bool, typer.Option("--list-ids", help="Name the ids in the certificate, which makes it a trace of them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Forget samples: all of them, or none where one is unknown. When it returns, they are gone for good.
+
+    \b
+    munkey forget model --ids 17,42
+    munkey forget model --files cats/tom.png --files cats/felix.png --certificate tom.json
+    munkey forget model --ids-file leave.txt --ignore-missing --dry-run
+
+    Prints the head of the chain of deletions. Keep it elsewhere: `munkey verify DIR --published HEAD` then finds an
+    older copy that was put back.
+    """
+    from munkey.cli import choice, forgetting
+
+    wanted = choice.wanted_ids(ids, ids_file)
+    if not wanted and not files:
+        raise ValueError("name what to forget: --ids, --ids-file or --files")
+    with model(directory, writer=not dry_run) as predictor:
+        chosen = choice.choose(predictor, wanted, files or [], ignore_missing)
+        if dry_run:
+            forgetting.describe(predictor, chosen, as_json)
+        else:
+            forgetting.forget(predictor, chosen, certificate, list_ids, as_json)
+
+
+@app.command()
+def add(
+    directory: Directory,
+    pictures: Pictures,
+    label: Annotated[str, typer.Option(metavar="CLASS", help="The class of these pictures.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Remember pictures of a class, without training.
+
+    \b
+    munkey add model new/*.png --label cat
+    """
+    from munkey.cli import answering
+
+    with model(directory, writer=True) as predictor:
+        answering.add(predictor, pictures, label, as_json)
+
+
+@app.command()
+def inspect(directory: Directory, as_json: AsJson = False) -> None:
+    """Say what a model is and what its memory holds.
+
+    \b
+    munkey inspect model
+    """
+    from munkey.cli import keeping
+
+    with model(directory) as predictor:
+        keeping.inspect(predictor, as_json)
+
+
+@app.command()
+def verify(
+    directory: Directory,
+    published: Annotated[
+        str | None, typer.Option(metavar="HEAD", help="A head that `forget` printed: it must be in the chain.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute the chain of deletions and check every row. Ends with 1 where anything is not as it must be.
+
+    \b
+    munkey verify model
+    munkey verify model --published 5be0…
+    """
+    from munkey.cli import keeping
+
+    with model(directory) as predictor:
+        keeping.verify(predictor, published, as_json)
+
+
+@app.command()
+def purge(directory: Directory, as_json: AsJson = False) -> None:
+    """Leave no byte of what was forgotten in any file.
+
+    \b
+    munkey purge model
+    """
+    from munkey.cli import keeping
+
+    with model(directory, writer=True) as predictor:
+        keeping.purge(predictor, as_json)
+
+
+@app.command()
+def compact(directory: Directory, as_json: AsJson = False) -> None:
+    """Purge, and give back the room of what was forgotten.
+
+    \b
+    munkey compact model
+    """
+    from munkey.cli import keeping
+
+    with model(directory, writer=True) as predictor:
+        keeping.compact(predictor, as_json)
+
+
+@app.command()
+def export(
+    result: Annotated[
+        str, typer.Argument(metavar="RESULT", help="NAME/DATASET/seedS, or a result's folder.", show_default=False)
+    ],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Make a model of a result of the pipeline.
+
+    \b
+    munkey export default/digits/seed0 model
+    munkey export results/default/models/digits/seed0/full/original-m model
+
+    The directory has all that is needed to answer and to forget, and a model card. Nothing in it runs code.
+    """
+    from munkey.cli import keeping
+
+    keeping.export(result, directory, as_json)
+
+
+@app.command()
+def certificate(
+    directory: Directory,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)],
+    check: Annotated[bool, typer.Option("--check", help="Read it, and look for its deletion in the chain.")] = False,
+    deletion: Annotated[
+        int | None, typer.Option(metavar="N", help="Write that of an earlier deletion, by a number in the chain.")
+    ] = None,
+    ids: Ids = None,
+    salt: Annotated[
+        str | None, typer.Option(metavar="HEX", help="With --check and --ids: that these ids are meant.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a certificate of the last deletion, or check one. A check that fails ends with 1.
+
+    \b
+    munkey certificate model receipt.json                    also writes receipt.html, for people
+    munkey certificate model receipt.json --check
+    munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
+
+    It names no ids: a list of them would be a trace. `forget --certificate` puts their salted hash into it and prints
+    the salt, so that who holds ids and salt can show that they are meant.
+    """
+    from munkey.cli import certifying, choice
+
+    with model(directory) as predictor:
+        if check:
+            certifying.check(predictor.store, file, choice.wanted_ids(ids, None), salt, as_json)
+        else:
+            certifying.write(predictor.store, file, deletion, as_json)
+
+
+@app.command()
+def serve(
+    directory: Directory,
+    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Holds the token for deleting. Or set MUNKEY_TOKEN; else one is made up."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Serve the model over HTTP, and say how to call it.
+
+    \b
+    munkey serve model --port 8000
+    MUNKEY_TOKEN=$(cat token) munkey serve model --host 0.0.0.0
+    """
+    from munkey.serve import running
+
+    running.serve(directory, host, port, token_file, lambda how: outcome.say(how, {"how": how}, as_json))
+
+
+def main() -> None:
+    """Run the command. What a person can act on ends in a sentence and the code of its kind."""
+    try:
+        app()
+    except Exception as error:
+        code = outcome.code_of(error)
+        if code is None:
+            raise
+        outcome.refused(error, "--json" in sys.argv)
+        sys.exit(code)

@@ -1,0 +1,36 @@
+"""`munkey certificate`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from munkey.cli.outcome import NotVerifiedError, say
+from munkey.memory.store.store import Store
+from munkey.serve import certificate
+
+
+def write(store: Store, file: Path, deletion: int | None, as_json: bool) -> None:
+    """Write the certificate of an earlier deletion, from the chain."""
+    made = certificate.certify(store, certificate.receipt_of(store, deletion))
+    page = certificate.write(made, file)
+    text = f"{file}: {made.rows} samples deleted on {made.deleted}; for people: {page}"
+    say(text, made.model_dump(mode="json"), as_json)
+
+
+def check(store: Store, file: Path, ids: Sequence[int], salt: str | None, as_json: bool) -> None:
+    """Look whether the memory bears a certificate out, and whether it means these ids."""
+    made = certificate.read(file)
+    found = certificate.faults(made, store)
+    if ids and made.ids_sha256 != certificate.salted(ids, _bytes(salt)):
+        found.append("these ids with this salt are not the ones that it means")
+    if found:
+        raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(found)}")
+    meant = f", of exactly these {len(set(ids))} ids" if ids else ""
+    text = f"{file}: verified: the chain holds the deletion of {made.rows} samples on {made.deleted}{meant}"
+    say(text, {"sound": True, "said": text, "certificate": made.model_dump(mode="json")}, as_json)
+
+
+def _bytes(salt: str | None) -> bytes:
+    try:
+        return bytes.fromhex(salt or "")
+    except ValueError:
+        raise ValueError("--salt: not hexadecimal; it is what `forget --certificate` printed") from None

@@ -1,0 +1,58 @@
+"""`munkey forget`."""
+
+import secrets
+import sys
+from pathlib import Path
+
+from munkey.cli.choice import Choice
+from munkey.cli.outcome import say, working
+from munkey.memory.store.errors import LockedMemoryError
+from munkey.serve import certificate, said
+from munkey.serve.predictor import Predictor
+
+
+def describe(predictor: Predictor, chosen: Choice, as_json: bool) -> None:
+    """What would be forgotten."""
+    ids, left = chosen.ids.tolist(), len(predictor.ids) - len(chosen.ids)
+    text = f"would forget {len(ids)} samples and keep {left}; nothing was changed{_missing(chosen)}"
+    say(text, {"would_delete": ids, "missing": chosen.missing, "left": left, "head": predictor.head}, as_json)
+
+
+def forget(predictor: Predictor, chosen: Choice, file: Path | None, list_ids: bool, as_json: bool) -> None:
+    """Forget, and say so; with a file, purge and write the certificate."""
+    if file is not None:
+        certificate.page_of(file)  # a name that does not do is found before anything is deleted
+    before = certificate.snapshot(predictor.store)
+    with working("forgetting"):
+        receipt = predictor.forget(chosen.ids)
+    value = said.forgotten(receipt) | {"missing": chosen.missing, "left": len(predictor.ids)}
+    text = f"forgot {len(chosen.ids)} samples, {value['left']} are left{_missing(chosen)}"
+    text += f"\nhead of the chain: {receipt.after}"
+    if file is not None and receipt.sequences:
+        salt = secrets.token_bytes(16)
+        _purge(predictor)
+        made = certificate.naming(certificate.certify(predictor.store, receipt, before), chosen.ids.tolist(), salt)
+        page = _written(certificate.listing(made, chosen.ids.tolist()) if list_ids else made, file)
+        value |= {"certificate": str(file), "page": str(page), "salt": salt.hex()}
+        text += f"\ncertificate: {file}, for people: {page}\nsalt of its ids, in no file: {salt.hex()}"
+    say(text, value, as_json)
+
+
+def _purge(predictor: Predictor) -> None:
+    """Zeros on the disk before the certificate says so; where a reader is in the way of the rest, say that."""
+    try:
+        predictor.purge()
+    except LockedMemoryError as error:
+        print(f"munkey: {error}", file=sys.stderr)
+
+
+def _written(made: certificate.Certificate, file: Path) -> Path:
+    try:
+        return certificate.write(made, file)
+    except OSError as error:
+        done = f"the samples are forgotten, and the head of the chain is {made.after.head}, but the certificate"
+        raise OSError(f"{done} cannot be written ({error}); `munkey certificate` writes it later") from error
+
+
+def _missing(chosen: Choice) -> str:
+    return f"; not there: {', '.join(chosen.missing)}" if chosen.missing else ""

@@ -1,0 +1,43 @@
+"""What can go wrong with a model in a directory and with what it is asked, in words that a person can act on."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class UnreadableModelError(ValueError):
+    """The directory is not a model that this version can read; nothing in it was changed."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}. Nothing was changed; put an undamaged export there")
+
+
+class PictureError(ValueError):
+    """A picture cannot be used: nothing was answered, and nothing added."""
+
+
+class UnknownFilesError(KeyError):
+    """Source files that belong to no sample of the memory. files: all of them."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        super().__init__(files)
+        self.files = list(files)
+
+    def __str__(self) -> str:
+        listed = ", ".join(self.files)
+        return f"{len(self.files)} files belong to no sample of this memory, so nothing was done: {listed}"
+
+
+class ExportError(ValueError):
+    """A result cannot be exported; the message says what is missing."""
+
+
+@contextmanager
+def understood(path: Path) -> Iterator[None]:
+    """Read what somebody else may have written: whatever a library raises on it becomes an UnreadableModelError."""
+    try:
+        yield
+    except UnreadableModelError:
+        raise
+    except Exception as error:
+        raise UnreadableModelError(path, f"cannot be read ({type(error).__name__}: {error})") from error

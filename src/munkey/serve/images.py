@@ -1,0 +1,113 @@
+"""Pictures of any kind as the pixels that the pipeline would have stored for them."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from munkey.data.pictures import pictures_only, upright
+from munkey.serve.errors import PictureError
+from munkey.serve.manifest import Stored
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+One: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
+Images: TypeAlias = "One | Sequence[One]"
+
+MOST_PIXELS = 50_000_000  # of a picture, before it is decoded
+
+
+class Pixels(NamedTuple):
+    """images: (N, H, W, 3) uint8; files: where each came from, None where that is not known."""
+
+    images: np.ndarray
+    files: tuple[str | None, ...]
+
+
+def pixels(images: "Images", stored: Stored) -> Pixels:
+    """Pictures as a data set stores them: upright RGB, resized to its size without cropping.
+
+    images: a file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or (H, W, 3) uint8, or
+    a sequence of these. Raises PictureError that names what cannot be used.
+    """
+    single = list(each(images))
+    if not single:
+        raise PictureError("no picture was given")
+    files = tuple(str(Path(one).absolute()) if isinstance(one, str | os.PathLike) else None for one in single)
+    return Pixels(np.stack([_fitted(_decoded(one), stored) for one in single]), files)
+
+
+def each(images: "Images") -> "Iterator[One]":
+    """One by one, folders and arrays taken apart."""
+    if isinstance(images, str | os.PathLike):
+        path = Path(images)
+        yield from _in_folder(path) if path.is_dir() else [path]
+    elif isinstance(images, np.ndarray) and images.ndim == 4:
+        yield from images
+    elif isinstance(images, np.ndarray) or not isinstance(images, Iterable):
+        yield images
+    else:
+        for one in images:
+            yield from each(one)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The pictures below a folder that are not hidden, in path order."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    visible = [str(file) for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
+    found = [Path(name) for name in pictures_only(visible)]
+    if not found:
+        raise PictureError(f"{folder}: holds no picture that Pillow reads")
+    return found
+
+
+def _decoded(one: "One") -> np.ndarray:
+    """(H, W, 3) uint8."""
+    from PIL.Image import Image
+
+    if isinstance(one, str | os.PathLike):
+        return opened(Path(one))
+    if isinstance(one, Image):
+        return _picture(one, "the picture")
+    if isinstance(one, np.ndarray):
+        if one.dtype != np.uint8 or one.ndim != 3 or one.shape[2] != 3 or not one.size:
+            raise PictureError(f"an array must be uint8 of shape (N, H, W, 3), not {one.dtype} of shape {one.shape}")
+        return one
+    raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {type(one).__name__}")
+
+
+def opened(path: Path) -> np.ndarray:
+    from PIL import Image
+
+    if not path.is_file():
+        raise PictureError(f"{path}: there is no such file")
+    try:
+        with path.open("rb") as file, Image.open(file) as opened:
+            return _picture(opened, str(path))
+    except PictureError:
+        raise
+    except Exception as error:  # whatever Pillow raises on bytes that it cannot read
+        raise PictureError(f"{path}: cannot be read as a picture ({type(error).__name__}: {error})") from error
+
+
+def _picture(opened: "Image", name: str) -> np.ndarray:
+    width, height = opened.size
+    if not 0 < width * height <= MOST_PIXELS:
+        raise PictureError(f"{name}: {width} x {height} pixels; a picture may have 1 to {MOST_PIXELS:,}")
+    try:
+        return upright(opened)
+    except Exception as error:
+        raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
+
+
+def _fitted(image: np.ndarray, stored: Stored) -> np.ndarray:
+    """(H, W, 3) uint8 in the size of the data set's pictures, as `munkey.data.pictures.resize` does it."""
+    if image.shape[:2] == (stored.height, stored.width):
+        return image
+    from PIL import Image
+
+    size = (stored.width, stored.height)
+    return np.asarray(Image.fromarray(np.ascontiguousarray(image)).resize(size, Image.Resampling.BILINEAR))

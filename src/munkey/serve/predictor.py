@@ -1,0 +1,249 @@
+"""A trained MUNKEY that answers, forgets and learns new samples: `from munkey import Predictor`."""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from munkey.core.ids import NOBODY
+from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
+from munkey.memory.store.ledger import Receipt
+from munkey.memory.store.rows import checked_ids
+from munkey.memory.store.store import Store
+from munkey.memory.store.verify import Report
+from munkey.serve import manifest as manifests
+from munkey.serve.errors import UnreadableModelError
+from munkey.serve.images import Images, pixels
+from munkey.serve.manifest import MEMORY, SOURCES, Manifest
+from munkey.serve.prediction import Evidence, Prediction, softmax
+from munkey.serve.sources import Sources
+
+if TYPE_CHECKING:
+    from munkey.serve.model import KeyEncoder, Network
+    from munkey.serve.retrieval import Retrieved
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+class Predictor:
+    """An exported model. May be used from several threads; one process at a time may forget and add.
+
+    What is damaged, foreign or of another version raises UnreadableModelError, at the latest when it is needed: weights
+    and encoder are loaded with the first picture, so that forgetting takes milliseconds and no torch.
+    """
+
+    def __init__(self, directory: Path, manifest: Manifest, writer: bool, device: Device) -> None:
+        """Use `Predictor.load`."""
+        self.directory, self.manifest, self.writer, self._device = directory, manifest, writer, device
+        self.store = _store(directory, manifest, writer)
+        try:
+            self.sources = Sources(directory / SOURCES, manifest.source)
+            if writer:
+                self.sources.keep(self.ids)
+        except BaseException:
+            self.store.close()
+            raise
+
+    @classmethod
+    def load(cls, directory: str | Path, *, writer: bool = False, device: Device = "auto") -> "Predictor":
+        """Open an exported model; what a killed writer left half done is finished first.
+
+        writer: for `forget`, `add`, `purge` and `compact`. device: where it computes; auto: a GPU where there is one.
+        Raises UnreadableModelError, and LockedMemoryError where another process writes it already.
+        """
+        directory = Path(directory)
+        return cls(directory, manifests.read(directory), writer, device)
+
+    # Answering
+
+    def predict(self, images: Images) -> Prediction:
+        """Answer pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
+
+        The logits are those of the pipeline, bit by bit on the same machine (docs/serving.md). No answer rests on a
+        sample that was forgotten before the call. Raises PictureError for what is no picture.
+        """
+        given = pixels(images, self.manifest.stored)
+        retrieved = self._retrieved(given.images)
+        logits = self._network.logits(given.images, retrieved.memory(self._network.device), retrieved.neighbors)
+        if not np.isfinite(logits).all():
+            raise UnreadableModelError(
+                self.directory, "its answers are not finite: `verify` says whether the memory is damaged"
+            )
+        labels = logits.argmax(axis=1)
+        names = tuple(self.manifest.classes)
+        answers = tuple(names[label] for label in labels)
+        return Prediction(logits, softmax(logits), labels, answers, self._evidence(retrieved), names, *given)
+
+    def _retrieved(self, images: np.ndarray) -> "Retrieved":
+        from munkey.serve.retrieval import retrieve
+
+        return retrieve(self.store, self._encoder.keys(images), self.manifest.inference.k)
+
+    def _evidence(self, retrieved: "Retrieved") -> Evidence:
+        near = retrieved.neighbors
+        if retrieved.labels.max() >= len(self.manifest.classes):
+            raise UnreadableModelError(self.directory, "its memory holds labels that are no classes")
+        files = tuple(tuple(self.sources.files_of(ids)) for ids in near.ids)
+        return Evidence(near.ids, near.cosines, self._network.weights(near), retrieved.labels, files)
+
+    @cached_property
+    def _network(self) -> "Network":
+        from munkey.serve.model import Network, device_for
+
+        return Network(self.directory, self.manifest, device_for(self._device))
+
+    @cached_property
+    def _encoder(self) -> "KeyEncoder":
+        from munkey.serve.model import KeyEncoder, device_for
+
+        return KeyEncoder(self.directory, self.manifest, device_for(self._device))
+
+    def warm_up(self) -> None:
+        """Load weights and encoder now: the first answer is as fast as the next, and what is wrong shows at once."""
+        stored = self.manifest.stored
+        self.predict(np.zeros((stored.height, stored.width, 3), dtype=np.uint8))
+
+    # The memory
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The samples that the memory holds, ascending: (N,) int64."""
+        view = self.store.view
+        return np.sort(view.ids[np.flatnonzero(view.live)])
+
+    @property
+    def head(self) -> str:
+        """The head of the chain of deletions, hexadecimal: publish it elsewhere, and a restored backup is found."""
+        return self.store.head
+
+    def forget(self, ids: ArrayLike, *, ignore_missing: bool = False) -> Receipt:
+        """Forget samples: all of them, or none where an id is unknown (UnknownIdsError lists all).
+
+        When this returns, the deletion is on the disk, and no answer rests on these samples any more.
+        ignore_missing: forget those that are known. Raises ValueError for what is no id.
+        """
+        wanted = np.unique(checked_ids(ids))
+        known = wanted[np.isin(wanted, self.ids)] if ignore_missing else wanted
+        receipt = self.store.delete(known)
+        self.sources.remove(known)
+        return receipt
+
+    def ids_of_files(self, files: Sequence[str | Path]) -> np.ndarray:
+        """The samples that came from these source files. Raises UnknownFilesError that lists all unknown ones."""
+        return self.sources.ids_of(files)
+
+    def forget_files(self, files: Sequence[str | Path]) -> Receipt:
+        """Forget the samples that came from these source files."""
+        return self.forget(self.ids_of_files(files))
+
+    def add(self, images: Images, labels: Sequence[int] | Sequence[str] | np.ndarray) -> np.ndarray:
+        """Remember new samples without training: ids (N,). labels: classes by number or by name.
+
+        A key from the encoder; the token is the average of its neighbors' tokens, weighted as inference fuses them.
+        Raises ValueError for other labels, and where the memory is empty.
+        """
+        self._require_writer()
+        given, numbers = pixels(images, self.manifest.stored), self._numbers(labels)
+        if len(numbers) != len(given.images):
+            raise ValueError(f"{len(numbers)} labels for {len(given.images)} pictures")
+        keys = self._encoder.keys(given.images)
+        tokens = self._tokens(keys)
+        first = self._first_free_id()
+        ids = np.arange(first, first + len(keys))
+        self.sources.add({one: file for one, file in zip(ids.tolist(), given.files, strict=True) if file})
+        self.store.add(ids, keys, tokens, numbers)
+        return ids
+
+    def _tokens(self, keys: np.ndarray) -> np.ndarray:
+        """A token for each key, averaged from its neighbors'; a variant whose tokens are keys takes the key."""
+        from munkey.serve.retrieval import retrieve
+
+        if self.manifest.architecture == "direct-key":
+            return keys
+        near = retrieve(self.store, keys, self.manifest.inference.k)
+        if not (near.neighbors.ids != NOBODY).any():
+            raise ValueError(f"{self.directory}: its memory is empty, so that no token can be averaged")
+        weights = self._network.weights(near.neighbors)
+        return np.einsum("nk,nkm->nm", weights, near.tokens).astype(np.float32)
+
+    def _numbers(self, labels: Sequence[int] | Sequence[str] | np.ndarray) -> np.ndarray:
+        """Labels as numbers of classes. Raises ValueError that lists the classes."""
+        names = self.manifest.classes
+        numbers = [names.index(label) if label in names else label for label in np.asarray(labels).tolist()]
+        if not all(type(number) is int and 0 <= number < len(names) for number in numbers):
+            raise ValueError(f"labels must be classes, or their numbers from 0: {', '.join(names[:20])}")
+        return np.array(numbers, dtype=np.int64)
+
+    def _first_free_id(self) -> int:
+        """One that no sample ever had: after those of the data set, and those that were added since."""
+        memory = self.manifest.memory
+        return memory.first_new_id + len(self.ids) + self.store.deletions - memory.rows
+
+    def _require_writer(self) -> None:
+        if not self.writer:
+            raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
+
+    def verify(self, published: str | None = None) -> Report:
+        """Recompute what the directory says of itself: the chain of deletions, every row, and the static files.
+
+        published: a head that must be in the chain, or else this is an older copy.
+        """
+        report = self.store.verify(published)
+        problems = list(report.problems)
+        for name in (manifests.WEIGHTS, manifests.CARD):
+            try:
+                manifests.static(self.directory, self.manifest, name)
+            except UnreadableModelError as error:
+                problems.append(str(error))
+        if len(forgotten := np.setdiff1d(self.sources.ids(), self.ids)):
+            problems.append(
+                f"the source files of {len(forgotten)} samples are known that the memory does not hold: a writer was"
+                " killed after it had deleted them; purge finishes that"
+            )
+        return dataclasses.replace(report, problems=tuple(problems))
+
+    def purge(self) -> None:
+        """Leave no byte of what was forgotten in any file. Raises LockedMemoryError where a reader prevents it."""
+        self.store.purge()
+        if not self.sources.purge():
+            raise LockedMemoryError(f"{self.sources.path}: a reader keeps its log; nothing is lost, purge again")
+
+    def compact(self) -> None:
+        """Purge, and give back the room of what was forgotten."""
+        self.store.compact()
+        self.purge()
+
+    def close(self) -> None:
+        """Release the memory. Closing twice is no error."""
+        self.sources.close()
+        self.store.close()
+
+    def __enter__(self) -> "Predictor":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _store(directory: Path, manifest: Manifest, writer: bool) -> Store:
+    """The memory of a model. Raises UnreadableModelError where it is damaged, or another model's."""
+    folder = directory / MEMORY
+    if folder.is_symlink():
+        raise UnreadableModelError(folder, "is a link")
+    try:
+        store = Store.open(folder, writer=writer)
+    except UnreadableMemoryError as error:
+        raise UnreadableModelError(folder, f"cannot be read ({error})") from error
+    state = store.state
+    if state.store.hex() != manifest.memory.store:
+        store.close()
+        raise UnreadableModelError(folder, "is the memory of another model")
+    if (state.key_width, state.token_width) != (len(manifest.encoder.probe), manifest.token_dim):
+        store.close()
+        raise UnreadableModelError(folder, "holds keys or tokens of another size than its model's")
+    return store

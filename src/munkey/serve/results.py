@@ -1,0 +1,150 @@
+"""What the pipeline left of a MUNKEY system, gathered for an export."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from munkey.core.files import read_csv, read_json, read_npz
+from munkey.data.prepared import Dataset, load
+from munkey.encoders.registry import cache_name
+from munkey.models import system
+from munkey.models.family import System
+from munkey.serve.errors import ExportError
+from munkey.settings import DataSettings, InferenceSettings, KeySettings, ModelSettings, SourceSettings
+
+Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
+
+SYSTEM, SETTINGS = "system.safetensors", "settings.json"
+SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")
+
+
+def find(result: str | Path) -> Path:
+    """The system file of a result. Raises ExportError that lists what fits where that is not one.
+
+    result: the file, its folder, or words: NAME/DATASET/seedS, for the original of a run on everything;
+    NAME/DATASET/seedS/rateR/SYSTEM for another one. What is left out at the end is filled in if only one fits.
+    """
+    path = Path(result)
+    name, *rest = path.parts or ("default",)
+    models = Path("results", name, "models")
+    places = [path.parent, path, models.joinpath(*rest)] if path.name == SYSTEM else [path, models.joinpath(*rest)]
+    for place, pattern in [(place, SYSTEM) for place in places] + [
+        (models.joinpath(*rest), f"{'*/' * depth}full/original-m/{SYSTEM}") for depth in range(3)
+    ]:
+        fitting = sorted(place.glob(pattern)) if place.is_dir() else []
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            listed = ", ".join(str(file.parent) for file in fitting)
+            raise ExportError(f"{result}: several results fit, name one of them: {listed}")
+    raise ExportError(
+        f"{result}: there is no such result; it is the folder of a {SYSTEM}, or NAME/DATASET/seedS of a finished run"
+    )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a system lies: root/models/case/seedS/subset/system."""
+
+    file: Path
+    root: Path
+    case: str
+    seed: int
+    subset: str
+    system: str
+
+    @classmethod
+    def of(cls, file: Path) -> "Place":
+        parts = file.absolute().parts
+        if "models" not in parts[:-5] or not parts[-4].startswith("seed"):
+            raise ExportError(f"{file}: does not lie in the results of a run, results/NAME/models/DATASET/seedS/…")
+        start = len(parts) - 1 - parts[::-1].index("models")
+        case, (seed, subset, name) = "/".join(parts[start + 1 : -4]), parts[-4:-1]
+        return cls(file, Path(*parts[:start]), case, int(seed.removeprefix("seed")), subset, name)
+
+    @property
+    def dataset(self) -> str:
+        return self.case.partition("/")[0]
+
+
+class Result:
+    """A MUNKEY system and all that it depends on. Raises ExportError where something is missing or does not fit.
+
+    sections: those of params.yaml that hold for it; by default as the run left them in settings.json.
+    """
+
+    def __init__(self, file: Path, sections: Sections | None = None) -> None:
+        self.place = Place.of(file)
+        self.sections = sections or self._stored_sections()
+        self.record: Mapping[str, Any] = read_json(file.with_name("record.json"))
+        self._require_own_sections()
+        self.system: System = system.load(file)
+        if self.system.family != "munkey" or self.system.model is None or self.system.memory is None:
+            raise ExportError(f"{file}: is of the family {self.system.family}; only MUNKEY's systems can be exported")
+        self.data = DataSettings.model_validate(self.sections["data"])
+        self.model = ModelSettings.model_validate(self.sections["model"])
+        self.inference = InferenceSettings.model_validate(self.sections["inference"])
+        self.keys = KeySettings.model_validate(self.sections["keys"])
+        self.source = SourceSettings.model_validate(self.sections["source"])
+
+    def _stored_sections(self) -> Sections:
+        file = self.place.root / SETTINGS
+        if not file.exists():
+            raise ExportError(
+                f"{file}: is missing; it says with which settings a run was made. Make it with"
+                f" `snakemake --cores 1 -- {file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}`"
+            )
+        cases = read_json(file)
+        if self.place.case not in cases:
+            raise ExportError(f"{file}: says nothing of {self.place.case}, so that it cannot be exported")
+        return cases[self.place.case]
+
+    def _require_own_sections(self) -> None:
+        """The system must have been trained with these very settings: params.yaml may have changed since."""
+        trained = self.record["settings"]
+        other = [name for name in ("data", "model", "munkey") if trained[name] != self.sections[name]]
+        if other:
+            raise ExportError(
+                f"{self.place.file}: was made with other settings than params.yaml has now ({', '.join(other)}); run"
+                " the pipeline again, or change them back"
+            )
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        return load(self.place.root / "data" / self.place.dataset)
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """The source file of each sample, for a data set of picture files."""
+        samples = read_csv(self.place.root / "data" / self.place.dataset / "samples.csv")
+        return {int(sample["id"]): sample["name"] for sample in samples if "name" in sample}
+
+    def require_encoder(self) -> None:
+        """The keys in the memory must be those of the encoder that the settings name."""
+        folder = cache_name(self.keys.encoder, self.keys.revision, self.keys.image_size)
+        file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
+        if not file.exists():
+            raise ExportError(f"{file}: is missing, so that nothing tells which encoder the memory's keys come from")
+        stored, memory = read_npz(file, "ids", "keys"), self.system.memory
+        assert memory is not None
+        rows = np.searchsorted(stored["ids"], memory.ids.numpy())
+        if not np.array_equal(stored["keys"][rows], memory.keys.numpy()):
+            raise ExportError(f"{self.place.file}: its memory holds other keys than {file}")
+
+    @cached_property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Metrics by rate of the forget set; empty where none have been measured."""
+        file = self.place.root / "metrics" / f"{self.place.dataset}.csv"
+        wanted = (str(self.place.seed), self.place.system)
+        if not file.exists() or self.place.case != self.place.dataset:
+            return {}
+        found: dict[str, dict[str, float]] = {}
+        for row in read_csv(file):
+            rate = self.place.subset in ("full", f"rate{row['rate']}")
+            if (row["seed"], row["method"]) == wanted and rate:
+                found.setdefault(row["rate"], {})[row["metric"]] = float(row["value"])
+        return found

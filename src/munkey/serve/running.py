@@ -1,0 +1,63 @@
+"""Running the service: its socket, its token, and how to call it."""
+
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from munkey.serve.predictor import Predictor
+from munkey.serve.service import Limits, application
+
+TOKEN = "MUNKEY_TOKEN"  # the environment variable that holds the token
+SHORTEST = 16  # characters of a token
+WAITING, GRACE_S = 512, 30  # requests at once, more are turned away; for those under way when it is told to end
+
+HOW_TO = """\
+munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
+
+  curl {url}/health
+  curl -H 'Content-Type: image/png' --data-binary @PICTURE.png '{url}/predict?explain=true'
+  printf '{{"images": ["%s"]}}' "$(base64 < PICTURE.png | tr -d '\\n')" |
+    curl -H 'Content-Type: application/json' --data-binary @- {url}/predict
+  curl -H 'Content-Type: application/json' -H "Authorization: Bearer {token}" \\
+    -d '{{"ids": [1, 2, 3]}}' {url}/forget
+  curl {url}/verify
+"""
+
+
+def token_for(file: Path | None) -> str | None:
+    """The token that deleting needs: from a file, or the environment; None where there is none.
+
+    Raises ValueError for one that can be guessed.
+    """
+    token = file.read_text() if file else os.environ.get(TOKEN)
+    if token is not None and (len(token.strip()) < SHORTEST or not token.strip().isascii()):
+        raise ValueError(f"{file or TOKEN}: a token must have {SHORTEST} characters or more, all of them ASCII")
+    return token.strip() if token else None
+
+
+def serve(directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]) -> None:
+    """Serve until it is told to end. say: takes the text that tells how to call it, once it can be called.
+
+    Raises LockedMemoryError where the model is served or written already, OSError where the address is taken.
+    """
+    token = token_for(token_file)
+    with (
+        Predictor.load(directory, writer=True) as predictor,
+        socket.create_server((host, port), backlog=2048) as listening,
+    ):
+        predictor.warm_up()
+        fresh = token or secrets.token_urlsafe(32)
+        config = uvicorn.Config(
+            application(predictor, fresh, Limits()),
+            log_level="warning",
+            limit_concurrency=WAITING,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        url = f"http://{host}:{listening.getsockname()[1]}"
+        shown = f"${TOKEN}" if token else fresh
+        say(HOW_TO.format(directory=directory, url=url, token=shown))
+        uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,152 @@
+"""Training on the retain set alone: by the steps of the system's own training, and only what is retained learns."""
+
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from munkey.audits.further_training import Asked, trained_further
+from munkey.core.randomness import Stage
+from munkey.data.augment import Augmentation
+from munkey.models.family import FAMILIES, System, Training
+from munkey.models.networks.sisa import SisaArchitecture
+from munkey.settings import RelearnSettings
+from munkey.training.loop import adamw, shuffled
+from tests.conftest import MUNKEY, VIT, generator, image_set, lively
+from tests.models.inputs import DATA, member_keys, quiet, recipe, retrieval, seven_samples
+
+STAGE = Stage(0, "toy", "relearn")
+RETAIN = image_set(12)  # ids 10, 12, ..., 32
+
+
+@dataclass
+class Seen:
+    """Keeps the systems that it is asked to measure."""
+
+    systems: list[System] = field(default_factory=list)
+
+    def measure(self, system: System) -> dict[str, float]:
+        copied = replace(system, model=system.copy_of_model())
+        if system.memory is not None:
+            copied = replace(copied, memory=replace(system.memory, tokens=system.memory.tokens.detach().clone()))
+        self.systems.append(copied)
+        return {"FA": float(len(self.systems))}
+
+
+@pytest.fixture
+def vit() -> System:
+    return System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
+
+
+@pytest.fixture
+def run(params):
+    """Train a system further, and return the lines; `train` changes the recipe's section."""
+
+    def further(system, asked, steps=(0, 1, 3), samples=RETAIN, lr_factor=0.5, train=None, **of_family):
+        chosen = recipe(params, system.family, STAGE, train, **of_family)
+        members = member_keys(samples.ids) if system.memory else None
+        training = Training(samples, 3, chosen, "cpu", quiet, members)
+        return trained_further(system, training, RelearnSettings(steps=list(steps), lr_factor=lr_factor), asked)
+
+    return further
+
+
+def weights(system: System) -> torch.Tensor:
+    return torch.cat([parameter.detach().ravel() for parameter in system.model.parameters()])
+
+
+def test_the_steps_are_those_of_training_at_a_constant_rate(run, vit, params):
+    """By hand: 4 batches of 5, 5, 2 and 5 samples, cropped anew."""
+    seen = Seen()
+    run(vit, seen, steps=[0, 1, 4])
+    train = recipe(params, "vit").train
+    order, crops = ((STAGE / name).torch_generator() for name in ("order", "crops"))
+    model = vit.copy_of_model()
+    optimizer = adamw(model.parameters(), train.betas, train.weight_decay)
+    optimizer.param_groups[0]["lr"] = 0.5 * train.lr
+    batches = [*shuffled(12, 5, order), *shuffled(12, 5, order)][:4]
+    after = [weights(vit)]
+    for index in batches:
+        images, labels = RETAIN.batch(index, "cpu")
+        optimizer.zero_grad()
+        F.cross_entropy(model(Augmentation.of(DATA, train)(images, crops)), labels).backward()
+        optimizer.step()
+        after.append(weights(replace(vit, model=model)))
+    for system, expected in zip(seen.systems, [after[0], after[1], after[4]], strict=True):
+        torch.testing.assert_close(weights(system), expected)
+
+
+@pytest.mark.parametrize("family", ["vit", "munkey"])
+def test_measuring_more_often_changes_nothing(run, vit, munkey_system, family):
+    system = {"vit": vit, "munkey": munkey_system}[family]
+    samples = image_set(6)  # those that MUNKEY's memory holds
+    seldom, often = Seen(), Seen()
+    run(system, seldom, steps=[0, 3], samples=samples)
+    lines = run(system, often, steps=[0, 1, 2, 3], samples=samples)
+    assert [line["step"] for line in lines] == [0, 1, 2, 3] and [line["FA"] for line in lines] == [1, 2, 3, 4]
+    assert torch.equal(weights(seldom.systems[-1]), weights(often.systems[-1]))
+    assert not torch.equal(weights(often.systems[1]), weights(often.systems[2]))
+
+
+def test_the_system_itself_stays_as_it_is(run, munkey_system):
+    before, tokens = weights(munkey_system), munkey_system.memory.tokens.clone()
+    run(munkey_system, Seen(), samples=image_set(6))
+    assert torch.equal(weights(munkey_system), before) and torch.equal(munkey_system.memory.tokens, tokens)
+
+
+def test_only_tokens_of_retained_rows_learn_and_the_others_stay_in_the_memory(run, munkey_system):
+    """As for the original, which still holds what is to be forgotten: here 10 and 18."""
+    retained = np.array([12, 14, 16, 20])
+    samples = replace(image_set(6), rows=np.array([1, 2, 3, 5]), ids=retained, labels=np.array([1, 2, 0, 2]))
+    seen = Seen()
+    run(munkey_system, seen, steps=[0, 6], samples=samples, p_retrieve=0.0, p_token=0.0, p_image=0.0)
+    first, last = (system.memory for system in seen.systems)
+    assert torch.equal(first.tokens, munkey_system.memory.tokens)
+    assert last.ids.tolist() == [10, 12, 14, 16, 18, 20] and torch.equal(last.keys, first.keys)
+    changed = (last.tokens != first.tokens).any(dim=1).tolist()
+    assert changed == [False, True, True, True, False, True]
+
+
+def test_what_is_measured_is_the_forget_set_against_test(vit):
+    """The first three samples are the forget set; phi is standardized by the others."""
+    samples = seven_samples()
+    forget = np.arange(7) < 3
+    line = Asked(samples, forget, DATA, "cpu", None).measure(vit)
+    logits = FAMILIES["vit"].logits(vit, samples, DATA, "cpu", None).astype(float)
+    right = logits.argmax(axis=1) == samples.labels
+    phi = np.array(
+        [row[y] - np.log(np.exp(np.delete(row, y)).sum()) for row, y in zip(logits, samples.labels, strict=True)]
+    )
+    expected = {"FA": 100 * right[:3].mean(), "TA": 100 * right[3:].mean()}
+    expected["margin"] = (phi[:3].mean() - phi[3:].mean()) / phi[3:].std(ddof=1)
+    assert line == pytest.approx(expected)
+
+
+def test_an_oracle_against_itself_gives_the_same_curve(run, munkey_system, inference):
+    asked = Asked(seven_samples(), np.arange(7) < 3, DATA, "cpu", retrieval(munkey_system.memory, inference()))
+    first, second = (run(munkey_system, asked, samples=image_set(6)) for _ in range(2))
+    assert first == second and first[0] != {**first[-1], "step": 0}
+
+
+def test_keys_that_stand_for_tokens_do_not_learn(run, munkey_system):
+    fixed = replace(MUNKEY, architecture="direct-key", token_dim=4)
+    model = lively(FAMILIES["munkey"].build(fixed, generator()))
+    memory = replace(munkey_system.memory, tokens=munkey_system.memory.keys.clone())
+    seen = Seen()
+    run(System("munkey", fixed, model, memory), seen, samples=image_set(6), architecture="direct-key")
+    assert all(torch.equal(system.memory.tokens, memory.keys) for system in seen.systems)
+    assert not torch.equal(weights(seen.systems[0]), weights(seen.systems[-1]))
+
+
+def test_an_ensemble_learns_in_those_of_its_models_that_answer(run):
+    """Of SISA, the last slice of each shard."""
+    architecture = SisaArchitecture(**vars(VIT), shards=2, slices=2)
+    seen = Seen()
+    run(System("sisa", architecture, lively(FAMILIES["sisa"].build(architecture, None))), seen)
+    first, last = (system.model for system in (seen.systems[0], seen.systems[-1]))
+    for shard, part in product(range(2), range(2)):
+        same = torch.equal(first.state(shard, part).head.weight, last.state(shard, part).head.weight)
+        assert same == (part == 0)

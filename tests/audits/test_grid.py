@@ -1,0 +1,66 @@
+"""What the weights keep, setting by setting: shares from files of logits, and what stands beside them."""
+
+import numpy as np
+import pytest
+
+from munkey.audits.grid import Setting, grid_lines
+from munkey.core.files import write_npz
+
+POOL, TEST, MODELS = 24, 30, 4
+PATHS = ("deployed", "image")
+
+
+def write(path, margins: np.ndarray, image_right: int) -> str:
+    """Two classes, all samples of class 0: the first logit is the margin. The last 10 are validation samples."""
+    logits = np.stack([margins, np.zeros_like(margins)], axis=1).astype(np.float32)
+    count, members = len(margins), np.arange(10)
+    cut = np.full((10, 2), [1.0, 0.0], dtype=np.float32)
+    image = cut.copy()
+    image[image_right:] = [0.0, 1.0]
+    arrays = {
+        "ids": np.arange(count),
+        "labels": np.zeros(count, dtype=int),
+        "splits": np.array(["train"] * POOL + ["test"] * TEST + ["val"] * 10),
+        "logits": logits,
+        "path_image": logits / 2,
+        "memory_ids": members,
+        "image_logits": image,
+        "token_logits": cut,
+        "both_logits": cut,
+    }
+    write_npz(path, arrays)
+    return str(path)
+
+
+@pytest.fixture
+def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
+    """Training adds 2 to the margin; a quarter of it is left after deletion."""
+    rng = np.random.default_rng(0)
+    base = np.concatenate([rng.normal(size=POOL + TEST), [1.0] * 7 + [-1.0] * 3])
+    half = [np.arange(0, POOL, 2), np.arange(1, POOL, 2)] * 2
+    before, after = [], []
+    for number, ids in enumerate(half):
+        own = base + 0.01 * rng.normal(size=len(base)) * (np.arange(len(base)) < POOL + TEST)
+        trained = np.isin(np.arange(len(base)), ids)
+        before.append(write(tmp_path / f"before{number}.npz", own + 2 * trained, image_right=8))
+        after.append(write(tmp_path / f"after{number}.npz", own + 0.5 * trained, image_right=8))
+    return Setting(name="p_token-0.1", knobs={"munkey.p_token": 0.1}, before=before, after=after), half
+
+
+def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
+    point, forgotten = setting
+    ((deployed, image),) = grid_lines([point], PATHS, forgotten)
+    assert (deployed["setting"], deployed["munkey.p_token"], deployed["path"]) == ("p_token-0.1", 0.1, "deployed")
+    assert deployed["share"] == pytest.approx(25, abs=1) and deployed["pairs"] == 2
+    assert image["path"] == "image" and image["share"] == pytest.approx(
+        25, abs=1
+    )  # halved, in units that are halved too
+    spread = np.load(point["before"][0])["logits"][POOL : POOL + TEST, 0].std(ddof=1)
+    assert deployed["nothing"] == pytest.approx(2 / spread, rel=0.02)
+
+
+def test_the_health_check_is_of_members_and_accuracy_of_validation(setting):
+    point, forgotten = setting
+    ((deployed, _),) = grid_lines([point], PATHS, forgotten)
+    assert deployed["P_s"] == pytest.approx(0.2)  # |80 % - 100 %| of 100 %
+    assert deployed["val_before"] == deployed["val_after"] == pytest.approx(70)

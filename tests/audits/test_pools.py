@@ -1,0 +1,66 @@
+"""Pools of the worst case: who is hardest for the nearest keys, and which labels are wrong."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.audits.pools import Members, half_of, hardest, mislabeled, vote_shares
+from munkey.core.ids import NOBODY
+from munkey.core.randomness import Stage
+
+MEMBERS = Members(np.array([3, 5, 8, 13]), np.array([0, 0, 1, 1]))
+STAGE = Stage("digits", "audit")
+
+
+def test_votes_are_the_share_of_neighbors_with_the_samples_own_label():
+    neighbors = np.array([[5, 8], [8, 13], [13, NOBODY], [NOBODY, NOBODY]])
+    assert vote_shares(MEMBERS, neighbors).tolist() == [0.5, 0.0, 1.0, 0.0]
+
+
+def test_the_hardest_are_those_with_the_fewest_votes_in_each_class():
+    """Class 1 is easy throughout, and still gives its share."""
+    members = Members(np.arange(20, 40), np.repeat([0, 1], 10))
+    votes = np.concatenate([np.linspace(0, 0.5, 10)[::-1], np.linspace(0.6, 1, 10)])
+    assert hardest(members, votes, 0.2, STAGE).tolist() == [28, 29, 30, 31]
+
+
+def test_equal_votes_are_drawn_apart_and_the_same_each_time():
+    members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
+    first, again, other = (hardest(members, votes, 0.5, stage) for stage in (STAGE, STAGE, STAGE / "other"))
+    assert first.tolist() == again.tolist() != other.tolist()
+    assert first.tolist() != [*range(10), *range(20, 30)]
+
+
+def test_a_pool_that_would_be_a_whole_class_is_refused():
+    with pytest.raises(ValueError, match="leaves none of class"):
+        hardest(Members(np.arange(10), np.array([0] * 9 + [1])), np.zeros(10), 0.9, STAGE)
+
+
+@given(st.integers(2, 41), st.integers(0, 99))
+def test_the_halves_part_the_pool(size, seed):
+    pool = np.arange(size) * 3
+    one, other = (half_of(pool, number, Stage(seed)) for number in (0, 1))
+    assert len(one) == len(other) == size // 2
+    assert set(one) | set(other) <= set(pool) and not set(one) & set(other)
+    assert (np.diff(one) > 0).all() and (np.diff(other) > 0).all()
+
+
+def test_a_pool_of_one_sample_has_no_halves():
+    with pytest.raises(ValueError, match="raise it"):
+        half_of(np.array([7]), 0, STAGE)
+
+
+@given(st.integers(2, 6), st.integers(0, 99))
+def test_all_labels_of_the_pool_are_wrong_and_no_others(classes, seed):
+    rng = np.random.default_rng(seed)
+    labels, pool = rng.integers(0, classes, 50), np.flatnonzero(rng.random(50) < 0.3)
+    wrong = mislabeled(labels, pool, classes, rng)
+    assert np.flatnonzero(wrong != labels).tolist() == pool.tolist()
+    assert 0 <= wrong.min() <= wrong.max() < classes
+
+
+def test_every_other_class_is_as_likely():
+    wrong = mislabeled(np.zeros(3000, dtype=int), np.arange(3000), 4, np.random.default_rng(0))
+    counts = np.bincount(wrong, minlength=4)
+    assert counts[0] == 0 and (abs(counts[1:] - 1000) < 5 * np.sqrt(3000 * 2 / 9)).all()

@@ -1,0 +1,48 @@
+"""The command, called in this process, on a small model of its own."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from munkey.cli import app
+from tests.serve.small import model_in
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return model_in(tmp_path_factory.mktemp("made") / "model")
+
+
+@pytest.fixture
+def model(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "model"))
+
+
+@pytest.fixture
+def munkey(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Run the command as the shell would."""
+
+    def run(*words: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["munkey", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        return Ended(int(ended.value.code or 0), *capsys.readouterr())
+
+    return run

@@ -1,0 +1,160 @@
+"""The other commands, and how each ends: a sentence and a code, never a traceback."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from munkey.cli.app import app
+from munkey.serve.predictor import Predictor
+from tests.serve.small import CLASSES, IDS, picture_in
+
+COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom munkey.cli.app import app\n"
+        "try:\n    app(['forget', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print('HEAVY', *sorted({'torch', 'numpy', 'pandas', 'mlflow', 'fastapi', 'PIL'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "HEAVY"
+
+
+def test_forgetting_imports_no_torch(model):
+    code = (
+        f"import sys\nsys.argv = ['munkey', 'forget', '{model}', '--ids', '10']\nfrom munkey.cli.app import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\nprint('torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("forgot 1 samples") and done.stdout.endswith("\nFalse\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_and_json(command, munkey):
+    ended = munkey(command, "--help")
+    assert ended.code == 0 and f"munkey {command} " in ended.out and "--json" in ended.out
+
+
+def test_the_help_lists_every_exit_code(munkey):
+    from munkey.cli import outcome
+
+    codes = {0, outcome.FAILED, outcome.BAD_INPUT, outcome.LOCKED, outcome.MACHINE}
+    assert set(map(int, re.findall(r"^ +(\d)  ", munkey("--help").out, re.MULTILINE))) == codes
+
+
+def test_pictures_are_answered_as_by_the_predictor(munkey, model, tmp_path):
+    files = [picture_in(tmp_path / "pictures", f"{seed}.png", seed) for seed in range(3)]
+    ended = munkey("predict", model, tmp_path / "pictures", "--json", "--explain")
+    with Predictor.load(model) as predictor:
+        expected = predictor.predict(files)
+    answers = ended.json["predictions"]
+    assert [answer["file"] for answer in answers] == [str(file) for file in files]
+    assert [answer["class"] for answer in answers] == list(expected.classes)
+    for answer, row in zip(answers, expected.probabilities, strict=True):
+        assert answer["probabilities"] == pytest.approx(dict(zip(CLASSES, row.tolist(), strict=True)))
+    assert [near["id"] for near in answers[0]["neighbors"]] == expected.neighbors.ids[0].tolist()
+    text = munkey("predict", model, files[0], "--explain").out
+    assert text.startswith(f"{files[0]}: {expected.classes[0]} (") and text.count("\n") == 5
+
+
+def test_a_page_shows_all_pictures_and_what_their_answers_rest_on(munkey, model, tmp_path):
+    files = [picture_in(tmp_path / "pictures", f"{seed}.png", seed) for seed in range(2)]
+    ended = munkey("predict", model, *files, "--html", tmp_path / "answer.html", "--json")
+    page = (tmp_path / "answer.html").read_text()
+    assert ended.code == 0 and all(answer["class"] in page for answer in ended.json["predictions"])
+    assert page.count("data:image/png;base64,") >= 2 and "pets/" in page
+
+
+def test_what_was_forgotten_is_no_neighbor_any_more(munkey, model, tmp_path):
+    picture = picture_in(tmp_path)
+    near = munkey("predict", model, picture, "--json", "--explain").json["predictions"][0]["neighbors"][0]
+    assert munkey("forget", model, "--files", near["file"]).code == 0
+    after = munkey("predict", model, picture, "--json", "--explain").json["predictions"][0]["neighbors"]
+    assert near["id"] not in [one["id"] for one in after]
+
+
+def test_added_pictures_are_remembered(munkey, model, tmp_path):
+    ended = munkey("add", model, picture_in(tmp_path), "--label", "dog", "--json")
+    assert ended.code == 0 and ended.json["label"] == "dog"
+    with Predictor.load(model) as predictor:
+        assert predictor.ids.tolist() == [*IDS, *ended.json["ids"]]
+    refused = munkey("add", model, tmp_path / "picture.png", "--label", "bird")
+    assert refused.code == 2 and "cat, dog, ant" in refused.err
+
+
+def test_a_model_says_what_it_is(munkey, model):
+    facts = munkey("inspect", model, "--json").json
+    assert (facts["samples"], facts["classes"], facts["deletions"]) == (24, CLASSES, 0)
+    assert "classes: cat, dog, ant" in munkey("inspect", model).out
+
+
+def test_verify_finds_a_changed_byte_and_a_head_from_elsewhere(munkey, model):
+    head = munkey("forget", model, "--ids", "10", "--json").json["head"]
+    assert munkey("verify", model, "--published", head, "--json").json["sound"]
+    refused = munkey("verify", model, "--published", "0" * 64)
+    assert refused.code == 1 and "this is an older copy, or another memory" in refused.err
+    card = model / "README.md"
+    card.write_text(card.read_text() + "!")
+    refused = munkey("verify", model, "--json")
+    assert refused.code == 1 and refused.json["code"] == 1 and "NOT VERIFIED" in refused.json["error"]
+
+
+def test_purge_and_compact_leave_what_is_left(munkey, model):
+    munkey("forget", model, "--ids", "10,12")
+    assert munkey("purge", model, "--json").json["samples"] == 22
+    before = munkey("inspect", model, "--json").json
+    after = munkey("compact", model, "--json").json
+    assert after["samples"] == 22 and after["head"] == before["head"]
+    assert munkey("inspect", model, "--json").json["deleted, room not given back"] == 0
+
+
+def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
+    receipt = tmp_path / "receipt.json"
+    salt = munkey("forget", model, "--ids", "10,12", "--certificate", receipt, "--json").json["salt"]
+    munkey("forget", model, "--ids", "14")
+    assert munkey("certificate", model, receipt, "--check", "--json").json["sound"]
+    assert munkey("certificate", model, receipt, "--check", "--ids", "12,10", "--salt", salt).code == 0
+    for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00"], ["--ids", "10,12"]):
+        assert "not the ones that it means" in munkey("certificate", model, receipt, "--check", *words).err
+    assert munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2
+    later = munkey("certificate", model, tmp_path / "later.json", "--json").json
+    assert (later["first"], later["last"], later["ids_sha256"]) == (3, 3, None)
+    earlier = munkey("certificate", model, tmp_path / "earlier.json", "--deletion", "2", "--json").json
+    assert (earlier["first"], earlier["last"]) == (1, 2) and (tmp_path / "earlier.html").exists()
+
+
+def test_a_certificate_of_a_deletion_that_a_restored_copy_lacks_ends_with_1(munkey, model, tmp_path, made):
+    munkey("forget", model, "--ids", "10", "--certificate", tmp_path / "receipt.json")
+    ended = munkey("certificate", made, tmp_path / "receipt.json", "--check")
+    assert ended.code == 1 and "this is an older copy" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["inspect", "nowhere"], 2, "nowhere: is no exported model: it has no manifest.json"),
+        (["predict", "MODEL", "nowhere.png"], 2, "nowhere.png: there is no such file"),
+        (["predict", "MODEL", "text.png"], 2, "text.png: cannot be read as a picture"),
+        (["certificate", "MODEL", "text.png", "--check"], 2, "text.png: no certificate"),
+        (["certificate", "MODEL", "new.json"], 2, "the chain has 0 deletions"),
+        (["export", "nothing/here", "new"], 2, "nothing/here: there is no such result"),
+        (["export", "nothing/here", "MODEL"], 2, "is not empty"),
+        (["serve", "MODEL", "--token-file", "text.png"], 2, "a token must have 16 characters or more"),
+        (["serve", "MODEL", "--token-file", "nowhere"], 2, "No such file"),
+        (["serve", "MODEL", "--port", "1", "--host", "192.0.2.1"], 4, ""),
+    ],
+)
+def test_bad_input_ends_in_a_sentence(words, code, sentence, munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.png").write_text("no picture")
+    ended = munkey(*[model if word == "MODEL" else word for word in words])
+    assert (ended.code, ended.out) == (code, "") and ended.err.startswith("munkey: ")
+    assert sentence in ended.err and "Traceback" not in ended.err
+
+
+def test_a_wrong_option_ends_with_2(munkey, model):
+    assert munkey("forget", model, "--idz", "1").code == 2
+    assert munkey("forgive", model).code == 2

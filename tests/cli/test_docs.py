@@ -1,0 +1,30 @@
+"""The commands in docs/command.md run in the order in which they are printed."""
+
+import re
+import shlex
+
+import pytest
+
+from munkey.cli import outcome
+from tests.conftest import ROOT
+from tests.serve.small import picture_in
+
+PAGE = (ROOT / "docs" / "command.md").read_text()
+
+
+def test_the_commands_run_as_printed(munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    picture_in(tmp_path)
+    (block,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    for line in block.splitlines():
+        command, *words = shlex.split(line)
+        ended = munkey(*words)
+        assert (command, ended.code) == ("munkey", 0), ended.err
+    assert munkey("inspect", model, "--json").json["samples"] == 22
+    assert (tmp_path / "receipt.html").exists()
+
+
+@pytest.mark.parametrize("code", [outcome.FAILED, outcome.BAD_INPUT, outcome.LOCKED, outcome.MACHINE])
+def test_the_codes_are_those_of_the_help(code, munkey):
+    (sentence,) = re.findall(rf"^\| {code} \| (.*) \|$", PAGE, re.MULTILINE)
+    assert f"  {code}  {sentence}\n" in munkey("--help").out

@@ -1,0 +1,117 @@
+"""`munkey forget`: what is named goes, and nothing else; what is not there stops it, unless that is allowed."""
+
+import json
+
+import pytest
+
+from munkey.serve import certificate
+from munkey.serve.predictor import Predictor
+from tests.serve.small import IDS
+
+
+def left(model):
+    with Predictor.load(model) as predictor:
+        return predictor.ids.tolist()
+
+
+def without(*ids):
+    return [one for one in IDS.tolist() if one not in ids]
+
+
+def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
+    ended = munkey("forget", model, "--ids", "12, 10")
+    with Predictor.load(model) as predictor:
+        assert ended == (0, f"forgot 2 samples, 22 are left\nhead of the chain: {predictor.head}\n", "")
+    assert left(model) == without(10, 12)
+
+
+def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
+    (tmp_path / "ids").write_text("10\n12,\n\n14 16\n")
+    ended = munkey(
+        "forget", model, "--ids", "16", "--ids-file", tmp_path / "ids", "--files", "pets/20.png", "--files",
+        "pets/22.png", "--json",
+    )  # fmt: skip
+    assert ended.code == 0 and left(model) == without(10, 12, 14, 16, 20, 22)
+    assert (ended.json["deleted"], ended.json["left"], ended.json["missing"]) == (6, 18, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["--ids", "10,11,13"], ["11", "13"]),
+        (["--files", "pets/10.png", "--files", "pets/x.png"], ["pets/x.png"]),
+        (["--ids", "10,99", "--dry-run"], ["99"]),
+    ],
+)
+def test_what_is_not_there_is_listed_and_nothing_is_deleted(words, missing, munkey, model):
+    ended = munkey("forget", model, *words, "--json")
+    assert (ended.code, ended.json["code"], left(model)) == (2, 2, IDS.tolist())
+    assert ended.err == f"munkey: {ended.json['error']}\n" and ended.err.endswith(f": {', '.join(missing)}\n")
+
+
+def test_what_is_not_there_may_be_passed_over(munkey, model):
+    words = ["--ids", "10,11", "--files", "pets/x.png", "--files", "pets/12.png", "--ignore-missing", "--json"]
+    ended = munkey("forget", model, *words)
+    assert (ended.code, ended.json["deleted"], ended.json["missing"]) == (0, 2, ["11", "pets/x.png"])
+    assert left(model) == without(10, 12)
+
+
+def test_a_dry_run_says_what_would_go_and_changes_nothing(munkey, model):
+    before = {path: path.stat().st_mtime_ns for path in model.rglob("generation-*/*")}
+    ended = munkey("forget", model, "--ids", "10", "--files", "pets/12.png", "--dry-run", "--json")
+    assert (ended.code, ended.json["would_delete"], ended.json["left"]) == (0, [10, 12], 22)
+    assert left(model) == IDS.tolist()
+    assert before == {path: path.stat().st_mtime_ns for path in model.rglob("generation-*/*")}
+
+
+@pytest.mark.parametrize("ids", ["", "x", "1.5", "-3", "1;2", "10,0x1f", "9" * 19, "9" * 5000, "\uff11"])
+def test_what_is_no_id_is_refused(ids, munkey, model):
+    ended = munkey("forget", model, "--ids", ids)
+    assert ended.code == 2 and ended.out == "" and ended.err.count("\n") == 1 and len(ended.err) < 200
+    assert left(model) == IDS.tolist()
+
+
+def test_nothing_named_is_refused(munkey, model):
+    assert munkey("forget", model) == (2, "", "munkey: name what to forget: --ids, --ids-file or --files\n")
+
+
+def test_a_file_of_ids_that_cannot_be_read_is_refused(munkey, model, tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\x00")
+    for name in ("missing", "binary"):
+        ended = munkey("forget", model, "--ids-file", tmp_path / name)
+        assert ended.code == 2 and ended.err.startswith("munkey: ")
+
+
+def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_path):
+    ended = munkey("forget", model, "--ids", "10,12", "--certificate", tmp_path / "receipt.json", "--json")
+    made = certificate.read(tmp_path / "receipt.json")
+    assert ended.code == 0 and (made.rows, made.ids, made.zeroed) == (2, None, True)
+    assert (made.before.live, made.after.live) == (24, 22) and made.after.head == ended.json["head"]
+    assert made.ids_sha256 == certificate.salted([10, 12], bytes.fromhex(ended.json["salt"]))
+    assert ended.json["salt"] not in (tmp_path / "receipt.json").read_text() + (tmp_path / "receipt.html").read_text()
+
+
+def test_a_certificate_lists_ids_only_when_told_to(munkey, model, tmp_path):
+    munkey("forget", model, "--ids", "10,12", "--certificate", tmp_path / "receipt.json", "--list-ids")
+    assert json.loads((tmp_path / "receipt.json").read_text())["ids"] == [10, 12]
+
+
+def test_a_certificate_without_a_name_of_its_own_stops_it_before_anything_is_deleted(munkey, model, tmp_path):
+    assert munkey("forget", model, "--ids", "10", "--certificate", tmp_path / "receipt.html").code == 2
+    assert left(model) == IDS.tolist()
+
+
+def test_a_certificate_that_cannot_be_written_does_not_hide_the_deletion(munkey, model, tmp_path):
+    (tmp_path / "file").touch()
+    ended = munkey("forget", model, "--ids", "10", "--certificate", tmp_path / "file" / "receipt.json")
+    assert (
+        ended.code == 4 and "the samples are forgotten" in ended.err and "`munkey certificate` writes it" in ended.err
+    )
+    assert left(model) == without(10)
+
+
+def test_a_model_that_another_process_writes_is_locked(munkey, model):
+    with Predictor.load(model, writer=True):
+        ended = munkey("forget", model, "--ids", "10")
+        assert ended.code == 3 and "a memory has one writer at a time" in ended.err
+        assert munkey("forget", model, "--ids", "10", "--dry-run").code == 0

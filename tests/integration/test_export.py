@@ -1,0 +1,52 @@
+"""Exports of a real run: made by the DAG, they answer as the run did, before and after deletion."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from munkey.core.files import read_npz
+from munkey.data import forget_sets
+from munkey.data.prepared import load
+from munkey.serve.export import export
+from munkey.serve.predictor import Predictor
+from tests.integration.conftest import Project
+
+
+@pytest.fixture(scope="module")
+def exports(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = finished.copy(tmp_path_factory.mktemp("exports") / "project")
+    project.snakemake("--", "exports")
+    return project
+
+
+def test_it_answers_as_the_run_did_before_and_after_deletion(exports: Project, tmp_path: Path) -> None:
+    results = exports.path / "results" / "default"
+    dataset = load(results / "data" / "digits")
+    test = dataset.ids_of("test")
+    before = read_npz(results / "logits/digits/seed0/full/original-m.npz")["logits"]
+    after = read_npz(results / "logits/digits/seed0/rate0.1/munkey.npz")["logits"]
+    directory = shutil.copytree(results / "exports/digits/seed0", tmp_path / "model")
+    with Predictor.load(directory, writer=True, device="cpu") as model:
+        assert np.array_equal(model.predict(dataset.images[test]).logits, before[test])
+        model.forget(forget_sets.read(results / "forget/digits/seed0/rate0.1.csv"))
+        assert np.array_equal(model.predict(dataset.images[test]).logits, after[test])
+        assert model.verify().sound
+
+
+def test_any_munkey_of_a_run_is_exported_by_its_name(
+    exports: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(exports.path)
+    for name in ("default/digits/seed0/rate0.1/munkey", "default/digits/seed0/rate0.1/retrain-m"):
+        directory = export(name, tmp_path / Path(name).name)
+        assert "| FA, accuracy on the forget set" in (directory / "README.md").read_text()
+
+
+def test_exports_are_up_to_date_and_follow_the_settings_of_inference(exports: Project, tmp_path: Path) -> None:
+    assert exports.planned("--", "exports") == {}
+    project = exports.copy(tmp_path / "project")
+    project.params({"inference": {"k": 2}})
+    planned = project.planned("--", "exports")
+    assert planned["export"] == 1 and "train" not in planned and "keys" not in planned

@@ -1,0 +1,101 @@
+"""The commands of docs/forgetting-everywhere.md remove a deleted row from DVC and MLflow, as they stand on the page."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from munkey.audits.storage import files_of, search, trace
+from munkey.memory.store.store import Store
+from tests.conftest import ROOT
+from tests.memory.store.inputs import create, raw
+
+IDS, KEYS, TOKENS = raw(12)
+GONE, KEPT = [{trace(row) for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])]
+WORD = b"a name that only this row has"
+
+
+def page(section: str) -> str:
+    """The commands of a section."""
+    text = (ROOT / "docs/forgetting-everywhere.md").read_text().split(f"## {section}\n")[1]
+    return re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1]
+
+
+def run(folder: Path, commands: str, **variables: str) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    names = {"GIT_AUTHOR_NAME": "a", "GIT_COMMITTER_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_EMAIL": "a@b"}
+    settings = {"MLFLOW_DISABLE_TELEMETRY": "true", "DVC_NO_ANALYTICS": "true", "PATH": path}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=folder,
+        env=os.environ | names | settings | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def places(folder: Path, traces: set[bytes]) -> set[str]:
+    """The top folders in which any of the traces is found."""
+    found = [path for path in files_of((folder,)) if search(path, traces)]
+    return {"/".join(path.relative_to(folder).parts[:3]) for path in found}
+
+
+@pytest.mark.slow
+def test_the_commands_for_dvc_leave_no_earlier_version(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    run(project, "git init -q -b main; dvc init -q; dvc config cache.type reflink,copy")
+    run(project, f"dvc remote add -q --default store {tmp_path / 'remote'}")
+    create(project / "results/memory").close()
+    (project / "dvc.yaml").write_text(
+        "stages:\n  grid:\n    cmd: 'true'\n    outs:\n      - results:\n          persist: true\n"
+    )
+    run(project, "dvc commit -q --force; git add .; git commit -qm first; dvc push -q")
+    with Store.open(project / "results/memory", writer=True) as store:
+        store.delete(IDS[[3]])
+        store.purge()
+    assert places(tmp_path, GONE) == {"project/.dvc/cache", "remote/files/md5"}
+    run(project, page("Earlier versions in DVC"))
+    assert places(tmp_path, GONE) == set()
+    assert places(tmp_path, KEPT) == {"project/results/memory", "project/.dvc/cache", "remote/files/md5"}
+    assert run(project, "git status --porcelain; dvc status --quiet; dvc status --cloud --quiet") == ""
+
+
+LOGGED = """
+import mlflow
+class Model(mlflow.pyfunc.PythonModel):
+    def predict(self, context, model_input: list[str]) -> list[str]:
+        return model_input
+mlflow.set_tracking_uri("sqlite:///mlflow.db")
+experiment = mlflow.create_experiment("digits", artifact_location="file:mlartifacts")
+with mlflow.start_run(experiment_id=experiment) as run:
+    mlflow.set_tag("file", "a name that only this row has")
+    mlflow.log_artifacts("memory", "memory")
+    kwargs = {"artifacts": {"memory": "memory"}, "pip_requirements": [], "registered_model_name": "digits"}
+    model = mlflow.pyfunc.log_model(name="munkey", python_model=Model(), **kwargs)
+print(run.info.run_id, model.model_id)
+"""
+
+
+@pytest.mark.slow
+def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
+    create(tmp_path / "memory").close()
+    logged = run(tmp_path, 'python -c "$CODE"', CODE=LOGGED.replace("file:", f"{tmp_path.as_uri()}/"))
+    run_id, model = logged.split()[-2:]
+    with Store.open(tmp_path / "memory", writer=True) as store:
+        store.delete(IDS[[3]])
+        store.purge()
+    assert places(tmp_path, GONE) == {f"mlartifacts/{run_id}/artifacts", f"mlartifacts/models/{model}"}
+    assert WORD in (tmp_path / "mlflow.db").read_bytes()
+    run(tmp_path, page("Earlier versions in MLflow"), RUN=run_id, MODEL=model, NAME="digits", VERSION="1")
+    assert places(tmp_path, GONE) == set() and places(tmp_path, KEPT) == {
+        "memory/generation-1/keys",
+        "memory/generation-1/tokens",
+    }
+    assert WORD not in (tmp_path / "mlflow.db").read_bytes()

@@ -1,0 +1,125 @@
+"""The same DAG through a real SLURM: the profile's table, its groups, and failures in the middle."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+import yaml
+
+from tests.integration.conftest import BIN, Project
+from tests.integration.slurm import DAEMONS, Cluster, executable, wait
+from tests.integration.test_kills import results
+
+PROFILE = ("--profile", "profiles/slurm")
+MISSING = [daemon for daemon in DAEMONS if executable(daemon) is None]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def adapted(project: Project) -> None:
+    """What docs/cluster.md says to change for a cluster, here without accounts and accounting."""
+    path = project.path / "profiles/slurm/config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    profile |= {
+        "slurm-no-account": True,
+        "slurm-status-command": "squeue",
+        "slurm-init-seconds-before-status-checks": 1,
+        "latency-wait": 5,
+    }
+    profile["set-resources"]["train"]["gres"] = "gpu:1"  # the fake one; torch computes on the CPU
+    path.write_text(yaml.safe_dump(profile, sort_keys=False))
+
+
+class Running:
+    """A run through the cluster, in the background."""
+
+    def __init__(self, project: Project, cluster: Cluster) -> None:
+        self.project, self.cluster = project, cluster
+        environment = cluster.environment | {
+            "PATH": f"{BIN}:{cluster.environment['PATH']}",
+            "PYTHONPATH": str(project.path / "src"),
+        }
+        with (project.path / "run.log").open("w") as output:
+            self.process = subprocess.Popen(
+                ["snakemake", *PROFILE], cwd=project.path, env=environment, stdout=output, stderr=output
+            )
+
+    def job_of(self, script: str) -> int:
+        """The process of a job that runs this script, as soon as there is one."""
+        found: list[int] = []
+
+        def runs() -> bool:
+            assert self.process.poll() is None, self.words()
+            found.extend(pid for pid in psutil.pids() if self._runs(pid, script))
+            return bool(found)
+
+        wait(runs, self.words, 1500)
+        return found[0]
+
+    def _runs(self, pid: int, script: str) -> bool:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            line = process.cmdline()
+            return len(line) > 1 and line[1].endswith(script) and process.cwd() == str(self.project.path)
+        return False
+
+    def words(self) -> str:
+        return f"{(self.project.path / 'run.log').read_text()[-5000:]}\n{self.cluster.logs()}"
+
+
+class Submission(NamedTuple):
+    state: str
+    memory: int  # [MiB]
+    minutes: int
+    gpus: str
+
+
+def trainings(cluster: Cluster) -> list[Submission]:
+    """The submissions of the group `train`, in their order."""
+    lines = cluster.run("squeue", "--states=all", "--sort=i", "--noheader", "--format=%k|%T|%m|%l|%b").splitlines()
+    columns = [line.split("|")[1:] for line in lines if "_train" in line.split("|")[0]]
+    return [Submission(state, int(memory.rstrip("M")), minutes(limit), gpus) for state, memory, limit, gpus in columns]
+
+
+def minutes(limit: str) -> int:
+    """Minutes of a time as SLURM writes it: [DAYS-]HOURS:MINUTES:SECONDS."""
+    days, _, clock = limit.rpartition("-")
+    hours, minutes_, _ = map(int, clock.split(":"))
+    return 60 * (24 * int(days or 0) + hours) + minutes_
+
+
+@pytest.mark.slurm
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: apt-get install slurm-wlm munge")
+def test_a_killed_job_and_a_killed_node_end_with_the_bytes_of_a_local_run(
+    fresh: Project, finished: Project, cluster: Cluster, tmp_path: Path
+) -> None:
+    project = fresh.copy(tmp_path / "project")
+    adapted(project)
+    running = Running(project, cluster)
+    os.kill(running.job_of("train.py"), signal.SIGKILL)
+    running.job_of("evaluate.py")
+    cluster.kill("slurmd")
+    time.sleep(3)
+    cluster.start("slurmd", "-D")
+    assert running.process.wait(1500) == 0, running.words()
+    made, expected = results(project), results(finished)
+    assert sorted(made) == sorted(expected)
+    assert [path for path in expected if made[path] != expected[path]] == []
+    first, second, *_ = trainings(cluster)
+    assert (first.state, first.gpus) == ("FAILED", "gres:gpu:1")
+    assert second == Submission("COMPLETED", 2 * first.memory, 2 * first.minutes, "gres:gpu:1")

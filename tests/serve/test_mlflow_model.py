@@ -1,0 +1,102 @@
+"""An exported model in MLflow: answered over HTTP by `mlflow models serve`, with no pickle in it."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from munkey.pipeline.mirror import mirror
+from munkey.pipeline.mlflow_store import opened
+from munkey.pipeline.tracking import model_run
+from munkey.serve.manifest import NAME
+from munkey.serve.predictor import Predictor
+from tests.serve.small import model_in, picture_in
+
+URI = "sqlite:///mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout whose store holds a model; the folder of its artifacts is `mlartifacts`."""
+    checkout = tmp_path_factory.mktemp("mlflow")
+    model_in(checkout / "model")
+    before = Path.cwd()
+    os.chdir(checkout)
+    try:
+        assert mirror(URI, "default", [model_run(f"model/{NAME}")]).counts["created"] == 1
+        yield checkout
+    finally:
+        os.chdir(before)
+
+
+def logged_folder(checkout: Path) -> Path:
+    (found,) = checkout.glob("mlartifacts/**/MLmodel")
+    return found.parent
+
+
+def test_the_head_of_the_chain_is_a_tag(logged):
+    with Predictor.load(logged / "model") as predictor, opened(URI, "default") as store:
+        (run,) = store.runs()
+        tags = store.client.get_run(run.id).data.tags
+        assert (tags["munkey.head"], tags["munkey.memory"]) == (predictor.head, predictor.manifest.memory.store)
+        assert tags["kind"] == "model"
+
+
+def test_it_is_logged_only_once(logged):
+    assert mirror(URI, "default", [model_run(f"model/{NAME}")]).counts["kept"] == 1
+
+
+def test_nothing_in_it_is_a_pickle(logged):
+    names = [path.name for path in logged_folder(logged).rglob("*") if path.is_file()]
+    assert not [name for name in names if name.endswith((".pkl", ".pickle", ".pt", ".pth", ".py"))]
+    assert "loader_module: munkey.serve.mlflow_model" in (logged_folder(logged) / "MLmodel").read_text()
+
+
+@pytest.mark.slow
+def test_mlflow_serves_it_over_http(logged, tmp_path):
+    """`mlflow models serve --env-manager local`, asked as MLflow's own clients do."""
+    picture = picture_in(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["models", "serve", "-m", logged_folder(logged), "--env-manager", "local", "--port", port]
+    environment = os.environ | {
+        "MLFLOW_SCORING_SERVER_REQUEST_TIMEOUT": "500",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    command = [sys.executable, "-m", "mlflow", *map(str, words)]
+    with subprocess.Popen(command, env=environment, start_new_session=True) as server:
+        try:
+            content = base64.b64encode(picture.read_bytes()).decode()
+            answer = ask(port, {"dataframe_split": {"columns": ["image"], "data": [[content]]}}, server)
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+    with Predictor.load(logged / "model") as predictor:
+        expected = predictor.predict(picture)
+    (said,) = answer["predictions"]
+    assert said["class"] == expected.classes[0]
+    assert said["probabilities"] == pytest.approx(expected.probabilities[0].tolist(), rel=1e-4)
+
+
+def ask(port: int, question: object, server: subprocess.Popen[bytes]) -> dict:
+    """The answer of a server that is still starting."""
+    body, headers = json.dumps(question).encode(), {"Content-Type": "application/json"}
+    until = time.monotonic() + 500
+    while True:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/invocations", body, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=500) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            pytest.fail(error.read().decode()[:2000])
+        except OSError:
+            assert server.poll() is None and time.monotonic() < until
+            time.sleep(1)

@@ -1,0 +1,191 @@
+"""A model in use: it answers as the pipeline does, forgets durably, and learns new samples without training."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from munkey.data.image_set import image_set
+from munkey.data.prepared import Dataset
+from munkey.encoders import keys
+from munkey.memory import neighbors
+from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.models import system
+from munkey.models.family import FAMILIES, Retrieval
+from munkey.serve.errors import PictureError, UnknownFilesError
+from munkey.serve.predictor import Predictor
+from munkey.settings import DataSettings, InferenceSettings
+from tests.serve.inputs import CLASSES, sections
+
+
+def pipeline(result, dataset: Dataset, forgotten=()) -> np.ndarray:
+    """The logits of all samples as the pipeline computes them, after these ids were deleted."""
+    loaded = system.load(result / "system.safetensors")
+    memory = loaded.memory.forget(np.array(forgotten, dtype=np.int64))
+    root = result.parents[4]
+    queries = keys.read(next(root.glob("keys/toy/*/keys.npz")))
+    near = neighbors.nearest(queries, keys.Keys(memory.ids.numpy(), memory.keys.numpy()), 8)
+    chosen = sections()
+    retrieval = Retrieval(near, InferenceSettings(**chosen["inference"]))
+    left = system.System(loaded.family, loaded.architecture, loaded.model, memory)
+    samples, data = image_set(dataset, dataset.ids), DataSettings(**chosen["data"])
+    return FAMILIES["munkey"].logits(left, samples, data, "cpu", retrieval)
+
+
+def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
+    test = images.ids_of("test")
+    assert np.array_equal(predictor.predict(images.images[test]).logits, pipeline(result, images)[test])
+    for one in test[:3]:  # alone as well as with others
+        assert np.array_equal(predictor.predict(images.images[[one]]).logits, pipeline(result, images)[[one]])
+
+
+def test_after_forgetting_its_logits_are_those_of_the_method(predictor, result, images):
+    forgotten, test = images.ids_of("train")[::4], images.ids_of("test")
+    before = predictor.predict(images.images[test]).logits
+    receipt = predictor.forget(forgotten)
+    after = predictor.predict(images.images[test])
+    assert np.array_equal(after.logits, pipeline(result, images, forgotten)[test])
+    assert not np.array_equal(before, after.logits)
+    assert not np.isin(after.neighbors.ids, forgotten).any()
+    assert receipt.after == predictor.head and predictor.verify(receipt.after).sound
+
+
+def test_with_nothing_left_the_picture_alone_answers(predictor, result, images):
+    everything = predictor.ids
+    predictor.forget(everything)
+    for compact in (predictor.purge, predictor.compact):
+        compact()
+        answer = predictor.predict(images.images[:2])
+        assert np.array_equal(answer.logits, pipeline(result, images, everything)[:2])
+        assert (answer.neighbors.ids == -1).all() and not answer.neighbors.weights.any()
+    with pytest.raises(ValueError, match="memory is empty"):
+        predictor.add(images.images[:1], [0])
+
+
+def test_a_prediction_says_what_it_rests_on(predictor, images):
+    one = images.ids_of("train")[7]
+    answer = predictor.predict(images.images[[one]])
+    near = answer.neighbors
+    assert near.ids[0, 0] == one and near.cosines[0, 0] == pytest.approx(1, abs=1e-5)
+    assert near.labels[0].tolist() == images.labels[near.ids[0]].tolist()
+    assert near.weights.sum() == pytest.approx(1)
+    assert near.files[0][0].endswith(f"/pictures/{'abc'[one % 3]}/{one:02d}.png")
+    assert answer.probabilities.sum() == pytest.approx(1)
+    assert answer.classes == (CLASSES[answer.labels[0]],) and answer.labels[0] == answer.logits.argmax()
+    assert [row.rank for row in answer.explained()] == [1, 2, 3, 4]
+
+
+def test_pictures_of_any_kind_give_the_same_answer(predictor, images, result):
+    folder = result.parents[6] / "pictures"
+    files = [folder / "a" / "00.png", folder / "b" / "01.png"]
+    expected = predictor.predict(images.images[:2]).logits
+    for given in (files, list(map(str, files)), [Image.open(file) for file in files], list(images.images[:2])):
+        assert np.array_equal(predictor.predict(given).logits, expected)
+    assert np.array_equal(predictor.predict(files[0]).logits, expected[:1])
+    assert np.array_equal(predictor.predict(images.images[0]).logits, expected[:1])
+    in_folder = predictor.predict(folder / "a")
+    assert len(in_folder) == 20 and in_folder.files[0] == str(files[0])
+
+
+def test_unknown_ids_are_all_named_and_nothing_is_deleted(predictor):
+    before = predictor.ids
+    with pytest.raises(UnknownIdsError, match="3, 1000"):
+        predictor.forget([0, 3, 1000])
+    assert np.array_equal(predictor.ids, before)
+    predictor.forget([0, 3, 1000], ignore_missing=True)
+    assert np.array_equal(predictor.ids, before[before != 0])
+
+
+def test_samples_are_found_and_forgotten_by_their_source_file(predictor, result):
+    folder = result.parents[6] / "pictures"
+    assert predictor.ids_of_files(["a/00.png", folder / "b" / "01.png"]).tolist() == [0, 1]
+    with pytest.raises(UnknownFilesError, match=r"nobody\.png"):
+        predictor.forget_files(["a/00.png", "nobody.png"])
+    assert 0 in predictor.ids
+    predictor.forget_files(["a/00.png"])
+    assert 0 not in predictor.ids
+    with pytest.raises(UnknownFilesError, match=r"a/00\.png"):
+        predictor.ids_of_files(["a/00.png"])
+
+
+def test_what_is_forgotten_stays_forgotten(directory, images):
+    with Predictor.load(directory, writer=True) as first:
+        head = first.forget([0, 1]).after
+    with Predictor.load(directory) as second:
+        assert not {0, 1} & set(second.ids.tolist()) and second.verify(head).sound
+        with pytest.raises(ClosedMemoryError, match="reading only"):
+            second.forget([2])
+        with pytest.raises(ClosedMemoryError, match="writer=True"):
+            second.add(images.images[:1], [0])
+
+
+def test_a_reader_that_is_open_sees_a_deletion_at_once(predictor, directory, images):
+    with Predictor.load(directory) as reader:
+        one = images.ids_of("train")[0]
+        assert reader.predict(images.images[[one]]).neighbors.ids[0, 0] == one
+        predictor.forget([one])
+        assert one not in reader.predict(images.images[[one]]).neighbors.ids
+        with pytest.raises(LockedMemoryError):
+            Predictor.load(directory, writer=True)
+
+
+def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, result):
+    file = result.parents[6] / "pictures" / "a" / "03.png"  # sample 3 is of val
+    token_before = predictor.predict(file).neighbors
+    assert predictor.add(file, ["dog & co"]).tolist() == [60]
+    near = predictor.predict(file).neighbors
+    assert near.ids[0, 0] == 60 and near.labels[0, 0] == 1 and near.files[0][0] == str(file)
+    assert near.ids[0, 1:].tolist() == token_before.ids[0, :3].tolist()
+    view = predictor.store.view
+    rows = predictor.store.rows_of(token_before.ids[0])
+    averaged = token_before.weights[0] @ view.tokens[rows]
+    np.testing.assert_allclose(view.tokens[predictor.store.rows_of([60])[0]], averaged, rtol=1e-5)
+    assert predictor.verify().sound
+    predictor.forget_files([file])
+    predictor.compact()
+    assert predictor.add(images.images[:2], [0, 1]).tolist() == [61, 62]
+
+
+@pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70]])
+def test_a_label_that_is_no_class_is_refused_and_nothing_added(predictor, images, labels):
+    before = predictor.ids
+    with pytest.raises(ValueError, match=r"classes|labels"):
+        predictor.add(images.images[:1], labels)
+    assert np.array_equal(predictor.ids, before)
+
+
+def test_what_is_no_picture_is_refused(predictor, tmp_path):
+    (tmp_path / "text.png").write_text("no picture")
+    for wrong in (tmp_path / "text.png", tmp_path / "nothing.png", [], np.zeros((2, 3)), 7, [b"x"], tmp_path):
+        with pytest.raises(PictureError):
+            predictor.predict(wrong)
+
+
+def test_forgetting_imports_no_torch(directory):
+    code = (
+        "import sys\nfrom munkey import Predictor\n"
+        f"with Predictor.load({str(directory)!r}, writer=True) as model: model.forget([0]); model.purge()\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_file_of_a_forgotten_sample_leaves_no_byte(directory):
+    name = b"a/00.png"
+    held = [file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()]
+    assert held, "or the search finds nothing ever"
+    with Predictor.load(directory, writer=True) as model:
+        model.forget([0])
+        model.purge()
+        assert not [file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()]
+
+
+def test_killed_between_memory_and_source_files_it_is_mended_when_opened(directory):
+    with Predictor.load(directory, writer=True) as model:
+        model.store.delete([0])  # what `forget` does first
+        assert "source files" in str(model.verify())
+    with Predictor.load(directory, writer=True) as model:
+        assert model.verify().sound and 0 not in model.sources.ids()

@@ -1,0 +1,46 @@
+# MUNKEY's originals as directories that can be used anywhere (`snakemake --cores all -- exports`); docs/serving.md.
+
+
+rule settings:
+    output:
+        settings=LAYOUT.settings,
+    log:
+        LAYOUT.log("settings"),
+    benchmark:
+        LAYOUT.benchmark("settings")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        cases={case: PLAN.export_settings(case) for cases in PLAN.cases.values() for case in cases},
+        code=code("settings.py"),
+    message:
+        "write down the settings, for `munkey export`"
+    script:
+        "../scripts/settings.py"
+
+
+rule export:
+    input:
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        system=fill(LAYOUT.system, case="{dataset}", subset="full", system=ablated().original),
+        record=fill(LAYOUT.record, case="{dataset}", subset="full", system=ablated().original),
+        keyfile=lambda w: PLAN.keys(w.dataset),
+        metrics=LAYOUT.metrics,
+    output:
+        manifest=fill(LAYOUT.export, part="manifest.json"),
+    log:
+        LAYOUT.log("exports/{dataset}/seed{seed}"),
+    benchmark:
+        LAYOUT.benchmark("exports/{dataset}/seed{seed}")
+    conda:
+        "../envs/munkey.yaml"
+    threads: PARAMS.threads
+    params:
+        sections=lambda w: PLAN.export_settings(w.dataset),
+        weights=lambda w: PLAN.encoder_weights(w.dataset, PLAN.encoder_of(w.dataset)),
+        code=lambda w: code("export.py", ablated(), PLAN.encoder_builder(w.dataset, PLAN.encoder_of(w.dataset))),
+    message:
+        "export MUNKEY: {wildcards.dataset}, seed {wildcards.seed}"
+    script:
+        "../scripts/export.py"

@@ -1,0 +1,52 @@
+# Does what was forgotten come back? Every system is trained further on the retain set (docs/audits.md): `make relearning`.
+
+
+rule relearn:
+    input:
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        unpack(lambda w: RELEARNED.inputs(w.dataset, w.seed, w.system)),
+    output:
+        curve=LAYOUT.relearned,
+    log:
+        LAYOUT.log("audit/{dataset}/relearned/seed{seed}/{system}"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/relearned/seed{seed}/{system}")
+    conda:
+        "../envs/munkey.yaml"
+    threads: PARAMS.threads
+    resources:
+        gpu=GPUS,
+    params:
+        settings=lambda w: RELEARNED.settings(w.dataset, w.system),
+        code=lambda w: code("relearn.py", PLAN.family_of(w.system)),
+    message:
+        "train {wildcards.system} further on the retain set: {wildcards.dataset}, seed {wildcards.seed}"
+    script:
+        "../scripts/relearn.py"
+
+
+rule relearned:
+    input:
+        curves=lambda w: [path for system in RELEARNED.systems_of(w.dataset) for path in system["curves"]],
+    output:
+        curves=fill(LAYOUT.relearning, part="curves.csv"),
+        table=fill(LAYOUT.relearning, part="table.csv"),
+        markdown=fill(LAYOUT.relearning, part="table.md"),
+        latex=fill(LAYOUT.relearning, part="table.tex"),
+        svg=fill(LAYOUT.relearning, part="curves.svg"),
+        png=report(fill(LAYOUT.relearning, part="curves.png"), caption="../report/relearning.rst", category="Audit"),
+    log:
+        LAYOUT.log("audit/{dataset}/relearning"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/relearning")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        systems=lambda w: RELEARNED.systems_of(w.dataset),
+        seeds=PARAMS.seeds,
+        code=code("relearning.py"),
+    message:
+        "hold the relearning of {wildcards.dataset} against the oracle's"
+    script:
+        "../scripts/relearning.py"

@@ -1,0 +1,23 @@
+"""Make the main table once more, with what the audits found to be left."""
+
+from munkey.pipeline import fork_server
+
+fork_server.start()
+
+from typing import TYPE_CHECKING
+
+from munkey.core.files import read_table, write_text
+from munkey.pipeline.job import job
+from munkey.report import audits, tables
+from munkey.report.markup import markup_of
+from munkey.report.summary import Row
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    inputs, params = snakemake.input, snakemake.params
+    summary, rows = read_table(inputs.main), [Row(**row) for row in params.rows]
+    left = audits.left_of(dict(zip(params.datasets, map(read_table, inputs.audits), strict=True)))
+    for path in snakemake.output:
+        write_text(path, tables.main_table(summary, rows, markup_of(path), left))

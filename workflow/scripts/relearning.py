@@ -1,0 +1,28 @@
+"""Hold every system's relearning against its oracle's: curves, table and figure."""
+
+from munkey.pipeline import fork_server
+
+fork_server.start()
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from munkey.core.files import write_text
+from munkey.pipeline.job import job
+from munkey.report import relearning
+from munkey.report.figures import relearned, theme
+from munkey.report.markup import render
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    output = snakemake.output
+    curves = relearning.curves_of(snakemake.params.systems, snakemake.params.seeds)
+    found = relearning.findings(curves)
+    write_text(output.curves, curves.to_csv(index=False))
+    write_text(output.table, found.to_csv(index=False))
+    shown = [relearning.table(found, curves, snakemake.wildcards.dataset)]
+    write_text(output.markdown, render(shown, "markdown"))
+    write_text(output.latex, render(shown, "latex"))
+    theme.save(relearned.draw(curves), Path(output.svg).with_suffix(""))

@@ -1,0 +1,24 @@
+"""Look for traces of what was deleted in the files of unlearned systems and of their originals."""
+
+from munkey.pipeline import fork_server
+
+fork_server.start()
+
+from typing import TYPE_CHECKING
+
+from munkey.audits import memories
+from munkey.core.console import progress
+from munkey.core.files import read_table, write_csv, write_text
+from munkey.pipeline.job import job
+from munkey.report import audits
+from munkey.report.markup import render_or_say
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+with job(snakemake.log[0], snakemake.threads):
+    output, systems = snakemake.output, progress(snakemake.params.systems, "system", "systems")
+    write_csv(output.table, [line for held in systems for line in memories.searched(held)], memories.COLUMNS)
+    shown = audits.storage_tables(read_table(output.table))
+    write_text(output.markdown, render_or_say(shown, "markdown"))
+    write_text(output.latex, render_or_say(shown, "latex"))
