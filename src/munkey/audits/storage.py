@@ -59,11 +59,13 @@ def trace(row: np.ndarray) -> bytes:
     for a row in which no 2 numbers that are not 0 differ.
     """
     numbers = np.asarray(row, dtype="<f4")
-    starts = [start for start in range(len(numbers) - FLOATS + 1) if numbers[start] != 0]
-    best = max(starts, key=lambda start: min(_telling(numbers[start : start + FLOATS]), 4), default=None)
+    parts = [numbers[start : start + FLOATS] for start in np.flatnonzero(numbers[: max(len(numbers) - FLOATS + 1, 0)])]
+    best = next((part for part in parts if _telling(part) >= 4), None)  # in most rows the first
+    if best is None:
+        best = max(parts, key=_telling, default=None)
     if best is None or _telling(numbers) < 2:
         raise ValueError(f"a row of {len(numbers)} numbers has no {FLOATS} in a row by which it could be recognized")
-    return numbers[best : best + FLOATS].tobytes()
+    return best.tobytes()
 
 
 def _telling(part: np.ndarray) -> int:
