@@ -32,7 +32,7 @@ repro: .venv/ready  ## the same run through DVC
 audits:  ## how much is left of what was deleted
 audit_grids:  ## what the weights keep, by how they are trained
 relearning:  ## whether what was forgotten comes back when training goes on
-ablations:  ## one setting of MUNKEY at a time
+ablations:  ## one knob of MUNKEY at a time
 selection:  ## the choice of p_image and p_token
 figures:  ## the figures
 exports:  ## trained models in directories of their own, ready for use

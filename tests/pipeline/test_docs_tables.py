@@ -32,7 +32,9 @@ def test_tables_have_not_drifted_from_what_they_are_made_of(page: Path, monkeypa
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_table_of_results_is_pasted(page: Path):
-    outside = re.sub(r"^<!-- (?:short )?results/\S+ -->$.*?^<!-- end -->$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    outside = re.sub(
+        r"^<!-- (?:short )?results/\S+ -->$.*?^<!-- end -->$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL
+    )
     assert MEASURED.findall(outside) == [], "keep it, and put its marker there: docs/extending.md"
 
 

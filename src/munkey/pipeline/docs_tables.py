@@ -114,7 +114,7 @@ def _parts(method: Method) -> str:
 
 def _rounded(seconds: str) -> str:
     """The mean of `mean ± sd` with two digits; a cell without a number stays as it is."""
-    mean = seconds.split(" ± ")[0]
+    mean = seconds.split(" ± ", maxsplit=1)[0]
     return f"{float(mean):.2g}" if mean[0].isdigit() else seconds
 
 
