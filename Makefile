@@ -1,4 +1,5 @@
-# One line each. `make run` and `make test` set everything up first.
+# `make` lists the targets: what stands behind ## in a target's line, under the ##@ heading above it. Each of them first
+# installs what is needed.
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -8,52 +9,79 @@ GPUS ?= 1
 RUN := $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
 # Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
 NAME ?= default
-.PHONY: bench run plan test soak lint format docs keep lock unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper
+.PHONY: help run plan test soak lint format docs keep lock bench unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper
 
-run: .venv/ready  ## the whole experiment of params.yaml; with an overlay: make run CONFIG=FILE
+help:
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\nWith other settings, e.g.: make run CONFIG=workflow/presets/cifar10-small.yaml\n'
+
+##@ Experiment
+run: .venv/ready  ## run the whole experiment of params.yaml, or go on where it stopped
 	$(RUN)
 
-plan: .venv/ready  ## what it will cost, before the first job; further options: make plan PLAN="--gpus 1,8,64"
+plan: .venv/ready  ## estimate hours, memory and disk before the first job
 	python -m munkey.pipeline.estimate $(CONFIG) $(PLAN)
 
-test: .venv/ready  ## the tests
+unlock: .venv/ready  ## after Snakemake was killed; then run again
+	$(RUN) --unlock
+
+repro: .venv/ready  ## the same run through DVC
+	dvc repro
+
+##@ More of the experiment
+audits:  ## how much is left of what was deleted
+audit_grids:  ## what the weights keep, by how they are trained
+relearning:  ## whether what was forgotten comes back when training goes on
+ablations:  ## one knob of MUNKEY at a time
+selection:  ## the choice of p_image and p_token
+figures:  ## the figures
+exports:  ## trained models in directories of their own, ready for use
+paper:  ## every table and figure of the paper, and a report on one page
+audits audit_grids relearning ablations selection figures exports paper: .venv/ready
+	$(RUN) -- $@
+
+##@ Results
+ui: .venv/ready  ## open MLflow; choose "Model training" at its top left
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db
+
+report: .venv/ready  ## Snakemake's report: one page with the provenance of every file
+	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html
+
+track: .venv/ready  ## mirror the results in MLflow again, e.g. after dvc pull
+	$(RUN) --forcerun track -- track
+
+prune-runs: .venv/ready  ## list superseded runs in MLflow; with YES=1, delete them
+	python -m munkey.pipeline.prune $(NAME) $(if $(YES),--yes)
+
+##@ Development
+test: .venv/ready  ## run the tests
 	pytest --numprocesses auto --dist loadfile
 
-soak: .venv/ready  ## the tests that take many minutes: a thousand kills of the memory on disk
+soak: .venv/ready  ## run the tests that take many minutes: a thousand kills of the memory on disk
 	pytest -m soak
 
-lint: .venv/ready  ## format and style, types, imports between rooms, workflow
+lint: .venv/ready  ## check style, types, imports between packages, workflow
 	lint-imports --no-cache --no-logo
 	ruff format --check . && ruff check . && snakefmt --check Snakefile workflow
 	mypy
 	snakemake --lint
 
-format: .venv/ready
+format: .venv/ready  ## format all code
 	ruff format . && ruff check --fix . && snakefmt Snakefile workflow
 
-ablations selection figures audits audit_grids relearning exports: .venv/ready  ## ablations; choice of p_image and p_token; figures; what is left, and why; what comes back; models to use
-	$(RUN) -- $@
+bench: .venv/ready  ## measure speed: training, input, deletion, evaluation, search, a whole run
+	python -m benchmarks.run
+	python -m benchmarks.grid
 
-paper: .venv/ready  ## every table and figure of the paper, and a report on one page
-	$(RUN) -- paper
+keep: .venv/ready  ## copy the results that the docs show to docs/results; NAME=default
+	python -m munkey.pipeline.keep $(NAME)
 
-unlock: .venv/ready  ## after Snakemake was killed; then run again
-	$(RUN) --unlock
+docs: .venv/ready  ## write the tables in the docs, from registries and kept results
+	python -m munkey.pipeline.docs_tables README.md $(wildcard docs/*.md)
+	python -m benchmarks.page docs/performance.md docs/memory.md
 
-report: .venv/ready  ## Snakemake's own report, one self-contained page
-	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html
-
-track: .venv/ready  ## mirror the records in MLflow again, e.g. after dvc pull or when the store was deleted
-	$(RUN) --forcerun track -- track
-
-prune-runs: .venv/ready  ## list this configuration's superseded runs in MLflow; with YES=1, delete them
-	python -m munkey.pipeline.prune $(NAME) $(if $(YES),--yes)
-
-ui: .venv/ready  ## the MLflow UI; choose "Model training" at its top left
-	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db
-
-repro: .venv/ready  ## the same run through DVC
-	dvc repro
+lock: .venv/ready  ## pin new dependencies; pins that still fit stay as they are
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --all-extras pyproject.toml -o requirements.lock
 
 .venv/ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -61,17 +89,3 @@ repro: .venv/ready  ## the same run through DVC
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	touch .venv/ready
-
-bench: .venv/ready  ## speed of training, input, deletion, evaluation, retrieval and the memory on disk; where the time of a whole run goes
-	python -m benchmarks.run
-	python -m benchmarks.grid
-
-keep: .venv/ready  ## copy the results that the docs show to docs/results/NAME: make keep NAME=default; then make docs
-	python -m munkey.pipeline.keep $(NAME)
-
-docs: .venv/ready  ## the tables in the docs: from the registries, docs/results and the benchmarks' results
-	python -m munkey.pipeline.docs_tables README.md $(wildcard docs/*.md)
-	python -m benchmarks.page docs/performance.md docs/memory.md
-
-lock: .venv/ready  ## pin new dependencies; pins that still fit stay as they are
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --all-extras pyproject.toml -o requirements.lock

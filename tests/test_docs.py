@@ -1,4 +1,4 @@
-"""The code in README.md and docs/ runs as it is printed."""
+"""The code in README.md, in the pages beside it and in docs/ runs as it is printed."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.data.inputs import pets_in
 from tests.serve.inputs import result_in
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = "<!-- not run: "  # on the line above a block; then why
 SMALLER = {"100_000": "1_000", ":2000": ":200"}  # the same in less time
 

@@ -306,7 +306,7 @@ def test_british_words_are_recognized(text, expected):
 
 # Pages and the files around the code
 
-PAGES = sorted([ROOT / "README.md", ROOT / "data" / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), ROOT / "data" / "README.md", *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = {"my_method", "my-method"}  # what a page says that its reader may add
 
 
@@ -327,6 +327,17 @@ def test_a_page_names_only_files_that_exist(page):
             if not (folder / name).exists() and not any(example in name for example in EXAMPLES)
         ]
     none_of(missing, "these files do not exist")
+
+
+def test_the_first_screen_is_short():
+    assert len((ROOT / "README.md").read_text().split()) <= 900, "move details to a page of docs/"
+
+
+def test_make_alone_lists_every_target_with_a_sentence_and_starts_none():
+    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = re.findall(r"^  make (\S+) +(?=\w)", shown, re.MULTILINE)
+    phony = re.search(r"^\.PHONY: help (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    assert sorted(listed) == sorted(phony)
 
 
 def test_the_lock_pins_every_dependency_and_names_no_host():

@@ -108,7 +108,7 @@ def test_purge_and_compact_leave_what_is_left(munkey, model):
     before = munkey("inspect", model, "--json").json
     after = munkey("compact", model, "--json").json
     assert after["samples"] == 22 and after["head"] == before["head"]
-    assert munkey("inspect", model, "--json").json["deleted, room not given back"] == 0
+    assert munkey("inspect", model, "--json").json["deleted, space not freed"] == 0
 
 
 def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
@@ -135,7 +135,7 @@ def test_a_certificate_of_a_deletion_that_a_restored_copy_lacks_ends_with_1(munk
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["inspect", "nowhere"], 2, "nowhere: is no exported model: it has no manifest.json"),
+        (["inspect", "nowhere"], 2, "nowhere: is not an exported model: it has no manifest.json"),
         (["predict", "MODEL", "nowhere.png"], 2, "nowhere.png: there is no such file"),
         (["predict", "MODEL", "text.png"], 2, "text.png: cannot be read as a picture"),
         (["certificate", "MODEL", "text.png", "--check"], 2, "text.png: no certificate"),

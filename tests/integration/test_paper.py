@@ -151,7 +151,7 @@ def test_without_ablations_and_without_a_pair_that_passes_there_is_a_paper_that_
     project.snakemake("--", "paper")
     assert "no pair passes" in (project.path / "results/default/selection/digits/table.md").read_text()
     assert json.loads((project.path / "results/default/selection/digits/chosen.json").read_text()) == {"chosen": None}
-    assert (project.path / "results/default/tables/encoders.md").read_text() == "Nothing of this was run.\n"
+    assert (project.path / "results/default/tables/encoders.md").read_text() == "None of this was run.\n"
     page = (project.path / "results/default/report/index.html").read_text()
     assert "audit" not in page.split('id="origin"')[0] and not (project.path / "results/default/audit").exists()
     assert 'id="selection"' in page and 'id="encoders"' not in page and 'id="ablations"' not in page

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import page as benchmarks_page
-from munkey.pipeline.docs_tables import KEPT, TABLES, filled, kept, put
+from munkey.pipeline.docs_tables import KEPT, TABLES, filled, kept, put, short
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,7 +32,9 @@ def test_tables_have_not_drifted_from_what_they_are_made_of(page: Path, monkeypa
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_table_of_results_is_pasted(page: Path):
-    outside = re.sub(r"^<!-- results/\S+ -->$.*?^<!-- end -->$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    outside = re.sub(
+        r"^<!-- (?:short )?results/\S+ -->$.*?^<!-- end -->$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL
+    )
     assert MEASURED.findall(outside) == [], "keep it, and put its marker there: docs/extending.md"
 
 
@@ -69,6 +71,55 @@ def test_a_kept_table_that_changed_changes_the_page(project: Path):
 def test_a_table_that_is_not_kept_says_how_to_keep_it(project: Path):
     with pytest.raises(FileNotFoundError, match=r"docs/results/mine/b\.md: not kept; `make keep NAME=mine`"):
         filled("<!-- results/mine/b.md -->\n<!-- end -->\n")
+
+
+MAIN = """### digits: n = 2
+
+| Method | left [%] | TA @10 % | Avg Gap @10 % | TA @2 % | Avg Gap @2 % |
+|:--|:--|:--|:--|:--|:--|
+| Original (M) | 100.0 | 98.00 ± 0.10 | 3.00 ± 1.00 | 97.00 | 2.00 |
+| SCRUB | 40.0 [30.0, 50.0] | 90.00 ± 0.10 | **1.00 ± 0.50** | 97.00 | **1.00** |
+| MUNKEY | 4.0 [1.0, 7.0] | 96.00 ± 0.10 | <u>2.00 ± 0.50</u> | 97.00 | 2.00 |
+
+### others: n = 2
+
+| Method | left [%] | TA @10 % | Avg Gap @10 % |
+|:--|:--|:--|:--|
+| MUNKEY | 50.0 | 12.00 | 9.00 |
+"""
+RUNTIME = """| Data set | Forget | Method | Unlearn [s] |
+|:--|:--|:--|:--|
+| digits | 10 % | Original (M) | – |
+| digits | 10 % | SCRUB | 5.7397 ± 1.0050 |
+| digits | 10 % | MUNKEY | 0.0169 |
+| digits | 2 % | SCRUB | 7.0000 |
+| digits | 2 % | MUNKEY | 7.0000 |
+| others | 10 % | MUNKEY | 8.0000 |
+"""
+
+
+def test_the_short_table_has_the_first_data_set_at_its_largest_rate(project: Path):
+    tables = project / "docs/results/mine/tables"
+    tables.mkdir()
+    (tables / "main-audited.md").write_text(MAIN)
+    (tables / "runtime.md").write_text(RUNTIME)
+    expected = [
+        "*digits, 10 % forgotten: n = 2*",
+        "",
+        "| Method | Test accuracy | Avg Gap | left [%] | Seconds | Needs the data? |",
+        "|---|---|---|---|---|---|",
+        "| Original (M) | 98.00 ± 0.10 | 3.00 ± 1.00 | 100.0 | – | – |",
+        "| SCRUB | 90.00 ± 0.10 | 1.00 ± 0.50 | 40.0 [30.0, 50.0] | 5.7 | forget + retain + val |",
+        "| MUNKEY | 96.00 ± 0.10 | 2.00 ± 0.50 | 4.0 [1.0, 7.0] | 0.017 | no |",
+    ]
+    assert short("results/mine").splitlines() == expected
+    page = "<!-- short results/mine -->\nold\n<!-- end -->\n"
+    assert filled(page) == page.replace("old", "\n".join(expected))
+
+
+def test_a_short_table_needs_both_tables(project: Path):
+    with pytest.raises(FileNotFoundError, match=r"main-audited\.md: not kept; `make keep NAME=mine`"):
+        filled("<!-- short results/mine -->\n<!-- end -->\n")
 
 
 def test_pages_are_written_from_the_command_line(tmp_path: Path):

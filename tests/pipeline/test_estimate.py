@@ -77,7 +77,7 @@ def test_attention_in_float32_and_many_pictures_are_warned_of():
 def test_many_seeds_of_a_small_model_on_a_gpu_want_several_jobs_on_it():
     costs = estimate.bill(plan_of(seeds=list(range(50))), "run", CARD)
     said = [line for line in costs.warnings if "bound by launches" in line]
-    assert said and all("jobs a GPU, each with a CPU core of its own" in line for line in said)
+    assert said and all("jobs per GPU, each with a CPU core of its own" in line for line in said)
     assert not any(
         "launches" in line for line in estimate.bill(plan_of("workflow/presets/paper.yaml"), "run", CARD).warnings
     )
@@ -99,7 +99,7 @@ def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     plan = plan_of()
     monkeypatch.setattr("munkey.pipeline.workload.SIZES", {})
-    with pytest.raises(ParamsError, match="how large digits is, is known once it is prepared"):
+    with pytest.raises(ParamsError, match="the size of digits is known once it is prepared"):
         size_of(plan, "digits")
 
 

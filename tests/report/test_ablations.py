@@ -112,4 +112,4 @@ def test_where_all_are_switched_off_every_table_says_so(tmp_path):
     for empty in (summary, pd.read_csv(tmp_path / "ablations.csv")):
         assert [list(table(empty, CASE_ROWS, "markdown")) for table in ablations.TABLES.values()] == [[]] * 5
         assert paper.compare(main, empty).equals(paper.compare(main))
-    assert render_or_say([], "markdown") == "Nothing of this was run.\n"
+    assert render_or_say([], "markdown") == "None of this was run.\n"

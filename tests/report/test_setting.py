@@ -102,11 +102,11 @@ def statement(changes=None, dataset="cifar10"):
 
 
 def alike(dataset):
-    return f"{dataset}: the paper's setting, as far as the paper tells it; docs/method.md lists what it leaves open."
+    return f"{dataset}: the paper's setting, as far as the paper states it; docs/method.md lists what it leaves open."
 
 
 def differing(phrases, dataset="cifar10"):
-    return f"{dataset}: another setting than the paper's, so this is no reproduction of it: {phrases}."
+    return f"{dataset}: not the paper's setting, so this does not reproduce it: {phrases}."
 
 
 @pytest.mark.parametrize("dataset", setting.STATED_OF)
@@ -219,6 +219,6 @@ def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_pape
 def test_the_default_experiment_names_all_that_is_smaller(config):
     plan = Plan(load(config | {"datasets": ["cifar10"]}))
     words = paper.statement("cifar10", Shown(plan).compared["cifar10"], 1)
-    assert "no reproduction" in words
+    assert "does not reproduce it" in words
     for phrase in ("seeds is 1 (paper: 3)", "train.epochs is 40 (paper: 100)", "search is False (paper: True)"):
         assert phrase in words

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from munkey.serve.predictor import Predictor
 
 HELP = """
-A trained MUNKEY in a directory: answer pictures, and forget samples in milliseconds, durably and provably.
+A trained MUNKEY in a directory: classify pictures, and forget samples in milliseconds, durably and provably.
 
 \b
   munkey export default/digits/seed0 model      a result of the pipeline becomes a directory
@@ -25,8 +25,8 @@ A trained MUNKEY in a directory: answer pictures, and forget samples in millisec
 \b
 EXIT CODES
   0  done
-  1  a check failed: the model is not what it says, or does not bear a certificate out
-  2  bad input: unknown ids, a file that is no picture, a directory that is no model; nothing was changed
+  1  a check failed: the model is not what it claims to be, or contradicts a certificate
+  2  bad input: unknown ids, a file that is not a picture, a directory that is not a model; nothing was changed
   3  locked: another process writes this model, or a reader is in the way; try again
   4  the machine refused: disk full, no permission, port taken
 """
@@ -84,18 +84,19 @@ def forget(
     directory: Directory,
     ids: Ids = None,
     ids_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ids in a file, one a line; - is standard input.")
+        Path | None, typer.Option(metavar="FILE", help="A file of ids, one per line; - is standard input.")
     ] = None,
     files: Annotated[
         list[Path] | None,
         typer.Option("--files", metavar="PICTURE", help="Source files of samples; may be repeated."),
     ] = None,
     ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="Forget what is there, although some ids or files are not.")
+        bool, typer.Option("--ignore-missing", help="Forget what is there, even if some ids or files are not.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")] = False,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Purge, and write a certificate as JSON; a page beside it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Purge, then write a certificate as JSON, with a page beside it."),
     ] = None,
     list_ids: Annotated[
         bool, typer.Option("--list-ids", help="Name the ids in the certificate, which makes it a trace of them.")
@@ -191,7 +192,7 @@ def purge(directory: Directory, as_json: AsJson = False) -> None:
 
 @app.command()
 def compact(directory: Directory, as_json: AsJson = False) -> None:
-    """Purge, and give back the room of what was forgotten.
+    """Purge, and free the space of what was forgotten.
 
     \b
     munkey compact model
@@ -229,11 +230,12 @@ def certificate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)],
     check: Annotated[bool, typer.Option("--check", help="Read it, and look for its deletion in the chain.")] = False,
     deletion: Annotated[
-        int | None, typer.Option(metavar="N", help="Write that of an earlier deletion, by a number in the chain.")
+        int | None, typer.Option(metavar="N", help="Write the one of an earlier deletion, by its number in the chain.")
     ] = None,
     ids: Ids = None,
     salt: Annotated[
-        str | None, typer.Option(metavar="HEX", help="With --check and --ids: that these ids are meant.")
+        str | None,
+        typer.Option(metavar="HEX", help="With --check and --ids: the salt, to show that these ids are meant."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -260,10 +262,12 @@ def certificate(
 def serve(
     directory: Directory,
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Holds the token for deleting. Or set MUNKEY_TOKEN; else one is made up."),
+        typer.Option(
+            metavar="FILE", help="A file with the token for deleting. Or set MUNKEY_TOKEN; otherwise one is made up."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

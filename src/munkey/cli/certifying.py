@@ -17,7 +17,7 @@ def write(store: Store, file: Path, deletion: int | None, as_json: bool) -> None
 
 
 def check(store: Store, file: Path, ids: Sequence[int], salt: str | None, as_json: bool) -> None:
-    """Look whether the memory bears a certificate out, and whether it means these ids."""
+    """Check that the memory does not contradict a certificate, and whether it means these ids."""
     made = certificate.read(file)
     found = certificate.faults(made, store)
     if ids and made.ids_sha256 != certificate.salted(ids, _bytes(salt)):

@@ -28,7 +28,7 @@ def numbers(text: str, where: str) -> list[int]:
     words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
     for word in words:
         if not ID.fullmatch(word):
-            raise ValueError(f"{where}: {word[:40]!r} is no id; ids are whole numbers from 0, e.g. 1,2,3")
+            raise ValueError(f"{where}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3")
     return [int(word) for word in words]
 
 

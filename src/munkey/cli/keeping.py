@@ -21,7 +21,7 @@ def inspect(predictor: Predictor, as_json: bool) -> None:
         "architecture": manifest.architecture,
         "inference": manifest.inference.model_dump(),
         "samples": live,
-        "deleted, room not given back": len(view.live) - live,
+        "deleted, space not freed": len(view.live) - live,
         "deletions": predictor.store.deletions,
         "key width": state.key_width,
         "token width": state.token_width,

@@ -1,7 +1,8 @@
 """The tables of the docs, from the registries and from kept results. `make docs` writes them into the pages.
 
-A marker names what stands below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for a file that lies
-there below docs/ (munkey.pipeline.keep). Run from the project's folder:
+A marker names what stands below it: `<!-- methods -->`; `<!-- results/NAME/tables/main.md -->` for a file that lies
+there below docs/ (munkey.pipeline.keep); or `<!-- short results/NAME -->` for the short table of a run. Run from the
+project's folder:
 
 python -m munkey.pipeline.docs_tables PAGES
 """
@@ -48,6 +49,7 @@ def audits() -> str:
 
 
 KEPT = re.compile(r"^<!-- (results/\S+) -->$", re.MULTILINE)
+SHORT = re.compile(r"^<!-- short (results/\S+) -->$", re.MULTILINE)
 TABLES = {"audits": audits, "data sets": data_sets, "encoders": encoders, "methods": methods}
 
 
@@ -57,15 +59,63 @@ def filled(text: str) -> str:
         text = put(text, name, table())
     for name in KEPT.findall(text):
         text = put(text, name, kept(name))
+    for folder in SHORT.findall(text):
+        text = put(text, f"short {folder}", short(folder))
     return text
 
 
 def kept(name: str) -> str:
     """The tables of a kept file, their titles as captions."""
+    return re.sub(r"^### (.*)$", r"*\1*", _text(name).strip(), flags=re.MULTILINE)
+
+
+def short(folder: str) -> str:
+    """What matters most of a kept run: its first data set, at the largest forget rate.
+
+    folder: `results/NAME`, of which tables/main-audited.md and tables/runtime.md are kept. Raises KeyError where these
+    lack a column.
+    """
+    title, main = re.findall(r"^### (.*)\n\n((?:\|.*\n)+)", _text(f"{folder}/tables/main-audited.md"), re.MULTILINE)[0]
+    dataset, about = title.split(": ")
+    systems = _lines(main)
+    rate = next(column.removeprefix("TA @") for column in systems[0] if column.startswith("TA @"))
+    runtime = _lines(_text(f"{folder}/tables/runtime.md"))
+    seconds = {
+        line["Method"]: line["Unlearn [s]"] for line in runtime if (line["Data set"], line["Forget"]) == (dataset, rate)
+    }
+    needs = {method.title: _parts(method) for method in METHODS.values()}
+    rows = []
+    for line in systems:
+        method, gap = line["Method"], re.sub(r"\*\*|</?u>", "", line[f"Avg Gap @{rate}"])
+        cells = [method, line[f"TA @{rate}"], gap, line["left [%]"], _rounded(seconds[method]), needs.get(method, "–")]
+        rows.append(f"| {' | '.join(cells)} |")
+    header = "| Method | Test accuracy | Avg Gap | left [%] | Seconds | Needs the data? |"
+    return "\n".join([f"*{dataset}, {rate} forgotten: {about}*", "", header, "|---|---|---|---|---|---|", *rows])
+
+
+def _text(name: str) -> str:
+    """A kept file. Raises FileNotFoundError, with what to do, where there is none."""
     path = Path("docs", name)
     if not path.exists():
         raise FileNotFoundError(f"{path}: not kept; `make keep NAME={name.split('/')[1]}` copies it from results/")
-    return re.sub(r"^### (.*)$", r"*\1*", path.read_text().strip(), flags=re.MULTILINE)
+    return path.read_text()
+
+
+def _lines(table: str) -> list[dict[str, str]]:
+    """The lines of a Markdown table, by the names of its columns."""
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
+    return [dict(zip(cells[0], line, strict=True)) for line in cells[2:]]
+
+
+def _parts(method: Method) -> str:
+    """The parts of the data that must still be stored to forget: `no`, or their names."""
+    return " + ".join(sorted({need.split()[0] for need in method.needs})) or "no"
+
+
+def _rounded(seconds: str) -> str:
+    """The mean of `mean ± sd` with two digits; a cell without a number stays as it is."""
+    mean = seconds.split(" ± ", maxsplit=1)[0]
+    return f"{float(mean):.2g}" if mean[0].isdigit() else seconds
 
 
 def put(text: str, name: str, table: str) -> str:

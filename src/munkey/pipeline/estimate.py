@@ -120,7 +120,7 @@ def _launches(work: Sequence[Work], on: Machine) -> Iterator[str]:
             jobs = max(2, min(round(1 / share), 8, fit))
             yield (
                 f"{each.what} on {each.dataset} is bound by launches: it keeps a GPU busy {share:.0%} of the time. Run"
-                f" {jobs} jobs a GPU, each with a CPU core of its own"
+                f" {jobs} jobs per GPU, each with a CPU core of its own"
             )
 
 

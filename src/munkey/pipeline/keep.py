@@ -36,7 +36,7 @@ def keep(name: str) -> list[str]:
     folder = Path(Layout(name).all_metrics).parent
     own = [path for path in shown(page.read_text() for page in pages()) if Path(path).is_relative_to(folder)]
     if missing := [path for path in own if not Path(path).exists()]:
-        raise FileNotFoundError(f"nothing was kept, since not all is there that the docs show: {', '.join(missing)}")
+        raise FileNotFoundError(f"nothing was kept, since files that the docs show are missing: {', '.join(missing)}")
     contents = {path: read_bytes(path) for path in own}
     for path, content in contents.items():
         with atomic(Path("docs", path)) as temporary:

@@ -27,7 +27,7 @@ def _fault(content: bytes) -> str | None:
         loader = LOADER(content.decode("utf-8"))
         node = loader.get_single_node()
     except UnicodeDecodeError as error:
-        return f"is no text in UTF-8 (byte {error.start}); save it as UTF-8"
+        return f"is not UTF-8 text (byte {error.start}); save it as UTF-8"
     except RecursionError:
         return "is nested too deeply"
     except yaml.YAMLError as error:
@@ -44,7 +44,7 @@ def _value_fault(loader: yaml.SafeLoader, node: Node) -> str | None:
     try:
         loader.construct_document(node)
     except (yaml.YAMLError, ValueError) as error:
-        return f"holds what is no value: {' '.join(str(error).split())}"
+        return f"holds something that is not a value: {' '.join(str(error).split())}"
     return None
 
 

@@ -20,9 +20,9 @@ EMPHASIS: dict[Markup, tuple[str, str]] = {
 
 
 NOTHING: dict[Markup, str] = {
-    "markdown": "Nothing of this was run.\n",
-    "html": "<p>Nothing of this was run.</p>\n",
-    "latex": "% Nothing of this was run.\n",
+    "markdown": "None of this was run.\n",
+    "html": "<p>None of this was run.</p>\n",
+    "latex": "% None of this was run.\n",
 }
 
 

@@ -56,8 +56,8 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
     selection = [setting.selected(dataset)] if setting.is_selected(settings) else []
     if differing:
         listed = "; ".join(differing + selection)
-        return f"{dataset}: another setting than the paper's, so this is no reproduction of it: {listed}."
-    told = "; ".join(["the paper's setting, as far as the paper tells it", *selection])
+        return f"{dataset}: not the paper's setting, so this does not reproduce it: {listed}."
+    told = "; ".join(["the paper's setting, as far as the paper states it", *selection])
     return f"{dataset}: {told}; docs/method.md lists what it leaves open."
 
 

@@ -26,8 +26,8 @@ from munkey.memory.store.verify import breaks
 
 TEMPLATE = "certificate.html.j2"
 NOT_CLAIMED = (
-    "That the weights of the model forgot: deletion does not change them. What of a sample can be left in weights that"
-    " were trained with it, the audits of this project measure.",
+    "That the weights of the model forgot: deletion does not change them. The audits of this project measure what can"
+    " be left of a sample in weights that were trained with it.",
     "Anything about copies: pictures and data sets that the memory was made from, other exports, results and earlier"
     " versions in DVC or MLflow, backups, snapshots, answers that were given before.",
     "Anything about what lies below the file system: blocks that an SSD remapped, copy-on-write, swap.",
@@ -157,7 +157,7 @@ def listing(certificate: Certificate, ids: Iterable[int]) -> Certificate:
 
 
 def faults(certificate: Certificate, store: Store) -> list[str]:
-    """Why this memory does not bear the certificate out, a sentence each; none where it does."""
+    """How this memory contradicts the certificate, one sentence each; none where it does not."""
     name, links = store.state.store, store.chain()
     if certificate.memory != name.hex():
         return [f"the certificate is of the memory {certificate.memory}, and this is {name.hex()}"]
@@ -172,7 +172,7 @@ def faults(certificate: Certificate, store: Store) -> list[str]:
     there = (receipt.sequences, receipt.before, receipt.after, receipt.when.isoformat(timespec="microseconds"))
     written = range(certificate.first, certificate.last + 1), certificate.before.head, certificate.after.head
     if there != (*written, certificate.deleted):
-        found.append("the chain of this memory has another deletion in its place: this memory took another way")
+        found.append("the chain of this memory has another deletion in its place: its history is not the certificate's")
     return found
 
 

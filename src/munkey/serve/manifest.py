@@ -138,7 +138,7 @@ def read(directory: Path) -> Manifest:
     """The manifest of a directory. Raises UnreadableModelError where there is none, or one that makes no sense."""
     path = directory / NAME
     if not path.exists() and not path.is_symlink():
-        raise UnreadableModelError(directory, f"is no exported model: it has no {NAME}")
+        raise UnreadableModelError(directory, f"is not an exported model: it has no {NAME}")
     with understood(path):
         content = json.loads(regular(path, LARGEST))
         if not isinstance(content, dict) or content.get("format") != "munkey model":

@@ -167,7 +167,7 @@ class Predictor:
             return keys
         near = retrieve(self.store, keys, self.manifest.inference.k)
         if not (near.neighbors.ids != NOBODY).any():
-            raise ValueError(f"{self.directory}: its memory is empty, so that no token can be averaged")
+            raise ValueError(f"{self.directory}: its memory is empty, so no token can be averaged")
         weights = self._network.weights(near.neighbors)
         return np.einsum("nk,nkm->nm", weights, near.tokens).astype(np.float32)
 
@@ -214,7 +214,7 @@ class Predictor:
             raise LockedMemoryError(f"{self.sources.path}: a reader keeps its log; nothing is lost, purge again")
 
     def compact(self) -> None:
-        """Purge, and give back the room of what was forgotten."""
+        """Purge, and free the space of what was forgotten."""
         self.store.compact()
         self.purge()
 

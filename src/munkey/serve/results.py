@@ -100,7 +100,7 @@ class Result:
             )
         cases = read_json(file)
         if self.place.case not in cases:
-            raise ExportError(f"{file}: says nothing of {self.place.case}, so that it cannot be exported")
+            raise ExportError(f"{file}: does not mention {self.place.case}, so it cannot be exported")
         return cases[self.place.case]
 
     def _require_own_sections(self) -> None:
@@ -128,7 +128,7 @@ class Result:
         folder = cache_name(self.keys.encoder, self.keys.revision, self.keys.image_size)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
-            raise ExportError(f"{file}: is missing, so that nothing tells which encoder the memory's keys come from")
+            raise ExportError(f"{file}: is missing, so nothing tells which encoder the memory's keys come from")
         stored, memory = read_npz(file, "ids", "keys"), self.system.memory
         assert memory is not None
         rows = np.searchsorted(stored["ids"], memory.ids.numpy())

@@ -167,7 +167,7 @@ def _pictures(files: Sequence[bytes], limits: Limits) -> "list[Image]":
         try:
             opened.append(Image.open(io.BytesIO(content)))
         except Exception as error:  # whatever Pillow raises on bytes that it cannot read
-            raise HTTPException(422, f"images.{number}: is no picture that can be read") from error
+            raise HTTPException(422, f"images.{number}: is not a readable picture") from error
         pixels += opened[-1].width * opened[-1].height
     if pixels > limits.pixels:
         raise HTTPException(413, f"{pixels:,} pixels; the pictures of a request may have {limits.pixels:,} together")

@@ -1,4 +1,4 @@
-"""The contract of an unlearning method, and the registry of methods. The README shows how to add one.
+"""The contract of an unlearning method, and the registry of methods. docs/extending.md shows how to add one.
 
 A method is a function (system, request, settings) -> System. It returns a new system that shares no storage with its
 input, which stays untouched; draws only from `request.generator`; measures nothing but what it is defined by (SCRUB's

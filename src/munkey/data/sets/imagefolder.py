@@ -99,7 +99,7 @@ def _pictures(folder: Path) -> list[str]:
     files = sorted(str(path) for path in _below(folder)) if folder.is_dir() else []
     pictures = pictures_only(files)
     if others := sorted(set(files) - set(pictures)):
-        others_left_out = f"{len(others)} files are no pictures by their ending and are left out, e.g. {others[0]}"
+        others_left_out = f"{len(others)} files without the extension of a picture are left out, e.g. {others[0]}"
         warn(printable(f"{folder}: {others_left_out}"))
     return pictures
 

@@ -60,7 +60,7 @@ def lock(folder: Path) -> int:
         _name_holder(folder / "lock")
     except BlockingIOError:
         os.close(descriptor)
-        said = f"open for writing elsewhere already (process {_holder(folder / 'lock')})"
+        said = f"already open for writing elsewhere (process {_holder(folder / 'lock')})"
         raise LockedMemoryError(f"{folder}: {said}; a memory has one writer at a time") from None
     except BaseException:
         os.close(descriptor)

@@ -45,7 +45,5 @@ def failure(path: Path, error: sqlite3.DatabaseError) -> Exception:
     if code in BUSY:
         return LockedMemoryError(f"{path}: kept busy by another process; try again")
     if code in OUTSIDE:
-        return OSError(
-            f"{path}: {error}; who reads a memory, too, needs a folder to write in and a disk that has space"
-        )
+        return OSError(f"{path}: {error}; even a reader needs a folder that it may write to and a disk that has space")
     return UnreadableMemoryError(path, f"damaged ({error})")

@@ -24,10 +24,10 @@ DIGEST = 32  # bytes
 
 
 class UnreadableIndexError(ValueError):
-    """An index is damaged, or of another memory. The memory itself is not concerned."""
+    """An index is damaged, or of another memory. The memory itself is not affected."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}. The memory itself is not concerned; make its index anew with Search.build")
+        super().__init__(f"{path}: {why}. The memory itself is not affected; make its index anew with Search.build")
 
 
 class Moment(NamedTuple):

@@ -57,7 +57,7 @@ def rows_from(store: bytes, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, 
     """Rows of a store with fresh salts and their commitments. Raises ValueError that says what is wrong."""
     whole = checked_ids(ids)
     if len(np.unique(whole)) != len(whole):
-        raise ValueError("an id stands twice among the rows to add")
+        raise ValueError("an id occurs twice among the rows to add")
     records = np.zeros(len(whole), RECORD)
     records["id"], records["label"] = whole, checked_labels(labels, len(whole))
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(whole)), "u1").reshape(-1, 16)

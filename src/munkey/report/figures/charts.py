@@ -77,7 +77,7 @@ CHARTS: dict[str, Callable[[Source], Figure]] = {
 CAPTIONS = {  # of the charts, and of the retrieval examples
     "overview": "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
     "forgetting": "Forgetting against utility: Avg Gap over the seconds that unlearning takes.",
-    "neighbors": "Number of neighbors K against test accuracy and Avg Gap; one model, evaluated with each K.",
+    "neighbors": "Test accuracy and Avg Gap over the number of neighbors K; one model, evaluated with each K.",
     "radar": "The grid of (p_image, p_token); the pair that the selection chose is dashed, (0, 0) gray.",
     "sensitivity": "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
     "tokens": "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training.",
