@@ -122,7 +122,7 @@ def test_a_manifest_that_is_no_json_is_refused(text, directory):
 
 def test_what_is_no_export_is_refused(directory, tmp_path):
     for folder in (tmp_path / "nothing", tmp_path):
-        with pytest.raises(UnreadableModelError, match="no exported model"):
+        with pytest.raises(UnreadableModelError, match="not an exported model"):
             Predictor.load(folder)
     with pytest.raises(UnreadableModelError):
         Predictor.load(directory / "manifest.json")

@@ -19,7 +19,7 @@ IDS, KEYS, TOKENS = raw(12)
 
 def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(folder):
     with create(folder):
-        with pytest.raises(LockedMemoryError, match=rf"writing elsewhere already \(process {os.getpid()}\)"):
+        with pytest.raises(LockedMemoryError, match=rf"already open for writing elsewhere \(process {os.getpid()}\)"):
             Store.open(folder, writer=True)
         code = f"from munkey.memory.store.store import Store; Store.open({str(folder)!r}, writer=True)"
         refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
