@@ -13,4 +13,4 @@ def test_a_kill_leaves_before_or_after_and_never_between(folder):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     hits = json.loads(done.stdout)
-    assert min(hits.values()) > 5, hits
+    assert all(hits.values()), hits
