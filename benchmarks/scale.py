@@ -77,10 +77,10 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 def measure(rows: int) -> dict[str, float]:
     """Of a memory of so many rows of which a tenth is deleted; in a folder in memory, where a sync costs nothing."""
     random = np.random.default_rng(0)
-    arrays = [random.standard_normal((rows, width), dtype="f4") for width in (768, 128)]
+    keys, tokens = (random.standard_normal((rows, width), dtype="f4") for width in (768, 128))
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         ledger = Path(name) / "memory" / "store.db"
-        with Store.create(ledger.parent, np.arange(rows), *arrays) as store:
+        with Store.create(ledger.parent, np.arange(rows), keys, tokens) as store:
             checking = cpu_seconds(store.verify)
             store.delete(np.arange(0, rows, 10))
             store.purge()

@@ -3,7 +3,8 @@
 import copy
 import pickle
 import random
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from munkey.pipeline.params import Params, load
 from munkey.settings import InferenceSettings
 
 ROOT = Path(__file__).parents[1]
+SHARED = Path("/dev/shm")
 VIT = ViTArchitecture(classes=3, image_size=8, patch_size=4, width=8, depth=2, heads=2, mlp_ratio=2.0)
 MUNKEY = MunkeyArchitecture(**vars(VIT), architecture="input-level", token_dim=5)
 
@@ -88,6 +90,13 @@ def lively(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
 def _one_thread() -> None:
     """One thread for every test: a job that an earlier one ran may have left another number, and other last digits."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is not there yet, in memory where there is such a place: what is synced there costs nothing."""
+    with tempfile.TemporaryDirectory(dir=SHARED if SHARED.is_dir() else tmp_path) as name:
+        yield Path(name) / "memory"
 
 
 @pytest.fixture

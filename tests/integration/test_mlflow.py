@@ -10,9 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
+from munkey.audits.storage import files_of, search, trace
+from munkey.data import forget_sets
+from munkey.models import system
+from munkey.serve.predictor import Predictor
 from tests.integration.conftest import BIN, Project
 
 
@@ -32,7 +37,7 @@ def store(project: Project) -> str:
 
 def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(finished: Project) -> None:
     runs = shown(store(finished))
-    assert len(runs) == 8 and all(len(found) == 1 for found in runs.values())
+    assert len(runs) == 10 and all(len(found) == 1 for found in runs.values())
     run = runs["MUNKEY @0.1 seed 0"][0]
     assert {"TA", "RA", "FA", "MIA", "gap", "P_s", "unlearn_s"} <= set(run.data.metrics)
     assert run.data.params["seed"] == "0" and run.data.params["model.width"] == "16"
@@ -48,6 +53,47 @@ def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(fin
     assert "main.md" in {a.path for a in client.list_artifacts(tables.info.run_id)}
 
 
+def logged_model(project: Project, name: str) -> Path:
+    """What MLflow keeps of the model of a run: the exported directory."""
+    (run,) = shown(store(project))[name]
+    (manifest,) = project.path.glob(f"mlartifacts/digits/{run.info.run_id}/artifacts/model/**/manifest.json")
+    with Predictor.load(manifest.parent) as predictor:
+        assert run.data.tags["munkey.head"] == predictor.head
+        assert run.data.tags["munkey.memory"] == predictor.manifest.memory.store
+    return manifest.parent
+
+
+def test_each_munkey_is_logged_as_a_model_and_an_unlearned_one_has_no_byte_of_what_it_forgot(project: Project) -> None:
+    results = project.path / "results/default"
+    memory = system.load(results / "models/digits/seed0/full/original-m/system.safetensors").memory
+    forgotten = forget_sets.read(results / "forget/digits/seed0/rate0.1.csv")
+    gone = np.isin(memory.ids.numpy(), forgotten)
+    rows = [part.numpy() for part in (memory.keys, memory.tokens)]
+    deleted, kept = ({trace(row) for part in rows for row in part[chosen][:50]} for chosen in (gone, ~gone))
+    original = logged_model(project, "Model of Original (M) seed 0")
+    unlearned = logged_model(project, "Model of MUNKEY @0.1 seed 0")
+
+    def found(directory: Path) -> set[bytes]:
+        files = files_of((directory.parents[1],))
+        return set().union(*(search(file, deleted | kept) for file in files))
+
+    assert found(original) == deleted | kept and found(unlearned) == kept
+    with Predictor.load(unlearned) as model:
+        assert np.array_equal(model.ids, memory.ids.numpy()[~gone]) and model.verify().sound
+        assert model.store.view.live.all()
+
+
+def test_models_may_be_left_out(project: Project) -> None:
+    project.params({"tracking": {"models": False}})
+    assert project.planned() == {"track": 1}
+    project.snakemake()
+    states = {name: [run.data.tags["munkey.state"] for run in runs] for name, runs in shown(store(project)).items()}
+    assert {name for name, seen in states.items() if seen == ["superseded"]} == {
+        "Model of Original (M) seed 0", "Model of MUNKEY @0.1 seed 0",
+    }  # fmt: skip
+    assert len(states) == 10
+
+
 def test_filters_find_runs_by_method_rate_and_seed(finished: Project) -> None:
     client = MlflowClient(store(finished))
     experiment = client.get_experiment_by_name("digits").experiment_id
@@ -59,7 +105,7 @@ def test_tracking_again_never_duplicates_and_a_deleted_store_comes_back(project:
     # the copy starts without a store of its own: mlflow.db came along, so its runs are kept
     project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
     first = shown(store(project))
-    assert {name: len(found) for name, found in first.items()} == dict.fromkeys(first, 1) and len(first) == 8
+    assert {name: len(found) for name, found in first.items()} == dict.fromkeys(first, 1) and len(first) == 10
     (project.path / "mlflow.db").unlink()
     project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
     again = shown(store(project))
@@ -136,7 +182,7 @@ def test_two_checkouts_share_a_tracking_server_and_leave_each_others_runs_alone(
     assert project.planned() == {}
     other = project.copy(tmp_path / "other")
     other.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
-    assert len(shown(server)) == 8 and all(len(found) == 2 for found in shown(server).values())
+    assert len(shown(server)) == 10 and all(len(found) == 2 for found in shown(server).values())
     other.params({"inference": {"k": 1}})
     done = other.snakemake()
     assert f"MLflow    {server}" in done.stdout + done.stderr
@@ -144,8 +190,8 @@ def test_two_checkouts_share_a_tracking_server_and_leave_each_others_runs_alone(
     for run in (run for found in shown(server).values() for run in found):
         states.setdefault(run.data.tags["munkey.project"], []).append(run.data.tags["munkey.state"])
     mine = json.loads((project.path / ".munkey.json").read_text())["project"]
-    assert states.pop(mine) == ["current"] * 8
-    assert sorted(Counter(*states.values()).items()) == [("current", 8), ("superseded", 5)]
+    assert states.pop(mine) == ["current"] * 10
+    assert sorted(Counter(*states.values()).items()) == [("current", 10), ("superseded", 7)]
 
 
 def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) -> None:
@@ -161,7 +207,7 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
     assert project.planned() == {} and project.planned("--configfile", "small.yaml") == {}
     runs = [run for found in shown(store(project)).values() for run in found]
     names = Counter(run.data.tags["munkey.configuration"] for run in runs)
-    assert names == {"default": 8, "small": 7}
+    assert names == {"default": 10, "small": 9}
     assert {run.data.tags["munkey.state"] for run in runs} == {"current"}
 
 
@@ -184,7 +230,7 @@ def test_superseded_runs_are_pruned_by_a_command(project: Project) -> None:
     project.params({"inference": {"k": 1}})
     project.snakemake()
     prune = ("make", "-o", ".venv/ready", "prune-runs")
-    assert "5 superseded; --yes" in project.run(*prune).stdout
-    assert sum(len(found) for found in shown(store(project)).values()) == 13
-    assert "5 deleted" in project.run(*prune, "YES=1").stdout
-    assert sum(len(found) for found in shown(store(project)).values()) == 8
+    assert "7 superseded; --yes" in project.run(*prune).stdout
+    assert sum(len(found) for found in shown(store(project)).values()) == 17
+    assert "7 deleted" in project.run(*prune, "YES=1").stdout
+    assert sum(len(found) for found in shown(store(project)).values()) == 10

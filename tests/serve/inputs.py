@@ -45,28 +45,42 @@ def pictures_in(folder: Path) -> list[str]:
     return names
 
 
-def result_in(root: Path, pictures: Path | None = None, dataset: str = "toy") -> Path:
-    """A tiny trained MUNKEY in root/models/DATASET/seed0/full/original-m. pictures: the folder of its source files."""
+def clustered(count: int, around: int = 12) -> np.ndarray:
+    """Pictures that resemble each other in groups, and so do their keys."""
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 216, (around, SIDE, SIDE, 3))
+    noise = random.integers(0, 40, (count, SIDE, SIDE, 3))
+    return (groups[random.integers(around, size=count)] + noise).astype(np.uint8)
+
+
+def result_in(root: Path, pictures: Path | None = None, dataset: str = "toy", images: np.ndarray | None = None) -> Path:
+    """A tiny trained MUNKEY in root/models/DATASET/seed0/full/original-m. pictures: the folder of its source files.
+
+    images: of its samples, without source files, as many as there are.
+    """
     from munkey.data.pictures import decode
 
     chosen = sections(pictures)
-    if pictures:
+    if images is not None:
+        names = None
+    elif pictures:
         names = pictures_in(pictures)
         images = np.concatenate(list(decode(names, lambda name: (pictures / name).open("rb"), None)))
     else:
         names = None
         images = np.random.default_rng(0).integers(0, 256, (COUNT, SIDE, SIDE, 3), dtype=np.uint8)
-    splits = np.array([("train", "train", "train", "val", "test")[i % 5] for i in range(COUNT)])
-    labels = np.arange(COUNT, dtype=np.int64) % 3
+    splits = np.array([("train", "train", "train", "val", "test")[i % 5] for i in range(len(images))])
+    labels = np.arange(len(images), dtype=np.int64) % 3
     prepare(Source(images, labels, splits, CLASSES, names), root / "data" / dataset, lambda line: None)
     encoder = EncoderSettings(**{name: value for name, value in chosen["keys"].items() if name != "depth"})
     extracted = keys.extract(find(encoder.encoder).build(encoder, "cpu"), images, encoder.batch_size, "cpu", list)
     folder = cache_name(encoder.encoder, encoder.revision, encoder.image_size)
-    keys.write(root / "keys" / dataset / folder / "keys.npz", np.arange(COUNT), extracted)
+    keys.write(root / "keys" / dataset / folder / "keys.npz", np.arange(len(images)), extracted)
     trained = root / "models" / dataset / "seed0" / "full" / "original-m"
     system.save(trained / "system.safetensors", tiny_system(np.flatnonzero(splits == "train"), extracted, chosen))
     origin = {"commit": "c0ffee", "device": "a test", "versions": {"torch": torch.__version__}}
-    write_json(trained / "record.json", {"settings": chosen, "provenance": origin})
+    times = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:00:01+00:00"}
+    write_json(trained / "record.json", {"settings": chosen, "provenance": origin} | times)
     write_json(root / "settings.json", {dataset: chosen})
     measured = {"TA": 91.5, "P_s": 0.21}
     rows = [

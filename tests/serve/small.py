@@ -13,8 +13,7 @@ from munkey.models.family import FAMILIES
 from munkey.serve import manifest as manifests
 from munkey.serve.manifest import EncoderReference, Manifest, MemoryReference, Provenance, Stored
 from munkey.serve.model import probe_key
-from munkey.serve.sources import Sources
-from munkey.settings import DataSettings, EncoderSettings, InferenceSettings, ModelSettings
+from munkey.settings import DataSettings, EncoderSettings, InferenceSettings, LookupSettings, ModelSettings
 from tests.conftest import MUNKEY, generator, lively, unit_rows
 
 IDS = 10 + 2 * np.arange(24)
@@ -38,9 +37,9 @@ def model_in(folder: Path) -> Path:
     build = find(ENCODER.encoder).build(ENCODER, "cpu")
     probe = probe_key(ENCODER, build, "cpu")
     keys = unit_rows(len(IDS), len(probe))
-    with Store.create(folder / manifests.MEMORY, IDS, keys, unit_rows(len(IDS), 5, seed=1), IDS % 3) as store:
+    tokens, files = unit_rows(len(IDS), 5, seed=1), [f"pets/{one}.png" for one in IDS]
+    with Store.create(folder / manifests.MEMORY, IDS, keys, tokens, IDS % 3, files) as store:
         memory = MemoryReference(store=store.state.store.hex(), rows=len(IDS), first_new_id=100)
-    Sources.create(folder / manifests.SOURCES, {int(one): f"pets/{one}.png" for one in IDS})
     weights = lively(FAMILIES["munkey"].build(MUNKEY, generator())).state_dict()
     (folder / manifests.WEIGHTS).write_bytes(save({name: value.contiguous() for name, value in weights.items()}))
     (folder / manifests.CARD).write_text("# A model for tests\n")
@@ -64,6 +63,7 @@ def _manifest(probe: list[float], memory: MemoryReference, sums: dict[str, str])
         architecture="input-level",
         token_dim=MUNKEY.token_dim,
         inference=InferenceSettings(k=4, fusion="ensemble", temperature=0.5),
+        lookup=LookupSettings(approximate_from=100_000, lists=1000, probes=32),
         memory=memory,
         source=None,
         provenance=Provenance(

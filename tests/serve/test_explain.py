@@ -2,10 +2,16 @@
 
 import re
 
-import numpy as np
-
 from munkey.serve.explain import page, table
 from munkey.serve.predictor import Predictor
+
+
+def elsewhere(model: Predictor, files: list[str | None]) -> None:
+    """Remember that the samples came from these files."""
+    view, ids = model.store.view, model.ids
+    keys, tokens, labels = view.keys[: len(ids)].copy(), view.tokens[: len(ids)].copy(), view.labels[: len(ids)].copy()
+    model.store.delete(ids)
+    model.store.add(ids, keys, tokens, labels, files)
 
 
 def shown(html: str) -> list[str]:
@@ -27,7 +33,7 @@ def test_the_page_shows_pictures_of_the_source_files_and_needs_nothing_else(pred
 
 def test_without_a_source_file_the_page_says_so_or_takes_the_data_sets_images(directory, images):
     with Predictor.load(directory, writer=True, device="cpu") as model:
-        model.sources.keep(np.array([], dtype=np.int64))
+        elsewhere(model, [None] * len(model.ids))
         answer = model.predict(images.images[[1]])
     assert page(answer).count("no picture") == 4
     assert len(shown(page(answer, images.images))) == 1 + 4
@@ -35,8 +41,7 @@ def test_without_a_source_file_the_page_says_so_or_takes_the_data_sets_images(di
 
 def test_a_source_file_that_is_gone_is_said_to_be(directory, images, result, capsys):
     with Predictor.load(directory, writer=True, device="cpu") as model:
-        model.sources.keep(np.array([], dtype=np.int64))
-        model.sources.add({int(one): f"gone<{one}>.png" for one in model.ids})
+        elsewhere(model, [f"gone<{one}>.png" for one in model.ids])
         html = page(model.predict(images.images[[1]]))
     assert html.count("no picture") == 4 and "gone&lt;" in html and "gone<" not in html
     assert "no such file" in capsys.readouterr().out

@@ -28,8 +28,8 @@ def run(result: Path, tmp_path: Path, monkeypatch) -> Path:
 def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     manifest = json.loads((exported / "manifest.json").read_text())
     chosen = sections()
-    assert {name: manifest[name] for name in ("data", "model", "inference")} == {
-        name: chosen[name] for name in ("data", "model", "inference")
+    assert {name: manifest[name] for name in ("data", "model", "inference", "lookup")} == {
+        name: chosen[name] for name in ("data", "model", "inference", "lookup")
     }
     assert (
         manifest["encoder"]["settings"]["encoder"] == "efficientnet-lite0" and len(manifest["encoder"]["weights"]) == 64
@@ -39,7 +39,7 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     card = (exported / "README.md").read_text()
     assert "| 0.1 | TA, accuracy on the test split | 91.50 |" in card and "0.210" in card and "Not reached" in card
     names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}
-    assert names == {"manifest.json", "weights.safetensors", "README.md", "memory", "sources.db"}
+    assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def weights(directory: Path, change) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 2}, "of format 2"),
-        ({"version": "1"}, "of format 1"),
+        ({"version": 1}, "of format 1"),
+        ({"version": "2"}, "of format 2"),
         ({"format": "something else"}, "not the manifest of a model"),
         ({"classes": []}, "classes"),
         ({"classes": ["cat"]}, "weights.safetensors"),
@@ -89,6 +89,8 @@ def weights(directory: Path, change) -> None:
         ({"inference__k": 10**6}, "larger than it can be"),
         ({"inference__k": "4"}, "inference.k"),
         ({"inference__temperature": -1.0}, "temperature"),
+        ({"lookup__probes": 10**6}, "lookup.probes"),
+        ({"lookup__lists": 1}, "at most lists"),
         ({"encoder__settings__batch_size": 10**6}, "larger than it can be"),
         ({"encoder__probe": [0.0] * 1280}, "another encoder"),
         ({"encoder__probe": [1.0]}, "another size"),
@@ -128,7 +130,9 @@ def test_what_is_no_export_is_refused(directory, tmp_path):
         Predictor.load(directory / "manifest.json")
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "weights.safetensors", "sources.db", "memory", "memory/store.db"])
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "weights.safetensors", "memory", "memory/store.db", "memory/generation-1/keys"]
+)
 def test_links_and_pipes_are_not_followed(name, directory, tmp_path):
     path = directory / name
     shutil.move(path, tmp_path / "moved")
@@ -188,23 +192,30 @@ def test_a_label_that_is_no_class_is_found(directory):
     "command",
     [
         "DROP TABLE sources",
-        "DROP TABLE sources; CREATE VIEW sources AS WITH RECURSIVE n(id) AS (VALUES (1) UNION ALL SELECT id FROM n)"
-        " SELECT id, '' AS file FROM n",
-        "CREATE TRIGGER t AFTER DELETE ON sources BEGIN INSERT INTO sources VALUES (old.id, old.file); END",
+        "DROP TABLE sources; CREATE VIEW sources AS WITH RECURSIVE n(row) AS (VALUES (1) UNION ALL SELECT row FROM n)"
+        " SELECT row, '' AS file FROM n",
+        "CREATE TRIGGER t AFTER DELETE ON sources BEGIN INSERT INTO sources VALUES (old.row, old.file); END",
     ],
 )
-def test_another_database_of_source_files_is_refused(command, directory):
-    connection = sqlite3.connect(directory / "sources.db")
+def test_another_table_of_source_files_is_refused(command, directory):
+    connection = sqlite3.connect(directory / "memory" / "store.db")
     connection.executescript(command)
     connection.close()
-    refused(directory, "sources.db")
+    refused(directory, "store.db", "its tables are not those of a memory")
+
+
+def test_a_source_file_of_no_live_sample_is_found(directory):
+    connection = sqlite3.connect(directory / "memory" / "store.db", isolation_level=None)
+    connection.execute("INSERT INTO sources VALUES (1000, 'a trace')")
+    connection.close()
+    with Predictor.load(directory) as model:
+        assert model.verify().problems == ("1 source files belong to no row that is live",)
 
 
 FILES = [
     "manifest.json",
     "weights.safetensors",
     "README.md",
-    "sources.db",
     "memory/store.db",
     "memory/generation-1/keys",
     "memory/generation-1/tokens",

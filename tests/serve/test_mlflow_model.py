@@ -14,25 +14,33 @@ from pathlib import Path
 
 import pytest
 
+from munkey.evaluation.records import Evaluation
 from munkey.pipeline.mirror import mirror
-from munkey.pipeline.mlflow_store import opened
-from munkey.pipeline.tracking import model_run
-from munkey.serve.manifest import NAME
+from munkey.pipeline.mlflow_store import StoreError, opened
+from munkey.pipeline.tracking import Model, Run, model_run
 from munkey.serve.predictor import Predictor
-from tests.serve.small import model_in, picture_in
+from tests.serve.inputs import result_in, sections
+from tests.serve.small import picture_in
 
 URI = "sqlite:///mlflow.db"
+
+
+def run_of(result: Path) -> Run:
+    """The run that shows a tiny trained MUNKEY."""
+    record = str(result / "record.json")
+    shown = Evaluation("toy", "", "0.1", 0, "original-m", logits="", record=record, training=record, forget="")
+    return model_run(Model(str(result / "system.safetensors"), shown, sections()), {"original-m": "Original (M)"})
 
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout whose store holds a model; the folder of its artifacts is `mlartifacts`."""
     checkout = tmp_path_factory.mktemp("mlflow")
-    model_in(checkout / "model")
+    result = result_in(checkout / "results" / "tiny")
     before = Path.cwd()
     os.chdir(checkout)
     try:
-        assert mirror(URI, "default", [model_run(f"model/{NAME}")]).counts["created"] == 1
+        assert mirror(URI, "default", [run_of(result)]).counts["created"] == 1
         yield checkout
     finally:
         os.chdir(before)
@@ -43,16 +51,42 @@ def logged_folder(checkout: Path) -> Path:
     return found.parent
 
 
+def directory_in(folder: Path) -> Path:
+    """The exported model in what MLflow keeps."""
+    (manifest,) = folder.rglob("manifest.json")
+    return manifest.parent
+
+
+def trained_in(checkout: Path) -> Path:
+    return checkout / "results/tiny/models/toy/seed0/full/original-m"
+
+
 def test_the_head_of_the_chain_is_a_tag(logged):
-    with Predictor.load(logged / "model") as predictor, opened(URI, "default") as store:
+    with Predictor.load(directory_in(logged_folder(logged))) as predictor, opened(URI, "default") as store:
         (run,) = store.runs()
         tags = store.client.get_run(run.id).data.tags
         assert (tags["munkey.head"], tags["munkey.memory"]) == (predictor.head, predictor.manifest.memory.store)
-        assert tags["kind"] == "model"
+        assert (tags["kind"], tags["method"]) == ("model", "original-m") and "rate" not in tags
+        assert run.name == "Model of Original (M) seed 0"
 
 
 def test_it_is_logged_only_once(logged):
-    assert mirror(URI, "default", [model_run(f"model/{NAME}")]).counts["kept"] == 1
+    assert mirror(URI, "default", [run_of(trained_in(logged))]).counts["kept"] == 1
+
+
+def test_one_that_cannot_be_exported_says_so_and_all_else_is_there(logged, tmp_path, monkeypatch):
+    result = trained_in(logged)
+    run = run_of(result)
+    (keyfile,) = logged.glob("results/tiny/keys/toy/*/keys.npz")
+    other = Run("toy", "another", {}, {}, {})
+    monkeypatch.chdir(tmp_path)
+    keyfile.rename(keyfile.with_name("moved"))
+    with pytest.raises(StoreError, match=r"cannot be logged as a model .*tracking\.models: false"):
+        mirror(URI, "default", [other, run])
+    with opened(URI, "default") as store:
+        assert [(stored.name, stored.whole) for stored in store.runs() if stored.whole] == [("another", True)]
+    keyfile.with_name("moved").rename(keyfile)
+    assert mirror(URI, "default", [other, run]).counts == {"kept": 1, "created": 1, "restored": 0, "superseded": 0}
 
 
 def test_nothing_in_it_is_a_pickle(logged):
@@ -79,7 +113,7 @@ def test_mlflow_serves_it_over_http(logged, tmp_path):
             answer = ask(port, {"dataframe_split": {"columns": ["image"], "data": [[content]]}}, server)
         finally:
             os.killpg(server.pid, signal.SIGKILL)
-    with Predictor.load(logged / "model") as predictor:
+    with Predictor.load(directory_in(logged_folder(logged))) as predictor:
         expected = predictor.predict(picture)
     (said,) = answer["predictions"]
     assert said["class"] == expected.classes[0]

@@ -181,11 +181,3 @@ def test_the_file_of_a_forgotten_sample_leaves_no_byte(directory):
         model.forget([0])
         model.purge()
         assert not [file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()]
-
-
-def test_killed_between_memory_and_source_files_it_is_mended_when_opened(directory):
-    with Predictor.load(directory, writer=True) as model:
-        model.store.delete([0])  # what `forget` does first
-        assert "source files" in str(model.verify())
-    with Predictor.load(directory, writer=True) as model:
-        assert model.verify().sound and 0 not in model.sources.ids()

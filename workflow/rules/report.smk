@@ -87,7 +87,8 @@ rule track:
         table("runtime", "md"),
         plan.files_of(PLAN.main),
         list(PLAN.searches_of(PLAN.main)),
-        exports=EXPORTS if PARAMS.tracking.models else [],
+        PLAN.exported_with if PARAMS.tracking.models else [],
+        list(PLAN.models) if PARAMS.tracking.models else [],
     output:
         mirrored=LAYOUT.tracking,
     log:
@@ -103,6 +104,11 @@ rule track:
         attempt=tracking.attempt(LAYOUT.tracking),
         runs=[asdict(run) for run in PLAN.main],
         searches={path: asdict(run) for path, run in PLAN.searches_of(PLAN.main).items()},
+        models={
+            path: {"run": asdict(run), "sections": PLAN.export_settings(run.dataset)}
+            for path, run in PLAN.models.items()
+            if PARAMS.tracking.models
+        },
         rows=SHOWN.rows,
         code=code("track.py"),
     message:

@@ -20,5 +20,8 @@ with job(snakemake.log[0], snakemake.threads):
     evaluations = [Evaluation(**run) for run in params.runs]
     searches = {path: Evaluation(**run) for path, run in params.searches.items()}
     titles = {row["name"]: row["title"] for row in params.rows}
-    runs = tracking.runs_of(evaluations, searches, titles, Layout(params.name), snakemake.input.exports)
+    models = [
+        tracking.Model(path, Evaluation(**model["run"]), model["sections"]) for path, model in params.models.items()
+    ]
+    runs = tracking.runs_of(evaluations, searches, titles, Layout(params.name), models)
     write_json(snakemake.output.mirrored, mirror.record(params.uri, params.name, runs, params.attempt))

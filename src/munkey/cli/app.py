@@ -146,7 +146,7 @@ def add(
 
 @app.command()
 def inspect(directory: Directory, as_json: AsJson = False) -> None:
-    """Say what a model is and what its memory holds.
+    """Say what a model is, what its memory holds, and how it is searched: exactly, or by an index.
 
     \b
     munkey inspect model
@@ -165,7 +165,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute the chain of deletions and check every row. Ends with 1 where anything is not as it must be.
+    """Recompute the chain of deletions, check every row and the index. Ends with 1 where anything is wrong.
 
     \b
     munkey verify model
@@ -192,7 +192,7 @@ def purge(directory: Directory, as_json: AsJson = False) -> None:
 
 @app.command()
 def compact(directory: Directory, as_json: AsJson = False) -> None:
-    """Purge, and free the space of what was forgotten.
+    """Purge, free the space of what was forgotten, and list what was added in the index, if there is one.
 
     \b
     munkey compact model

@@ -20,6 +20,7 @@ def inspect(predictor: Predictor, as_json: bool) -> None:
         "encoder": manifest.encoder.settings.encoder,
         "architecture": manifest.architecture,
         "inference": manifest.inference.model_dump(),
+        "search": predictor.search.described(),
         "samples": live,
         "deleted, space not freed": len(view.live) - live,
         "deletions": predictor.store.deletions,
@@ -43,7 +44,8 @@ def verify(predictor: Predictor, published: str | None, as_json: bool) -> None:
         report = predictor.verify(published)
     if not report.sound:
         raise NotVerifiedError(str(report))
-    say(str(report), said.verified(report), as_json)
+    search = predictor.search.described()
+    say(f"{report}\nsearch: {search}", said.verified(report, search), as_json)
 
 
 def purge(predictor: Predictor, as_json: bool) -> None:
@@ -70,4 +72,6 @@ def export(result: str, directory: Path, as_json: bool) -> None:
 
         exported(result, directory)
     with Predictor.load(directory) as predictor:
-        say(f"{directory}: {len(predictor.ids)} samples, head {predictor.head}", _left(predictor), as_json)
+        search = predictor.search.described()
+        text = f"{directory}: {len(predictor.ids)} samples, head {predictor.head}\nsearch: {search}"
+        say(text, _left(predictor) | {"search": search}, as_json)

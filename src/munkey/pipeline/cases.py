@@ -126,8 +126,9 @@ class Cases:
         return sections | {"inference": inference} | (audit if is_audit(case) else {})
 
     def export_settings(self, case: str) -> Sections:
-        """All that an exported model depends on: how it was trained, and how it is asked."""
-        return self.sections(case, *self.training_sections, "inference")
+        """All that an exported model depends on: how it was trained, asked and searched."""
+        asked = self.sections(case, *self.training_sections, "inference")
+        return asked | {"lookup": self.params.lookup.model_dump()}
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
         """The encoder that a folder of keys is named for."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from munkey.pipeline.checkout import project
 from munkey.pipeline.job import now
-from munkey.pipeline.tracking import Run, public
+from munkey.pipeline.tracking import Model, Run, public
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment, Metric
@@ -27,6 +27,7 @@ Item = TypeVar("Item")
 
 PROJECT, CONFIGURATION, DIGEST = "munkey.project", "munkey.configuration", "munkey.digest"  # tags: whose, and of what
 STATE, SINCE = "munkey.state", "munkey.superseded"  # tags: whether the results on disk still say so; since when not
+MEMORY, HEAD = "munkey.memory", "munkey.head"  # tags of a model: its memory's name, and the head of its chain
 CURRENT, SUPERSEDED = "current", "superseded"
 LOCK = Path(".snakemake/mlflow.lock")  # held by the one mirror that is at work here; an SQLite file has its own
 ARTIFACTS = "mlartifacts"  # the folder beside an SQLite file
@@ -99,23 +100,39 @@ class Store:
         self.client.set_terminated(run_id, "FINISHED", end_time=ended)
         return self._stored(self.client.get_run(run_id), run.experiment)
 
-    def _log_model(self, run_id: str, directory: str) -> None:
-        """Log an exported model as `model`: for MLflow a directory, and the name of the module that reads it."""
+    def _log_model(self, run_id: str, model: Model) -> None:
+        """Export a model and log it as `model`: for MLflow a directory, and the name of the module that reads it.
+
+        Raises StoreError where it cannot be exported here.
+        """
         from mlflow import pyfunc
+        from mlflow.entities import RunTag
         from mlflow.models import ModelSignature
         from mlflow.types import ColSpec, DataType, Schema
 
+        from munkey.encoders.registry import MissingEncoderError
+        from munkey.serve.errors import ExportError
+        from munkey.serve.export import export
         from munkey.serve.mlflow_model import COLUMN
+        from munkey.serve.predictor import Predictor
 
         with tempfile.TemporaryDirectory() as folder:
+            try:
+                directory = export(model.system, Path(folder) / "exported", model.sections)
+            except (ExportError, MissingEncoderError) as error:
+                wanted = "all other runs are there; `tracking.models: false` leaves models out"
+                raise StoreError(f"{model.system} cannot be logged as a model ({error}): {wanted}") from error
+            with Predictor.load(directory) as predictor:
+                tags = {MEMORY: predictor.manifest.memory.store, HEAD: predictor.head}
             pyfunc.save_model(
-                Path(folder) / "model",
+                Path(folder) / "logged" / "model",
                 loader_module="munkey.serve.mlflow_model",
-                data_path=directory,
+                data_path=str(directory),
                 signature=ModelSignature(inputs=Schema([ColSpec(DataType.binary, COLUMN)])),
                 pip_requirements=[f"munkey=={importlib.metadata.version('munkey')}"],
             )
-            self.client.log_artifacts(run_id, folder)
+            self.client.log_artifacts(run_id, str(Path(folder) / "logged"))
+        self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
     def restore(self, run: StoredRun) -> None:
         """Mark a superseded run as current."""

@@ -141,6 +141,25 @@ class Plan(Cases):
         """All that the main tables show."""
         return [run for dataset in self.params.datasets for run in self.main_of(dataset)]
 
+    @cached_property
+    def models(self) -> dict[str, Evaluation]:
+        """The main run's MUNKEYs, originals and what is left of them after deletion, by the file of the system."""
+        left = [name for name in self.params.methods if METHODS[name].family == ablated().name]
+        models: dict[str, Evaluation] = {}
+        for run in (run for run in self.main if run.method in {ablated().original, *left}):
+            subset = "full" if run.method in self.originals else f"rate{run.rate}"
+            place = {"case": run.dataset, "seed": run.seed, "subset": subset, "system": run.method}
+            models.setdefault(fill(self.layout.system, **place), run)
+        return models
+
+    @property
+    def exported_with(self) -> list[str]:
+        """What the exports of these systems read besides them."""
+        paths: list[str] = []
+        for name in self.params.datasets:
+            paths += [*self.prepared(name).values(), self.keys(name), fill(self.layout.metrics, dataset=name)]
+        return paths
+
     def main_of(self, dataset: str) -> list[Evaluation]:
         return self.evaluations(dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset])
 

@@ -18,11 +18,19 @@ CURVES = ("loss", "accuracy", "lr")
 
 
 @dataclass(frozen=True)
+class Model:
+    """A MUNKEY to export and log. system: its file; sections: of params.yaml, by name, as they hold for it."""
+
+    system: str
+    evaluation: Evaluation
+    sections: Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True)
 class Run:
     """What one MLflow run shows. curves: one value per epoch, from epoch 1; artifacts: file paths; times: ISO 8601.
 
-    model: the directory of an exported model, logged as `model`. It is known by the tags, which name its memory and the
-    head of its chain.
+    model: is exported when the run is made, and logged as the artifact `model`.
     """
 
     experiment: str
@@ -34,11 +42,12 @@ class Run:
     artifacts: tuple[str, ...] = ()
     started: str | None = None
     ended: str | None = None
-    model: str | None = None
+    model: Model | None = None
 
     def digest(self) -> str:
         """A hash of everything it shows, artifacts included."""
-        files = [hashlib.sha256(read_bytes(path)).hexdigest() for path in self.artifacts]
+        paths = (*self.artifacts, self.model.system) if self.model else self.artifacts
+        files = [hashlib.sha256(read_bytes(path)).hexdigest() for path in paths]
         text = json.dumps([asdict(self), files], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -48,19 +57,19 @@ def runs_of(
     searches: Mapping[str, Evaluation],
     titles: Mapping[str, str],
     layout: Layout,
-    exports: Iterable[str] = (),
+    models: Iterable[Model] = (),
 ) -> list[Run]:
-    """All runs to mirror: one per evaluation, candidate of a search and exported model, and the tables of a data set.
+    """All runs to mirror: one per evaluation, candidate of a search and model, and the tables of a data set.
 
     searches: by the path of search.json, the evaluation that it chose the settings for; titles: by system; layout: of
-    the configuration; exports: manifests of models.
+    the configuration. Models come last: where one cannot be exported, all else is there.
     """
     candidates = [run for path, evaluation in searches.items() for run in _candidates(Path(path), evaluation, titles)]
     return [
         *_evaluated(evaluations, titles, layout.all_metrics),
         *candidates,
         *_tables(layout),
-        *map(model_run, exports),
+        *(model_run(model, titles) for model in models),
     ]
 
 
@@ -123,26 +132,25 @@ def _tables(layout: Layout) -> Iterator[Run]:
         )
 
 
-def model_run(manifest: str) -> Run:
-    """An exported model. The head of its chain of deletions is a tag, so that an older copy of it is found."""
-    from munkey.serve.predictor import Predictor
+def model_run(model: Model, titles: Mapping[str, str]) -> Run:
+    """A MUNKEY as it was trained, or as a method left it, to be served. The store adds the tags of its memory."""
+    from munkey.serve.manifest import VERSION
 
-    with Predictor.load(Path(manifest).parent) as predictor:
-        origin = predictor.manifest.provenance
-        return Run(
-            experiment=origin.dataset,
-            name=f"Model seed {origin.seed}",
-            params=flat(origin.model_dump(exclude={"versions"})),
-            metrics={"samples": len(predictor.ids)},
-            tags={
-                "kind": "model",
-                "dataset": origin.dataset,
-                "seed": str(origin.seed),
-                "munkey.memory": predictor.manifest.memory.store,
-                "munkey.head": predictor.head,
-            },
-            model=str(predictor.directory),
-        )
+    evaluation = model.evaluation
+    names, title, record = _names(evaluation), _title(evaluation, titles), read_json(evaluation.record)
+    if evaluation.record == evaluation.training:  # trained on everything, whatever the rate
+        del names["rate"]
+        title = f"{titles[evaluation.method]} seed {evaluation.seed}"
+    return Run(
+        experiment=evaluation.dataset,
+        name=f"Model of {title}",
+        params=names | flat(model.sections) | {"format": VERSION},
+        metrics={},
+        tags=names | {"kind": "model"},
+        started=record["started"],
+        ended=record["ended"],
+        model=model,
+    )
 
 
 def _names(evaluation: Evaluation) -> dict[str, str]:

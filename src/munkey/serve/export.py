@@ -2,13 +2,16 @@
 
 import hashlib
 import shutil
-import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from safetensors.torch import save as serialized
 
+from munkey.core.console import warn
+from munkey.core.files import atomic
 from munkey.encoders import registry
+from munkey.memory.search.search import Search
 from munkey.memory.store import disk
 from munkey.memory.store.store import Store
 from munkey.models.networks.munkey import MunkeyArchitecture
@@ -17,7 +20,6 @@ from munkey.serve.errors import ExportError
 from munkey.serve.manifest import (
     CARD,
     MEMORY,
-    SOURCES,
     VERSION,
     WEIGHTS,
     EncoderReference,
@@ -28,8 +30,9 @@ from munkey.serve.manifest import (
 )
 from munkey.serve.model import probe_key
 from munkey.serve.results import Result, Sections, find
-from munkey.serve.sources import Sources
 from munkey.settings import EncoderSettings
+
+LEAST = 39  # keys for each list of an index: with fewer, faiss warns that its centroids are poor
 
 
 def export(result: str | Path, directory: str | Path, sections: Sections | None = None) -> Path:
@@ -38,22 +41,11 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     result: its folder, or NAME/DATASET/seedS (see `munkey.serve.results.find`). sections: of params.yaml, by default as
     the run left them. Raises ExportError, FileExistsError where the directory holds anything, DamagedFileError.
     """
-    directory = Path(directory)
-    if directory.is_file() or (directory.is_dir() and any(directory.iterdir())):
-        raise FileExistsError(f"{directory}: is not empty; an export needs a directory of its own")
-    source = Result(find(result), sections)
-    source.require_encoder()
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
-        _write(source, temporary)
-        temporary.chmod(0o755)
-        temporary.rename(directory)
-    except BaseException:
-        shutil.rmtree(temporary)
-        raise
-    disk.sync_folder(directory.parent)
-    return directory
+    with disk.new_folder(Path(directory)) as folder:
+        source = Result(find(result), sections)
+        source.require_encoder()
+        _write(source, folder)
+    return Path(directory)
 
 
 def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
@@ -80,18 +72,39 @@ def _write(result: Result, folder: Path) -> None:
     assert model is not None
     ids = memory.ids.numpy()
     labels = result.dataset.labels[result.dataset.rows(ids)]
-    with Store.create(folder / MEMORY, ids, memory.keys.numpy(), memory.tokens.numpy(), labels) as store:
+    files = [result.names.get(one) for one in ids.tolist()]
+    with Store.create(folder / MEMORY, ids, memory.keys.numpy(), memory.tokens.numpy(), labels, files) as store:
+        _index(result, store)
         reference = MemoryReference(
             store=store.state.store.hex(), rows=len(ids), first_new_id=int(result.dataset.ids[-1]) + 1
         )
-    Sources.create(folder / SOURCES, {int(one): result.names[int(one)] for one in ids if int(one) in result.names})
     weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    (folder / WEIGHTS).write_bytes(serialized(weights))
     manifest = _manifest(result, reference)
-    (folder / CARD).write_text(card.render(manifest, result.metrics), encoding="utf-8")
-    sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (WEIGHTS, CARD)}
+    static = {WEIGHTS: serialized(weights), CARD: card.render(manifest, result.metrics).encode()}
+    for name, content in static.items():
+        with atomic(folder / name) as temporary:
+            temporary.write_bytes(content)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in static.items()}
     manifest.model_copy(update={"files": sums}).write(folder)
-    disk.sync_folder(folder)
+
+
+def _index(result: Result, store: Store) -> None:
+    """An index for a memory that is large enough, of lists around keys of validation and test.
+
+    Fewer lists where there are few such keys; none where a search would look at all lists anyway.
+    """
+    lookup, strangers, rows = result.lookup, result.strangers, len(store.view.live)
+    lists = min(lookup.lists, len(strangers) // LEAST)
+    if rows < lookup.approximate_from:
+        return
+    if lists <= lookup.probes:
+        warn(
+            f"{rows:,} rows will be searched exactly, which takes longer: an index needs more than {lookup.probes}"
+            f" lists (lookup.probes), of {LEAST} keys each that are not in the memory, and validation and test have"
+            f" {len(strangers):,}"
+        )
+        return
+    Search(store, lookup.model_copy(update={"lists": lists})).build(strangers)
 
 
 def _manifest(result: Result, memory: MemoryReference) -> Manifest:
@@ -105,11 +118,12 @@ def _manifest(result: Result, memory: MemoryReference) -> Manifest:
         classes=result.dataset.classes,
         stored=Stored(height=height, width=width),
         data=result.data,
-        encoder=_encoder(result),
+        encoder=_encoder(EncoderSettings(**result.keys.model_dump(exclude={"depth"}))),
         model=result.model,
         architecture=architecture.architecture,
         token_dim=architecture.token_dim,
         inference=result.inference,
+        lookup=result.lookup,
         memory=memory,
         source=str(Path(result.source.path).absolute()) if result.source.path and result.names else None,
         provenance=_provenance(result),
@@ -117,8 +131,9 @@ def _manifest(result: Result, memory: MemoryReference) -> Manifest:
     )
 
 
-def _encoder(result: Result) -> EncoderReference:
-    settings = EncoderSettings(**result.keys.model_dump(exclude={"depth"}))
+@cache
+def _encoder(settings: EncoderSettings) -> EncoderReference:
+    """The encoder of these settings, loaded once for all exports of a process."""
     if "/" in settings.encoder and not settings.encoder.startswith("timm:"):
         settings = settings.model_copy(update={"encoder": str(Path(settings.encoder).absolute())})
     entry = registry.find(settings.encoder)

@@ -16,6 +16,7 @@ from munkey.settings import (
     DataSettings,
     EncoderSettings,
     InferenceSettings,
+    LookupSettings,
     ModelSettings,
     Pixels,
     Section,
@@ -25,8 +26,8 @@ from munkey.settings import (
 if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
-VERSION = 1  # of the format of the directory
-NAME, MEMORY, SOURCES = "manifest.json", "memory", "sources.db"
+VERSION = 2  # of the format of the directory
+NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
 Static: TypeAlias = Literal["weights.safetensors", "README.md"]  # what nothing changes: the manifest has its SHA-256
@@ -88,6 +89,7 @@ class Manifest(Section):
     architecture: Text
     token_dim: Width
     inference: InferenceSettings
+    lookup: LookupSettings
     memory: MemoryReference
     source: Text | None
     provenance: Provenance

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.ids import NOBODY
-from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
+from munkey.memory.search.search import Search
+from munkey.memory.store.errors import ClosedMemoryError, UnreadableMemoryError
+from munkey.memory.store.index import UnreadableIndexError
 from munkey.memory.store.ledger import Receipt
 from munkey.memory.store.rows import checked_ids
 from munkey.memory.store.store import Store
@@ -19,7 +21,7 @@ from munkey.memory.store.verify import Report
 from munkey.serve import manifest as manifests
 from munkey.serve.errors import UnreadableModelError
 from munkey.serve.images import Images, pixels
-from munkey.serve.manifest import MEMORY, SOURCES, Manifest
+from munkey.serve.manifest import MEMORY, Manifest
 from munkey.serve.prediction import Evidence, Prediction, softmax
 from munkey.serve.sources import Sources
 
@@ -41,13 +43,8 @@ class Predictor:
         """Use `Predictor.load`."""
         self.directory, self.manifest, self.writer, self._device = directory, manifest, writer, device
         self.store = _store(directory, manifest, writer)
-        try:
-            self.sources = Sources(directory / SOURCES, manifest.source)
-            if writer:
-                self.sources.keep(self.ids)
-        except BaseException:
-            self.store.close()
-            raise
+        self.search = Search(self.store, manifest.lookup)
+        self.sources = Sources(self.store, manifest.source)
 
     @classmethod
     def load(cls, directory: str | Path, *, writer: bool = False, device: Device = "auto") -> "Predictor":
@@ -68,7 +65,7 @@ class Predictor:
         sample that was forgotten before the call. Raises PictureError for what is no picture.
         """
         given = pixels(images, self.manifest.stored)
-        retrieved = self._retrieved(given.images)
+        retrieved = self._retrieved(self._encoder.keys(given.images))
         logits = self._network.logits(given.images, retrieved.memory(self._network.device), retrieved.neighbors)
         if not np.isfinite(logits).all():
             raise UnreadableModelError(
@@ -79,16 +76,19 @@ class Predictor:
         answers = tuple(names[label] for label in labels)
         return Prediction(logits, softmax(logits), labels, answers, self._evidence(retrieved), names, *given)
 
-    def _retrieved(self, images: np.ndarray) -> "Retrieved":
+    def _retrieved(self, keys: np.ndarray) -> "Retrieved":
         from munkey.serve.retrieval import retrieve
 
-        return retrieve(self.store, self._encoder.keys(images), self.manifest.inference.k)
+        try:
+            return retrieve(self.search, keys, self.manifest.inference.k)
+        except UnreadableIndexError as error:
+            raise UnreadableModelError(self.directory / MEMORY, f"cannot be searched ({error})") from error
 
     def _evidence(self, retrieved: "Retrieved") -> Evidence:
         near = retrieved.neighbors
         if retrieved.labels.max() >= len(self.manifest.classes):
             raise UnreadableModelError(self.directory, "its memory holds labels that are no classes")
-        files = tuple(tuple(self.sources.files_of(ids)) for ids in near.ids)
+        files = tuple(tuple(map(self.sources.place, line)) for line in retrieved.files)
         return Evidence(near.ids, near.cosines, self._network.weights(near), retrieved.labels, files)
 
     @cached_property
@@ -128,10 +128,7 @@ class Predictor:
         ignore_missing: forget those that are known. Raises ValueError for what is no id.
         """
         wanted = np.unique(checked_ids(ids))
-        known = wanted[np.isin(wanted, self.ids)] if ignore_missing else wanted
-        receipt = self.store.delete(known)
-        self.sources.remove(known)
-        return receipt
+        return self.store.delete(wanted[np.isin(wanted, self.ids)] if ignore_missing else wanted)
 
     def ids_of_files(self, files: Sequence[str | Path]) -> np.ndarray:
         """The samples that came from these source files. Raises UnknownFilesError that lists all unknown ones."""
@@ -155,17 +152,14 @@ class Predictor:
         tokens = self._tokens(keys)
         first = self._first_free_id()
         ids = np.arange(first, first + len(keys))
-        self.sources.add({one: file for one, file in zip(ids.tolist(), given.files, strict=True) if file})
-        self.store.add(ids, keys, tokens, numbers)
+        self.store.add(ids, keys, tokens, numbers, given.files)
         return ids
 
     def _tokens(self, keys: np.ndarray) -> np.ndarray:
         """A token for each key, averaged from its neighbors'; a variant whose tokens are keys takes the key."""
-        from munkey.serve.retrieval import retrieve
-
         if self.manifest.architecture == "direct-key":
             return keys
-        near = retrieve(self.store, keys, self.manifest.inference.k)
+        near = self._retrieved(keys)
         if not (near.neighbors.ids != NOBODY).any():
             raise ValueError(f"{self.directory}: its memory is empty, so no token can be averaged")
         weights = self._network.weights(near.neighbors)
@@ -189,38 +183,30 @@ class Predictor:
             raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
 
     def verify(self, published: str | None = None) -> Report:
-        """Recompute what the directory says of itself: the chain of deletions, every row, and the static files.
+        """Recompute what the directory says of itself: the chain of deletions, every row, index and static files.
 
         published: a head that must be in the chain, or else this is an older copy.
         """
         report = self.store.verify(published)
-        problems = list(report.problems)
+        problems = [*report.problems, *self.search.problems()]
         for name in (manifests.WEIGHTS, manifests.CARD):
             try:
                 manifests.static(self.directory, self.manifest, name)
             except UnreadableModelError as error:
                 problems.append(str(error))
-        if len(forgotten := np.setdiff1d(self.sources.ids(), self.ids)):
-            problems.append(
-                f"the source files of {len(forgotten)} samples are known that the memory does not hold: a writer was"
-                " killed after it had deleted them; purge finishes that"
-            )
         return dataclasses.replace(report, problems=tuple(problems))
 
     def purge(self) -> None:
         """Leave no byte of what was forgotten in any file. Raises LockedMemoryError where a reader prevents it."""
         self.store.purge()
-        if not self.sources.purge():
-            raise LockedMemoryError(f"{self.sources.path}: a reader keeps its log; nothing is lost, purge again")
 
     def compact(self) -> None:
-        """Purge, and free the space of what was forgotten."""
+        """Purge, free the space of what was forgotten, and list what was added in the index, if there is one."""
         self.store.compact()
-        self.purge()
+        self.search.extend()
 
     def close(self) -> None:
         """Release the memory. Closing twice is no error."""
-        self.sources.close()
         self.store.close()
 
     def __enter__(self) -> "Predictor":

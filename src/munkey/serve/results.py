@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from munkey.core.files import read_csv, read_json, read_npz
+from munkey.core.files import read_csv, read_json
+from munkey.core.ids import rows_of
 from munkey.data.prepared import Dataset, load
+from munkey.encoders import keys
+from munkey.encoders.keys import Keys
 from munkey.encoders.registry import cache_name
 from munkey.models import system
 from munkey.models.family import System
 from munkey.serve.errors import ExportError
-from munkey.settings import DataSettings, InferenceSettings, KeySettings, ModelSettings, SourceSettings
+from munkey.settings import DataSettings, InferenceSettings, KeySettings, LookupSettings, ModelSettings, SourceSettings
 
 Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
 
 SYSTEM, SETTINGS = "system.safetensors", "settings.json"
-SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")
+SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference", "lookup")
 
 
 def find(result: str | Path) -> Path:
@@ -88,6 +91,7 @@ class Result:
         self.data = DataSettings.model_validate(self.sections["data"])
         self.model = ModelSettings.model_validate(self.sections["model"])
         self.inference = InferenceSettings.model_validate(self.sections["inference"])
+        self.lookup = LookupSettings.model_validate(self.sections["lookup"])
         self.keys = KeySettings.model_validate(self.sections["keys"])
         self.source = SourceSettings.model_validate(self.sections["source"])
 
@@ -99,8 +103,8 @@ class Result:
                 f" `snakemake --cores 1 -- {file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}`"
             )
         cases = read_json(file)
-        if self.place.case not in cases:
-            raise ExportError(f"{file}: does not mention {self.place.case}, so it cannot be exported")
+        if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):
+            raise ExportError(f"{file}: does not say all of {self.place.case}, so it cannot be exported")
         return cases[self.place.case]
 
     def _require_own_sections(self) -> None:
@@ -123,17 +127,34 @@ class Result:
         samples = read_csv(self.place.root / "data" / self.place.dataset / "samples.csv")
         return {int(sample["id"]): sample["name"] for sample in samples if "name" in sample}
 
-    def require_encoder(self) -> None:
-        """The keys in the memory must be those of the encoder that the settings name."""
+    @cached_property
+    def _keys(self) -> Keys:
+        """Those of all samples of the data set, by the encoder that the settings name."""
         folder = cache_name(self.keys.encoder, self.keys.revision, self.keys.image_size)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
             raise ExportError(f"{file}: is missing, so nothing tells which encoder the memory's keys come from")
-        stored, memory = read_npz(file, "ids", "keys"), self.system.memory
+        return keys.read(file)
+
+    def require_encoder(self) -> None:
+        """The keys in the memory must be those of the encoder that the settings name."""
+        memory = self.system.memory
         assert memory is not None
-        rows = np.searchsorted(stored["ids"], memory.ids.numpy())
-        if not np.array_equal(stored["keys"][rows], memory.keys.numpy()):
-            raise ExportError(f"{self.place.file}: its memory holds other keys than {file}")
+        rows = rows_of(self._keys.ids, memory.ids.numpy())
+        if not np.array_equal(self._keys.keys[rows], memory.keys.numpy()):
+            raise ExportError(f"{self.place.file}: its memory holds other keys than the encoder of its settings gave")
+
+    @cached_property
+    def strangers(self) -> np.ndarray:
+        """Keys (N, d) of samples that no training saw, so that nobody deletes them: those of validation and test.
+
+        A key that a training sample has, too, is left out.
+        """
+        ids, every = self.dataset.ids, self._keys
+        rows = rows_of(every.ids, ids)
+        trained = {key.tobytes() for key in every.keys[rows[self.dataset.splits == "train"]]}
+        others = every.keys[rows[self.dataset.splits != "train"]]
+        return others[[key.tobytes() not in trained for key in others]]
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, float]]:

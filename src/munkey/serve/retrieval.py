@@ -1,42 +1,27 @@
 """The nearest rows of a memory on disk, while others may delete from it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from munkey.core.ids import NOBODY
-from munkey.encoders.keys import Keys
 from munkey.memory.exemplars import ExemplarMemory
-from munkey.memory.neighbors import Neighbors, nearest
-from munkey.memory.store.matrices import View
-from munkey.memory.store.store import Store
-
-
-class Found(NamedTuple):
-    """The nearest rows of a view. rows: (Q, K), NOBODY where there are fewer; cosines: (Q, K) float32."""
-
-    rows: np.ndarray
-    cosines: np.ndarray
-
-
-def search(view: View, queries: np.ndarray, depth: int) -> Found:
-    """The `depth` nearest live rows for each query key (Q, d); ties by ascending id. The one place that searches."""
-    live = np.flatnonzero(view.live)
-    live = live[np.argsort(view.ids[live], kind="stable")]
-    members = Keys(np.arange(len(live)), view.keys[live])
-    near = nearest(Keys(np.full(len(queries), NOBODY), queries), members, depth)
-    return Found(np.append(live, NOBODY)[near.ids], near.cosines)  # NOBODY is the last one too
+from munkey.memory.neighbors import Neighbors
+from munkey.memory.search.search import Search
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """The neighbors of Q queries, with their labels (Q, K) and tokens (Q, K, m); zero tokens where there is none."""
+    """The neighbors of Q queries, with their labels (Q, K) and tokens (Q, K, m); zero tokens where there is none.
+
+    files: the source file of each, (Q, K) str or None, as the memory has it.
+    """
 
     neighbors: Neighbors
     labels: np.ndarray
     tokens: np.ndarray
+    files: np.ndarray
 
     def memory(self, device: str) -> ExemplarMemory:
         """The rows that are anybody's neighbor, as a memory of their own, without keys."""
@@ -46,16 +31,18 @@ class Retrieved:
         return ExemplarMemory(*(torch.from_numpy(part).to(device) for part in parts))
 
 
-def retrieve(store: Store, queries: np.ndarray, depth: int) -> Retrieved:
-    """The `depth` nearest rows for each query key (Q, d). None of them had been deleted when they were read."""
+def retrieve(search: Search, queries: np.ndarray, depth: int) -> Retrieved:
+    """The `depth` nearest rows for each query key (Q, d). None of them had been deleted when they were read.
+
+    Raises UnreadableIndexError.
+    """
     while True:
-        view = store.view
-        rows, cosines = search(view, queries, depth)
+        near, rows, view = search.nearest(queries, depth)
         present = rows != NOBODY
-        copied = view.copy(rows[present])
-        if copied.live.all() and store.view.generation == view.generation:
+        copied, names = view.copy(rows[present]), search.store.files_of(rows[present])
+        if copied.live.all() and search.store.view.generation == view.generation:
             break
-    ids, labels = np.full(rows.shape, NOBODY), np.full(rows.shape, NOBODY)
+    labels, files = np.full(rows.shape, NOBODY), np.full(rows.shape, None)
     tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
-    ids[present], labels[present], tokens[present] = copied.ids, copied.labels, copied.tokens
-    return Retrieved(Neighbors(ids, cosines), labels, tokens)
+    labels[present], tokens[present], files[present] = copied.labels, copied.tokens, names
+    return Retrieved(near, labels, tokens, files)

@@ -46,5 +46,6 @@ def forgotten(receipt: Receipt) -> Json:
     }
 
 
-def verified(report: Report) -> Json:
-    return {"sound": report.sound, "said": str(report)} | asdict(report)
+def verified(report: Report, search: str) -> Json:
+    """What a check found. search: how the memory is searched."""
+    return {"sound": report.sound, "said": str(report), "search": search} | asdict(report)

@@ -102,7 +102,7 @@ def application(predictor: Predictor, token: str, limits: Limits) -> FastAPI:
 
     @app.get("/verify")
     async def verify(published: str | None = None) -> JSONResponse:
-        return JSONResponse(said.verified(await desk.verify(published)))
+        return JSONResponse(said.verified(await desk.verify(published), predictor.search.described()))
 
     @app.get("/health")
     def health() -> JSONResponse:

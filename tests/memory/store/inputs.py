@@ -20,8 +20,19 @@ def raw(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return ids, *(numbers(count, seed, width) for width in WIDTHS)
 
 
+def files_of(ids: np.ndarray) -> list[str]:
+    """The source file of each row that `create` and `add` make."""
+    return [f"pictures/{one:x}.png" for one in ids.tolist()]
+
+
 def create(folder: Path, count: int = 12, seed: int = 0) -> Store:
-    return Store.create(folder, *raw(count, seed), np.arange(count))
+    rows = raw(count, seed)
+    return Store.create(folder, *rows, np.arange(count), files_of(rows[0]))
+
+
+def add(store: Store, count: int, seed: int) -> None:
+    rows = raw(count, seed)
+    store.add(*rows, files=files_of(rows[0]))
 
 
 def content(store: Store) -> dict[int, bytes]:

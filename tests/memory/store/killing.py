@@ -21,7 +21,7 @@ import numpy as np
 from munkey.memory.store import disk, ledger
 from munkey.memory.store.matrices import NAMES
 from munkey.memory.store.store import Store
-from tests.memory.store.inputs import WIDTHS, content, create, expected, numbers, raw
+from tests.memory.store.inputs import WIDTHS, add, content, create, expected, files_of, numbers, raw
 
 LIKELY = {"add": 3, "delete": 4, "batch": 2, "settle": 1, "purge": 1, "compact": 1, "index": 2, "close": 1}
 
@@ -43,7 +43,7 @@ def arm(events: int) -> None:
     fuse = [events]
     for name in ("write", "cut", "sync", "sync_folder"):
         setattr(disk, name, counted(getattr(disk, name), fuse))
-    for name in ("delete", "grow", "switch", "empty_wal"):
+    for name in ("delete", "settled", "grow", "switch", "rewrite", "empty_wal"):
         setattr(ledger.Ledger, name, counted(getattr(ledger.Ledger, name), fuse))
 
 
@@ -58,7 +58,7 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
         seed = int(random.integers(1 << 30)) if len(held) < 400 else None
         say({"step": step, "ids": ids, "seed": seed})
         if step == "add" and seed is not None:
-            store.add(*raw(seed % 40, seed))
+            add(store, seed % 40, seed)
         elif step in {"delete", "batch"}:
             store.delete(ids)
         elif step == "index":
@@ -148,7 +148,9 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
         now, view = content(store), store.view
         assert now in allowed, "neither before nor after"
         assert not any(part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))), "not zero"
-        report = store.verify()
+        live = np.flatnonzero(view.live)
+        assert store.files_of(live) == files_of(view.ids[live]), "a source file is missing, or another row's"
+        report = store.verify()  # no source file belongs to any other row
         assert report.sound, str(report)
         generations = [path.name for path in folder.glob("generation-*")]
         assert generations == [f"generation-{view.generation}"], "a generation is left"

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from munkey.memory.store.errors import UnknownIdsError
 from munkey.memory.store.store import Store
-from tests.memory.conftest import SHARED
+from tests.conftest import SHARED
 from tests.memory.store.inputs import content, create, expected, raw
 
 

@@ -15,7 +15,7 @@ import pytest
 from munkey.memory.store import disk
 from munkey.memory.store import store as module
 from munkey.memory.store.store import Store
-from tests.memory.store.inputs import content, create, expected, raw
+from tests.memory.store.inputs import add, content, create, expected, raw
 from tests.memory.store.killing import check, write_index
 
 STEPS = ("write", "cut", "sync", "sync_folder")
@@ -77,7 +77,7 @@ def operations(store: Store, ids: np.ndarray) -> list[tuple[Callable[[], object]
         return lambda before: {i: row for i, row in before.items() if i not in gone.tolist()}
 
     def adding(seed):
-        return lambda: store.add(*raw(3, seed)), lambda before: before | expected(*raw(3, seed))
+        return lambda: add(store, 3, seed), lambda before: before | expected(*raw(3, seed))
 
     def deleting(gone):
         return lambda: store.delete(gone), without(gone)

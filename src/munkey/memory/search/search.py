@@ -5,7 +5,7 @@ import numpy as np
 from munkey.memory.neighbors import Neighbors
 from munkey.memory.search import exact, lists
 from munkey.memory.search.ranking import Found
-from munkey.memory.store.index import NAME, Index
+from munkey.memory.store.index import NAME, Index, UnreadableIndexError
 from munkey.memory.store.matrices import View
 from munkey.memory.store.recovery import generation_folder
 from munkey.memory.store.store import Store
@@ -20,7 +20,7 @@ class Search:
     """
 
     def __init__(self, store: Store, settings: LookupSettings) -> None:
-        self._store, self._settings = store, settings
+        self.store, self._settings = store, settings
         self._cached: tuple[object, Index | None] = (None, None)  # which file was read, and what it said
 
     def nearest(self, queries: np.ndarray, depth: int) -> Found:
@@ -32,9 +32,9 @@ class Search:
         memory.
         """
         while True:
-            view = self._store.view
+            view = self.store.view
             found = self._nearest(view, checked(queries, view.keys.shape[-1], depth), depth)
-            if self._store.view.generation == view.generation:  # else it was compacted, which empties older views
+            if self.store.view.generation == view.generation:  # else it was compacted, which empties older views
                 ids, cosines = found.neighbors
                 return found._replace(neighbors=Neighbors(ids, cosines.astype(np.float32)))
 
@@ -46,9 +46,47 @@ class Search:
         """
         centroids = self._centroids(vectors)
         while True:
-            view = self._store.view
-            if self._store.write_index(view, centroids, lists.assigned(view, centroids)):
+            view = self.store.view
+            if self.store.write_index(view, centroids, lists.assigned(view, centroids)):
                 return
+
+    def extend(self) -> None:
+        """List the rows that were added since the index was built; nothing where there is none, or none was added."""
+        index = self.store.read_index()
+        if index is not None and index.covered < len(self.store.view.live):
+            self.build()
+
+    def described(self) -> str:
+        """How the memory is searched, in words."""
+        view, settings = self.store.view, self._settings
+        rows = len(view.live)
+        if rows < settings.approximate_from:
+            return f"exact: {rows:,} rows, and approximate_from is {settings.approximate_from:,}"
+        try:
+            index = self._index(view)
+        except UnreadableIndexError:
+            return "not possible: its index cannot be read"
+        if index is None:
+            return f"exact: {rows:,} rows, and no index"
+        lists, added = len(index.ends), rows - index.covered
+        also = f", and at all {added:,} rows that were added since" if added else ""
+        return f"approximate: looks at {min(settings.probes, lists)} of {lists} lists{also}"
+
+    def problems(self) -> list[str]:
+        """A sentence for what is wrong with the index, if anything: it cannot be read, or lacks rows."""
+        while True:
+            view = self.store.view
+            try:
+                index = self.store.read_index()
+            except UnreadableIndexError as error:
+                return [str(error)]
+            if index is None:
+                return []
+            if index.moment.generation == view.generation:  # else it was compacted meanwhile
+                listed = np.zeros(index.covered, dtype=bool)
+                listed[index.rows] = True
+                lost = np.count_nonzero(view.live[: index.covered] & ~listed[: len(view.live)])
+                return [f"{lost} rows are in no list of the index, so that no search finds them"] if lost else []
 
     def _nearest(self, view: View, queries: np.ndarray, depth: int) -> Found:
         index = self._index(view) if len(view.live) >= self._settings.approximate_from else None
@@ -59,20 +97,20 @@ class Search:
     def _index(self, view: View) -> Index | None:
         """The index, read again only where its file is another one."""
         try:
-            state = (generation_folder(self._store.folder, view.generation) / NAME).lstat()
+            state = (generation_folder(self.store.folder, view.generation) / NAME).lstat()
         except FileNotFoundError:
             return None
         file = (view.generation, state.st_ino, state.st_mtime_ns, state.st_size)
         if self._cached[0] != file:
-            self._cached = file, self._store.read_index()
+            self._cached = file, self.store.read_index()
         return self._cached[1]
 
     def _centroids(self, vectors: np.ndarray | None) -> np.ndarray:
         if vectors is None:
-            if (index := self._store.read_index()) is None:
-                raise ValueError(f"{self._store.folder}: has no index yet, so vectors are needed to make its centroids")
+            if (index := self.store.read_index()) is None:
+                raise ValueError(f"{self.store.folder}: has no index yet, so vectors are needed to make its centroids")
             return index.centroids
-        view = self._store.view
+        view = self.store.view
         vectors = checked(vectors, view.keys.shape[-1])
         lists.require_strangers(view, vectors)
         return lists.centroids_of(vectors, self._settings.lists)

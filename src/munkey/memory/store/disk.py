@@ -2,6 +2,10 @@
 
 import fcntl
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from munkey.memory.store.errors import LockedMemoryError
@@ -19,8 +23,8 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 def opened(path: Path, flags: int) -> int:
-    """A descriptor of a file that is no link. Raises OSError, e.g. for a link."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    """A descriptor of a file that is no link. Raises OSError, e.g. for a link. A pipe is read as an empty file."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
 
 
 def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:
@@ -47,6 +51,28 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside `folder` that becomes it if the block succeeds: whole and on the disk, or not there.
+
+    The block syncs what it writes; the names in the folder itself are synced here. Raises FileExistsError where
+    `folder` holds anything. If the process is killed, the hidden folder stays.
+    """
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise FileExistsError(f"{folder}: is not empty; name a folder that is not there yet")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield temporary
+        sync_folder(temporary)
+        temporary.chmod(0o755)
+        temporary.rename(folder)
+    except BaseException:
+        shutil.rmtree(temporary)
+        raise
+    sync_folder(folder.parent)
 
 
 def lock(folder: Path) -> int:

@@ -27,7 +27,10 @@ class UnreadableIndexError(ValueError):
     """An index is damaged, or of another memory. The memory itself is not affected."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}. The memory itself is not affected; make its index anew with Search.build")
+        super().__init__(
+            f"{path}: {why}. The memory itself is not affected: purge removes this index, and the search is exact"
+            " until Search.build makes another"
+        )
 
 
 class Moment(NamedTuple):

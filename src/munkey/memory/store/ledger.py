@@ -3,7 +3,7 @@
 import hashlib
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ import numpy as np
 from munkey.memory.store.errors import UnreadableMemoryError, failure
 from munkey.memory.store.rows import entry
 
-VERSION = 1  # of the format of the whole folder
+VERSION = 2  # of the format of the whole folder
 WIDEST = 1 << 20  # numbers in a key or token
 APPLICATION = 0x6D756E6B  # "munk", so that no other SQLite file passes for a memory
 SCHEMA = """
@@ -23,7 +23,10 @@ CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, generati
                     erased INTEGER);
 CREATE TABLE log (sequence INTEGER PRIMARY KEY, at INTEGER, entry BLOB, head BLOB);
 CREATE TABLE dead (sequence INTEGER PRIMARY KEY, row INTEGER);
+CREATE TABLE sources (row INTEGER PRIMARY KEY, file TEXT);
+CREATE INDEX by_file ON sources (file);
 """
+INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?)"
 
 
 class State(NamedTuple):
@@ -105,11 +108,13 @@ class Ledger:
             raise
 
     @classmethod
-    def create(cls, path: Path, state: State) -> None:
+    def create(cls, path: Path, state: State, files: Mapping[int, str]) -> None:
+        """A new one. files: the source files of some rows, by number."""
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.executescript(f"PRAGMA application_id={APPLICATION};PRAGMA user_version={VERSION};BEGIN;{SCHEMA}")
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?)", state)
+        connection.executemany(INSERT_SOURCE, files.items())
         connection.execute("COMMIT")
         connection.close()
 
@@ -118,7 +123,7 @@ class Ledger:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
         if (version := self._number("PRAGMA user_version")) != VERSION:
             raise UnreadableMemoryError(self.path, f"of format {version}, while this munkey reads format {VERSION}")
-        for setting in ("synchronous=FULL", "secure_delete=ON"):
+        for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._ask(f"PRAGMA {setting}")
         made = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}  # a trigger could undo deletions
         if made != set(SCHEMA.strip(";\n").split(";\n")):
@@ -132,7 +137,7 @@ class Ledger:
         except FileNotFoundError:
             return 0
 
-    def _ask(self, question: str, *values: int) -> list[tuple[Any, ...]]:
+    def _ask(self, question: str, *values: int | str) -> list[tuple[Any, ...]]:
         """The rows of an answer. Raises what `failure` says."""
         try:
             return self._connection.execute(question, values).fetchall()
@@ -142,7 +147,7 @@ class Ledger:
     def _number(self, question: str) -> int:
         return int(self._ask(question)[0][0])
 
-    def _records(self, columns: str, types: tuple[type, ...], rest: str, *values: int) -> list[tuple[Any, ...]]:
+    def _records(self, columns: str, types: tuple[type, ...], rest: str, *values: int | str) -> list[tuple[Any, ...]]:
         """`SELECT columns FROM rest`. Raises UnreadableMemoryError where a value is not of its column's type."""
         answer = self._ask(f"SELECT {columns} FROM {rest}", *values)
         if not all(isinstance(value, kind) for row in answer for value, kind in zip(row, types, strict=True)):
@@ -199,12 +204,26 @@ class Ledger:
         links = self._links("WHERE sequence = ?", sequence)
         return links[0].head if links else None
 
+    def file_of(self, row: int) -> str | None:
+        """The source file of a row; None where none is known."""
+        found = self._records("file", (str,), "sources WHERE row = ?", row)
+        return found[0][0] if found else None
+
+    def rows_from(self, file: str) -> list[int]:
+        """The rows that came from a file, ascending."""
+        return [row for (row,) in self._records("row", (int,), "sources WHERE file = ? ORDER BY row", file)]
+
+    def stray_files(self) -> int:
+        """How many source files belong to no live row: none, unless the ledger was tampered with."""
+        live = "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
+        return self._number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
+
     def integrity(self) -> str:
         """`ok`, or what SQLite finds wrong with its file."""
         return "; ".join(str(line) for (line,) in self._ask("PRAGMA quick_check"))
 
     def delete(self, rows: np.ndarray, commitments: np.ndarray, erased: int) -> Receipt:
-        """Record rows (D,) with commitments (D, 32) as dead: the point of no return of a deletion."""
+        """Record rows (D,) with commitments (D, 32) as dead, and drop their source files: the point of no return."""
         last, at, store = self.last(), time.time_ns() // 1000, self.state().store.hex()
         links, head = [], last.head
         for sequence, commitment in enumerate(commitments, start=last.sequence + 1):
@@ -215,20 +234,35 @@ class Ledger:
         with self._transaction() as connection:
             connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", links)
             connection.executemany("INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True))
+            gone = "SELECT row FROM dead WHERE sequence > ?"
+            connection.execute(f"DELETE FROM sources WHERE row IN ({gone})", (last.sequence,))
             connection.execute("UPDATE state SET erased = ?", (erased,))
         return Receipt(store, sequences, last.head.hex(), head.hex(), moment(at))
 
-    def grow(self, rows: int, erased: int) -> None:
-        """There are `rows` rows now, and all dead ones up to the sequence number `erased` are zero on the disk."""
+    def settled(self, erased: int) -> None:
+        """All dead rows up to the sequence number `erased` are zero on the disk."""
         with self._transaction() as connection:
+            connection.execute("UPDATE state SET erased = ?", (erased,))
+
+    def grow(self, rows: int, erased: int, files: Mapping[int, str]) -> None:
+        """There are `rows` rows now. erased: as for `settled`; files: the source files of new rows, by number."""
+        with self._transaction() as connection:
+            connection.executemany(INSERT_SOURCE, files.items())
             connection.execute("UPDATE state SET rows = ?, erased = ?", (rows, erased))
 
-    def switch(self, generation: int, rows: int) -> None:
-        """The rows lie in another generation now, none of them dead."""
-        erased = self.last().sequence
+    def switch(self, generation: int, kept: np.ndarray) -> None:
+        """The rows `kept`, ascending, lie in another generation now, numbered from 0, none of them dead."""
+        erased, named = self.last().sequence, self._records("row", (int,), "sources ORDER BY row")
+        old = np.array([row for (row,) in named], dtype=np.int64)
+        moved = zip(np.searchsorted(kept, old).tolist(), old.tolist(), strict=True)
         with self._transaction() as connection:
             connection.execute("DELETE FROM dead")
-            connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?", (generation, rows, erased))
+            connection.executemany("UPDATE sources SET row = ? WHERE row = ?", moved)
+            connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?", (generation, len(kept), erased))
+
+    def rewrite(self) -> None:
+        """Write the file anew: in spite of `secure_delete`, unused parts of its pages can hold what was deleted."""
+        self._ask("VACUUM")
 
     def empty_wal(self) -> bool:
         """Move everything out of the write-ahead log and cut it to nothing; whether that was possible."""

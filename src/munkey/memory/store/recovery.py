@@ -90,7 +90,7 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
             retire(other)
         disk.sync_folder(folder)
         if state.erased != last:
-            ledger.grow(state.rows, last)
+            ledger.settled(last)
         ledger.empty_wal()
     except BaseException:
         matrices.close()

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,17 @@ def checked_labels(labels: ArrayLike | None, count: int) -> np.ndarray:
     if len(given) != count:
         raise ValueError(f"{len(given)} labels for {count} ids")
     return given
+
+
+def checked_files(files: Sequence[str | None] | None, count: int) -> dict[int, str]:
+    """Source files by place among the rows. Raises ValueError for another number of them, and what is no text."""
+    if files is not None and len(files) != count:
+        raise ValueError(f"{len(files)} source files for {count} ids")
+    known = {place: file for place, file in enumerate(files or ()) if file is not None}
+    for file in known.values():
+        if not isinstance(file, str) or any("\ud800" <= character <= "\udfff" for character in file):
+            raise ValueError(f"a source file must be named in text, not {file!r}")
+    return known
 
 
 def rows_from(store: bytes, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None) -> Rows:

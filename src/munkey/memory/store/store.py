@@ -2,9 +2,8 @@
 
 import os
 import secrets
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
@@ -13,19 +12,20 @@ from numpy.typing import ArrayLike
 
 from munkey.memory.store import disk, index
 from munkey.memory.store.creation import create
-from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.memory.store.errors import LockedMemoryError, UnknownIdsError
+from munkey.memory.store.holding import Holding
 from munkey.memory.store.ledger import Ledger, Link, Receipt, State
 from munkey.memory.store.lookup import Lookup
 from munkey.memory.store.matrices import BLOCK, Matrices, View, retire
 from munkey.memory.store.recovery import followed, free_number, generation_folder, recover, wait_until_hidden
-from munkey.memory.store.rows import checked_ids, rows_from
+from munkey.memory.store.rows import checked_files, checked_ids, rows_from
 from munkey.memory.store.verify import Report, blocks, verified
 
 AT_ONCE = 1000  # rows that a deletion overwrites before it is acknowledged; more are hidden, and overwritten later
 UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
 
 
-class Store(AbstractContextManager["Store"]):
+class Store(Holding, AbstractContextManager["Store"]):
     """A memory, open for reading or, by one process at a time, for writing. May be used from several threads.
 
     Methods that write raise ClosedMemoryError where it is closed or open for reading only. A failure while something is
@@ -34,10 +34,8 @@ class Store(AbstractContextManager["Store"]):
 
     def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
         """Use `Store.open`."""
-        self.folder, self._ledger, self._lock = folder, ledger, lock
-        self._guard, self._process, self._closed = threading.RLock(), os.getpid(), False
+        super().__init__(folder, ledger, lock)
         self._pending: list[np.ndarray] = []  # rows that are dead and not known to be zero on the disk
-        self._matrices: Matrices | None = None
         try:
             self._matrices = recover(folder, ledger) if lock is not None else None
             self._changes, self._erased = ledger.changes(), ledger.last().sequence
@@ -49,15 +47,23 @@ class Store(AbstractContextManager["Store"]):
 
     @classmethod
     def create(
-        cls, folder: str | Path, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None = None
+        cls,
+        folder: str | Path,
+        ids: ArrayLike,
+        keys: ArrayLike,
+        tokens: ArrayLike,
+        labels: ArrayLike | None = None,
+        files: Sequence[str | None] | None = None,
     ) -> "Store":
         """A new memory, open for writing: ids (N,), keys (N, d), tokens (N, m), class labels (N,). All or nothing.
 
+        files: the source file of each row, None where there is none; it is forgotten together with the row.
         Raises ValueError for ids that are negative or repeated, and numbers that are not finite floats;
         FileExistsError where the folder holds anything.
         """
         name = secrets.token_bytes(16)
-        create(Path(folder), name, rows_from(name, ids, keys, tokens, labels))
+        rows = rows_from(name, ids, keys, tokens, labels)
+        create(Path(folder), name, rows, checked_files(files, len(rows.keys)))
         return cls.open(folder, writer=True)
 
     @classmethod
@@ -121,6 +127,21 @@ class Store(AbstractContextManager["Store"]):
             raise UnknownIdsError(unknown.tolist())
         return rows
 
+    def files_of(self, rows: np.ndarray) -> list[str | None]:
+        """The source file of each row (N,) of the present generation; None where none is known, or the row is dead."""
+        with self._alone():
+            return [self._ledger.file_of(row) for row in rows.tolist()]
+
+    def ids_from(self, file: str) -> np.ndarray:
+        """The ids of the rows that came from a source file: (N,) int64."""
+        while True:
+            view = self.view
+            with self._alone():
+                rows = np.array(self._ledger.rows_from(file), dtype=np.int64)
+            copied = view.copy(rows[rows < len(view.live)])
+            if self.view.generation == view.generation:  # else it was compacted meanwhile, and has other rows
+                return copied.ids[copied.live]
+
     def verify(self, published: str | None = None) -> Report:
         """Recompute the chain and every commitment from the disk. published: a head that must be in the chain."""
         with self._alone():
@@ -153,8 +174,15 @@ class Store(AbstractContextManager["Store"]):
             made.write(matrices.folder)
             return True
 
-    def add(self, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None = None) -> None:
-        """Add rows; all of them are on the disk when this returns.
+    def add(
+        self,
+        ids: ArrayLike,
+        keys: ArrayLike,
+        tokens: ArrayLike,
+        labels: ArrayLike | None = None,
+        files: Sequence[str | None] | None = None,
+    ) -> None:
+        """Add rows, as for `create`; all of them are on the disk when this returns.
 
         Raises ValueError for what `create` refuses, other widths, and ids that the memory holds.
         """
@@ -163,6 +191,7 @@ class Store(AbstractContextManager["Store"]):
             rows = rows_from(state.store, ids, keys, tokens, labels)
             if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
                 raise ValueError(f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers")
+            known = checked_files(files, len(rows.keys))
             held = self._places().find(rows.records["id"], self._view.live) >= 0
             if held.any():
                 raise ValueError(f"these ids are in the memory already: {rows.records['id'][held].tolist()}")
@@ -170,7 +199,7 @@ class Store(AbstractContextManager["Store"]):
                 total = state.rows + len(rows.keys)
                 matrices.append(state.rows, rows)
                 matrices.sync()
-                self._ledger.grow(total, self._erased)
+                self._ledger.grow(total, self._erased, {state.rows + place: file for place, file in known.items()})
                 self._view = matrices.view(state.generation, total)
                 self._places().add(rows.records["id"], np.arange(state.rows, total))
 
@@ -204,13 +233,17 @@ class Store(AbstractContextManager["Store"]):
     def _record_settled(self) -> None:
         self.settle()
         with self._whole():
-            self._ledger.grow(self._ledger.state().rows, self._erased)
+            self._ledger.settled(self._erased)
 
     def purge(self) -> None:
-        """Settle, and empty SQLite's write-ahead log. Raises LockedMemoryError where another process prevents it."""
+        """Settle, and leave no byte of what was deleted in any file.
+
+        Raises LockedMemoryError where another process prevents it.
+        """
         with self._writing() as matrices, self._whole():
             self._record_settled()
             index.trim(matrices.folder, self._ledger, self._view.live)
+            self._ledger.rewrite()
             emptied = self._ledger.empty_wal()
         if not emptied:
             raise LockedMemoryError(f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again")
@@ -225,7 +258,7 @@ class Store(AbstractContextManager["Store"]):
                 new.append(start * BLOCK, self._view.rows(block))
             index.carry(old.folder, new.folder, self._ledger, rows, number)
             new.seal()
-            self._ledger.switch(number, len(rows))
+            self._ledger.switch(number, rows)
             old.close()
             self._matrices, self._erased = new, self._ledger.last().sequence
             self._pending.clear()
@@ -260,40 +293,3 @@ class Store(AbstractContextManager["Store"]):
     def _places(self) -> Lookup:
         assert self._lookup is not None  # a writer has one
         return self._lookup
-
-    def _require_open(self) -> None:
-        if self._closed or os.getpid() != self._process:
-            raise ClosedMemoryError(f"{self.folder}: closed, or opened by another process; open it again")
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One thread at a time, while the store is open."""
-        self._require_open()  # before the lock, too: in a forked child a thread that is not there may hold it forever
-        with self._guard:
-            self._require_open()
-            yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[Matrices]:
-        with self._alone():
-            if self._matrices is None:
-                raise ClosedMemoryError(f"{self.folder}: open for reading only")
-            yield self._matrices
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """A failure in here leaves a closed store, which recovers when it is opened again."""
-        try:
-            yield
-        except BaseException:
-            self._abandon()
-            raise
-
-    def _abandon(self) -> None:
-        self._closed = True
-        self._ledger.close()
-        if self._matrices is not None:
-            self._matrices.close()
-        if self._lock is not None:
-            disk.unlock(self._lock)
-            self._lock = None

@@ -108,6 +108,8 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
     if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(len(view.live))).all():
         yield "the list of dead rows makes no sense"
         return
+    if stray := ledger.stray_files():
+        yield f"{stray} source files belong to no row that is live"
     erased = dead[: len(dead) - len(ledger.dead(after=state.erased))]
     live = np.flatnonzero(view.live)
     sentences = {
