@@ -17,6 +17,7 @@ def _small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "BLOCK", 64)
         patch.setattr(exact, "QUERIES", 16)
+        patch.setattr(exact, "multiplies_bfloat16", lambda: True)  # also where torch must emulate it
         yield
 
 
@@ -135,6 +136,15 @@ def test_what_is_deleted_while_scores_are_computed_does_not_answer(near_ties, mo
     assert np.count_nonzero(~view.live) > 20
     monkeypatch.setattr(ranking, "scores", scores)
     np.testing.assert_array_equal(found.neighbors.ids[-1], expected(view, queries[-1:], 4).ids[0])
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_the_answer_is_the_same_on_a_processor_without_bfloat16(reduced, monkeypatch, looked_again):
+    monkeypatch.setattr(exact, "multiplies_bfloat16", lambda: reduced)
+    view, queries = view_of(np.arange(900), close_directions(900, 16, 0)), close_directions(20, 16, 1)
+    check(view, queries, 4)
+    check(*too_near_for_bfloat16(), 4)
+    assert (9 in looked_again) == reduced
 
 
 def test_rows_before_the_first_are_left_out():

@@ -80,7 +80,7 @@ DAMAGES = {
     "NaN": not_a_number,
     "a link": linked,
     "a link to a folder": linked_generation,
-    "another version": sql("PRAGMA user_version=2"),
+    "another version": sql("PRAGMA user_version=3"),
     "another program's": sql("PRAGMA application_id=7"),
     "no state": sql("DELETE FROM state"),
     "two states": sql("INSERT INTO state SELECT * FROM state"),

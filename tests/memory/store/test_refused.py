@@ -11,12 +11,12 @@ import pytest
 
 from munkey.memory.store.errors import UnreadableMemoryError
 from munkey.memory.store.store import Store
-from tests.memory.store.inputs import content, create, expected, raw
+from tests.memory.store.inputs import add, content, create, expected, raw
 from tests.memory.store.killing import check
 
 IDS = raw(40)[0]
 OPERATIONS = {
-    "add": lambda store: store.add(*raw(30, 5)),
+    "add": lambda store: add(store, 30, 5),
     "delete": lambda store: store.delete(IDS[:1]),
     "batch": lambda store: store.delete(IDS[:20]),
     "settle": Store.settle,
@@ -74,7 +74,9 @@ def test_a_folder_of_somebody_else_is_not_called_damaged(writer, folder):
     create(folder).close()
     folder.parent.chmod(0o755)
     done = subprocess.run([sys.executable, "-c", CODE, str(folder), writer], capture_output=True, text=True, check=True)
-    assert str(folder) in done.stdout and "damaged" not in done.stdout and "a folder to write in" in done.stdout
+    assert (
+        str(folder) in done.stdout and "damaged" not in done.stdout and "a folder that it may write to" in done.stdout
+    )
 
 
 def test_what_cannot_be_opened_at_all_is_named(folder, monkeypatch):

@@ -59,7 +59,7 @@ def scan(view: View, queries: np.ndarray, count: int, first: int) -> Candidates:
     """The `count` live rows of the largest reduced products with each query."""
     import torch
 
-    reduced = torch.bfloat16 if len(queries) > FEW and torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
+    reduced = torch.bfloat16 if len(queries) > FEW and multiplies_bfloat16() else torch.float32
     best = torch.full((len(queries), count), -torch.inf)
     rows, reach = torch.full(best.shape, NOBODY), 0.0
     for start, keys, live in blocks(view, first):
@@ -74,6 +74,13 @@ def scan(view: View, queries: np.ndarray, count: int, first: int) -> Candidates:
     unit = torch.finfo(reduced).eps / 2
     limit = worst * (1 + unit * np.sign(worst)) + reach * rounding(queries, reduced) + TINY
     return Candidates([line[line != NOBODY] for line in rows.numpy()], np.where(worst == -np.inf, worst, limit))
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor does; elsewhere torch emulates it, slower than float32."""
+    import torch
+
+    return torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def within(view: View, queries: np.ndarray, last: np.ndarray, first: int) -> list[np.ndarray]:
