@@ -1,0 +1,108 @@
+"""Shared stores: what docs/shared-stores.md says, with the real servers, from two checkouts at once."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pandas as pd
+import pytest
+from mlflow.entities import Run
+from mlflow.tracking import MlflowClient
+
+from tests.integration.conftest import Project
+from tests.integration.services import MISSING, Services, commands
+from tests.integration.slurm import wait
+from tests.integration.test_kills import results
+
+TABLES = "results/default/tables"
+
+
+@pytest.fixture
+def services() -> Iterator[Services]:
+    services = Services()
+    try:
+        yield services
+    finally:
+        services.stop()
+
+
+def runs_of(project: Project, site: str) -> list[Run]:
+    """The runs of a checkout that are in the store, in any state."""
+    client, identity = MlflowClient(site), project.path / ".munkey.json"
+    experiment = client.get_experiment_by_name("digits")
+    mine = json.loads(identity.read_text())["project"] if identity.exists() else ""
+    return list(client.search_runs([experiment.experiment_id], f"tags.`munkey.project` = '{mine}'"))
+
+
+def states(runs: list[Run]) -> Counter[str]:
+    return Counter(run.data.tags.get("munkey.state", "half written") for run in runs)
+
+
+def track(services: Services, projects: list[Project]) -> list[CompletedProcess[str]]:
+    """`make track` in several checkouts at once."""
+    [command] = commands("When a server is away")
+    with ThreadPoolExecutor(len(projects)) as pool:
+        return list(pool.map(lambda project: services.run(project, command), projects))
+
+
+def check_mirror(project: Project, site: str, folder: Path) -> None:
+    """The current runs show this checkout's numbers and artifacts, each run once."""
+    current = [run for run in runs_of(project, site) if run.data.tags["munkey.state"] == "current"]
+    assert {run.info.status for run in current} == {"FINISHED"}
+    by_name = {run.info.run_name: run for run in current}
+    assert len(by_name) == len(current) == 8
+    table = pd.read_csv(project.path / "results/default/metrics.csv")
+    for method, part in table.groupby("method"):
+        [run] = [run for run in current if run.data.tags.get("method") == method]
+        expected = dict(zip(part["metric"], part["value"], strict=True))
+        assert {name: run.data.metrics[name] for name in expected} == expected
+    stored = MlflowClient(site).download_artifacts(by_name["Tables"].info.run_id, "main.md", str(folder))
+    assert Path(stored).read_text() == (project.path / TABLES / "main.md").read_text()
+
+
+@pytest.mark.services
+@pytest.mark.slow
+@pytest.mark.skipif(
+    bool(MISSING),
+    reason=f"needs {', '.join(MISSING)}: apt-get install postgresql; the extra `services` of pyproject.toml",
+)
+def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_track(
+    fresh: Project, services: Services, tmp_path: Path
+) -> None:
+    first = fresh.copy(tmp_path / "first")
+    first.params({"tracking": {"uri": services.site}})
+    publish, take = commands("From one checkout to another")
+    services.run(first, publish)
+    second = first.clone(tmp_path / "second")
+    done = services.run(second, take)
+    assert "Nothing to be done" in done.stdout + done.stderr
+    assert results(second) == results(first)
+    assert states(runs_of(first, services.site)) == {"current": 8} and runs_of(second, services.site) == []
+
+    both = [first, second]
+    for project, k in zip(both, (3, 1), strict=True):
+        project.params({"inference": {"k": k}})
+        services.run(project, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md")
+    assert (first.path / TABLES / "main.md").read_text() != (second.path / TABLES / "main.md").read_text()
+    with ThreadPoolExecutor(1) as pool:
+        tracking = pool.submit(track, services, both)
+        wait(lambda: bool(runs_of(second, services.site)), services.logs, 3600)
+        services.kill_mlflow()
+        _, cut_off = tracking.result()
+    last_line = cut_off.stdout.splitlines()[-1]
+    assert f"tracking.uri = {services.site} cannot be used" in last_line and "`make track`" in last_line
+    services.start_mlflow()
+    assert sum(states(runs_of(second, services.site)).values()) < 8
+
+    for done in track(services, both):
+        assert f"MLflow    {services.site}" in done.stdout + done.stderr
+    assert states(runs_of(first, services.site)) == {"current": 8, "superseded": 5}
+    assert states(runs_of(second, services.site)) == {"current": 8}
+    for project in both:
+        folder = tmp_path / f"{project.path.name} artifacts"
+        folder.mkdir()
+        check_mirror(project, services.site, folder)
+    assert len(list((services.folder / "s3/munkey/mlflow").rglob("main.md"))) >= 3
