@@ -5,10 +5,12 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # So many jobs may use a GPU at once, spread over the GPUs of this machine: `make run GPUS=4`.
 GPUS ?= 1
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
-RUN := $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
+RUN = $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
+# What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
+PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
 # Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
 NAME ?= default
-.PHONY: bench run plan test soak lint format docs keep lock unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper
+.PHONY: bench run plan test soak lint format docs keep lock unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper reproduce
 
 run: .venv/ready  ## the whole experiment of params.yaml; with an overlay: make run CONFIG=FILE
 	$(RUN)
@@ -19,7 +21,7 @@ plan: .venv/ready  ## what it will cost, before the first job; further options: 
 test: .venv/ready  ## the tests
 	pytest --numprocesses auto --dist loadfile
 
-soak: .venv/ready  ## the tests that take many minutes: a thousand kills of the memory on disk
+soak: .venv/ready  ## the tests that take many minutes: a thousand kills of the memory on disk, a rehearsal of the paper
 	pytest -m soak
 
 lint: .venv/ready  ## format and style, types, imports between rooms, workflow
@@ -36,6 +38,12 @@ ablations selection figures audits audit_grids relearning exports: .venv/ready  
 
 paper: .venv/ready  ## every table and figure of the paper, and a report on one page
 	$(RUN) -- paper
+
+reproduce: CONFIG := $(PAPER)
+reproduce: .venv/ready  ## the paper's experiment on a machine with a GPU, and its numbers beside ours; anywhere, in minutes: make reproduce REHEARSAL=1
+	python -m munkey.pipeline.ready $(CONFIG) --gpus $(GPUS)
+	$(RUN) -- paper
+	python -m munkey.pipeline.reproduced $(CONFIG)
 
 unlock: .venv/ready  ## after Snakemake was killed; then run again
 	$(RUN) --unlock
