@@ -126,7 +126,7 @@ def test_the_comparison_counts_what_agrees_and_renders_as_a_rehearsal(results: P
         (counts,) = re.findall(r"^\| all +\| +\| +\| (\d+) +\| (\d+) +\| (\d+) +\|", shown, re.MULTILINE)
         assert [int(count) for count in counts] == [len(within), within.count(), within.sum()]
     assert text.count("a rehearsal, with fewer seeds") == page.count("a rehearsal, with fewer seeds") == 6
-    assert "### main, cifar10, 2 %: ours | paper's" in said
+    assert "### main, cifar10, 2 %: ours (the paper's)" in said
 
 
 def test_every_table_and_figure_is_there_and_nothing_is_left_to_do(ready: Project, results: Path, plan: Plan) -> None:

@@ -26,7 +26,7 @@ def test_both_stand_side_by_side_and_are_counted(tmp_path, monkeypatch, capsys):
     write_text("results/paper/tables/paper.csv", compared().to_csv(index=False))
     assert reproduced.main(PAPER) is None
     said = capsys.readouterr().out
-    assert said.startswith("### main, cifar10, 10 %: ours | paper's\n")
+    assert said.startswith("### main, cifar10, 10 %: ours (the paper's)\n")
     (munkey,) = [line for line in said.splitlines() if line.startswith("| munkey ")]
     assert "✗" in munkey and munkey.count("✓") == 4
     (line,) = [line for line in said.splitlines() if line.startswith("| main ") and "| 10 % " in line]

@@ -50,22 +50,22 @@ def test_every_table_of_our_data_sets_is_counted_also_where_nothing_was_run():
 
 def test_ours_and_the_papers_stand_side_by_side_with_a_mark():
     (table,) = agreement.side_by_side(both())
-    assert table.title == "main, cifar10, 10 %: ours | paper's"
+    assert table.title == "main, cifar10, 10 %: ours (the paper's)"
     assert table.frame.columns.tolist() == ["System", "TA", "RA", "FA", "MIA", "gap"]
     cf, munkey = table.frame.to_numpy().tolist()
     assert cf[:4] == [
         "cf",
-        "96.22 ± 0.50 | 96.00 ± 0.22 ✓",
-        "96.22 ± 0.50 | 96.00 ± 0.22 ✓",
-        "95.78 ± 0.50 | 96.00 ± 0.22 ✗",
+        "96.22 ± 0.50 (96.00 ± 0.22) ✓",
+        "96.22 ± 0.50 (96.00 ± 0.22) ✓",
+        "95.78 ± 0.50 (96.00 ± 0.22) ✗",
     ]
-    assert cf[4:] == ["50.00 ± 0.50 | 50.00 –", "1.00 ± 0.50 | 1.00 ± 0.50 –"]
+    assert cf[4:] == ["50.00 ± 0.50 (50.00) –", "1.00 ± 0.50 (1.00 ± 0.50) –"]
     assert munkey[0] == "munkey" and munkey[4:] == ["–", "–"]
 
 
 def test_the_sensitivity_has_three_digits_as_in_the_paper():
     (table,) = agreement.side_by_side(both().replace({"metric": {"TA": "P_s"}}))
-    assert table.frame["P_s"][0].startswith("96.220 ± 0.500 | 96.000 ± 0.220")
+    assert table.frame["P_s"][0].startswith("96.220 ± 0.500 (96.000 ± 0.220)")
 
 
 @pytest.mark.parametrize("seeds", [1, 3, 10])

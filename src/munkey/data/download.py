@@ -54,8 +54,11 @@ class PublishedFile:
         """
         if self.is_here(folder):
             return 0
+        from torchvision.datasets.utils import USER_AGENT
+
+        asked = urllib.request.Request(self.url, method="HEAD", headers={"User-Agent": USER_AGENT})
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.url, method="HEAD"), timeout=PATIENCE_S) as answer:
+            with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
                 return int(answer.headers["Content-Length"] or 0)
         except OSError as error:
             raise self.missing(folder) from error

@@ -62,7 +62,7 @@ def counts(both: pd.DataFrame, printed: pd.DataFrame) -> Titled:
 
 
 def side_by_side(both: pd.DataFrame) -> list[Titled]:
-    """`ours | paper's` of every system and metric, with a check mark where ours is within the paper's ±.
+    """`ours (the paper's)` of every system and metric, with a check mark where ours is within the paper's ±.
 
     A table per table, data set and rate of the paper.
     """
@@ -71,7 +71,7 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
         cell=[_cell(line) for _, line in both.iterrows()],
     )
     return [
-        Titled(f"{table}, {dataset}, {100 * rate:g} %: ours | paper's", _wide(part))
+        Titled(f"{table}, {dataset}, {100 * rate:g} %: ours (the paper's)", _wide(part))
         for (table, dataset, rate), part in cells.groupby(TABLE, sort=False)
     ]
 
@@ -80,7 +80,7 @@ def _cell(line: pd.Series) -> str:
     digits = DIGITS.get(line["metric"], 2)
     ours, papers = (plus_minus(*line[names], digits) for names in (["ours_mean", "ours_sd"], ["mean", "sd"]))
     mark = ABSENT if pd.isna(line["within"]) else "✓" if line["within"] else "✗"
-    return f"{ours} | {papers} {mark}"
+    return f"{ours} ({papers}) {mark}"
 
 
 def _wide(part: pd.DataFrame) -> pd.DataFrame:
