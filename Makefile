@@ -6,10 +6,12 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # So many jobs may use a GPU at once, spread over the GPUs of this machine: `make run GPUS=4`.
 GPUS ?= 1
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
-RUN := $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
+RUN = $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
+# What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
+PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
 # Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
 NAME ?= default
-.PHONY: help run plan test soak lint format docs keep lock bench unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper
+.PHONY: help run plan test soak lint format docs keep lock bench unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper reproduce
 
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +42,12 @@ paper:  ## every table and figure of the paper, and a report on one page
 audits audit_grids relearning ablations selection figures exports paper: .venv/ready
 	$(RUN) -- $@
 
+reproduce: CONFIG := $(PAPER)
+reproduce: .venv/ready  ## the paper's numbers beside ours, on a GPU; REHEARSAL=1: anywhere, in minutes
+	python -m munkey.pipeline.ready $(CONFIG) --gpus $(GPUS)
+	$(RUN) -- paper
+	python -m munkey.pipeline.reproduced $(CONFIG)
+
 ##@ Results
 ui: .venv/ready  ## open MLflow; choose "Model training" at its top left
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db
@@ -57,7 +65,7 @@ prune-runs: .venv/ready  ## list superseded runs in MLflow; with YES=1, delete t
 test: .venv/ready  ## run the tests
 	pytest --numprocesses auto --dist loadfile
 
-soak: .venv/ready  ## run the tests that take many minutes: a thousand kills of the memory on disk
+soak: .venv/ready  ## run the tests that take many minutes: a thousand kills of the memory, a rehearsal of the paper
 	pytest -m soak
 
 lint: .venv/ready  ## check style, types, imports between packages, workflow

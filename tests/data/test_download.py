@@ -1,6 +1,10 @@
 """A file of a published data set is found, or one message says what to put where."""
 
 import hashlib
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -28,3 +32,31 @@ def test_a_file_that_is_there_is_taken_without_a_network(tmp_path):
     (tmp_path / "some.npz").write_bytes(b"the content")
     md5 = hashlib.md5(b"the content", usedforsecurity=False).hexdigest()
     assert PublishedFile(FILE.url, FILE.name, md5, FILE.size).obtain(tmp_path) == tmp_path / "some.npz"
+
+
+@pytest.fixture
+def server(tmp_path) -> Iterator[str]:
+    """The address of a server of the files in a folder."""
+    (tmp_path / "published").mkdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "published"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_what_is_not_here_is_asked_for_without_downloading_it(tmp_path, server):
+    (tmp_path / "published" / "some.npz").write_bytes(b"the content")
+    assert PublishedFile(f"{server}/some.npz", "some.npz", FILE.md5, FILE.size).bytes_to_download(tmp_path) == 11
+    assert not (tmp_path / "some.npz").exists()
+    for absent in (FILE, PublishedFile(f"{server}/other.npz", "some.npz", FILE.md5, FILE.size)):
+        with pytest.raises(MissingDataError, match="could not be downloaded"):
+            absent.bytes_to_download(tmp_path)
+
+
+@pytest.mark.parametrize("present", ["some.npz", "some-unpacked"])
+def test_what_is_here_packed_or_unpacked_needs_no_server(tmp_path, present):
+    file = PublishedFile(FILE.url, FILE.name, FILE.md5, FILE.size, unpacked="some-unpacked")
+    assert not file.is_here(tmp_path)
+    (tmp_path / present).mkdir()
+    assert file.is_here(tmp_path) and file.bytes_to_download(tmp_path) == 0

@@ -6,39 +6,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-import transformers
 from PIL import Image
 
 from munkey.data.image_set import to_unit
 from munkey.encoders.registry import ENCODERS, find
 from tests.conftest import ROOT
-from tests.encoders.inputs import settings
-
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "patch_size": 8}
-
-
-def tiny(family):
-    """A random model of a real class, its image processor, and how the paper takes the feature from it."""
-    torch.manual_seed(0)
-    exact = {"size": {"height": 32, "width": 32}}
-    if family == "vit":
-        model = transformers.ViTForImageClassification(transformers.ViTConfig(image_size=32, num_labels=5, **SMALL))
-        processor = transformers.ViTImageProcessor(**exact, image_mean=[0.5] * 3, image_std=[0.5] * 3)
-        return model, processor, lambda x: model.vit(pixel_values=x).last_hidden_state[:, 0]
-    if family == "dinov2":
-        small = {k: v for k, v in SMALL.items() if k != "intermediate_size"}
-        model = transformers.Dinov2Model(transformers.Dinov2Config(image_size=32, **small))
-        processor = transformers.BitImageProcessor(
-            size={"shortest_edge": 40}, crop_size={"height": 32, "width": 32}, resample=3, do_center_crop=True
-        )
-        return model, processor, lambda x: model(pixel_values=x).pooler_output
-    vision = transformers.CLIPVisionConfig(image_size=32, projection_dim=12, **SMALL)
-    text = transformers.CLIPTextConfig(vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
-    config = transformers.CLIPConfig(text_config=text.to_dict(), vision_config=vision.to_dict(), projection_dim=12)
-    model = transformers.CLIPModel(config)
-    processor = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
-    vision_model, project = model.vision_model, model.visual_projection
-    return model, processor, lambda x: project(vision_model(pixel_values=x).pooler_output)
+from tests.encoders.inputs import settings, tiny
 
 
 @pytest.mark.parametrize("family", ["vit", "dinov2", "clip"])

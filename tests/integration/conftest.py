@@ -83,16 +83,14 @@ class Project:
         return self
 
 
-@pytest.fixture(scope="session")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The project as it stands, with the tiny parameters, nothing run."""
+def checkout(path: Path) -> Project:
+    """The project as it stands, in a git repository of its own, with nothing committed yet."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         check=True,
     )
-    path = tmp_path_factory.mktemp("fresh") / "project"
     for name in listed.stdout.decode().split("\0"):
         if name and (ROOT / name).exists():
             target = path / name
@@ -100,7 +98,13 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Project:
             shutil.copy2(ROOT / name, target)
     project = Project(path)
     project.run("git", "init", "-q")
-    project._named()
+    return project._named()
+
+
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project as it stands, with the tiny parameters, nothing run."""
+    project = checkout(tmp_path_factory.mktemp("fresh") / "project")
     project.params(yaml.safe_load((Path(__file__).parent / "tiny.yaml").read_text()))
     project.commit("tiny")
     return project

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from munkey.core.files import write_text
 from munkey.report import ablations, paper
 from munkey.report.summary import Row
 from tests.conftest import ROOT
@@ -34,7 +35,7 @@ def test_the_papers_own_numbers_stand_beside_ours():
         & (printed["method"] == "munkey")
     ]["mean"].item()
     assert line["ours_mean"] == 105.5 and line["mean"] == wanted and line["difference"] == pytest.approx(105.5 - wanted)
-    (table,) = paper.tables(both)
+    _, table = paper.tables(both)
     assert len(table.frame) == len(both)
 
 
@@ -52,9 +53,10 @@ def test_the_comparison_is_written_with_its_statements_and_signed_differences():
     both = paper.compare(summary.iloc[:0], summary)
     texts = paper.all_texts(both, ["one", "two"])
     assert texts["csv"] == both.to_csv(index=False)
-    assert texts["markdown"].startswith("- one\n- two\n\n| Table ")
-    assert texts["latex"].startswith("% one\n% two\n% \n\\begin{tabular}{lllllllll}\n\\toprule\n")
-    (table,) = paper.tables(both)
+    heading = "How many of our numbers lie within the paper's ±"
+    assert texts["markdown"].startswith(f"- one\n- two\n\n### {heading}\n\n| Table ")
+    assert texts["latex"].startswith(f"% one\n% two\n% {heading}\n\\begin{{tabular}}{{lllllll}}\n\\toprule\n")
+    _, table = paper.tables(both)
     assert table.frame["Difference"].str.match(r"[+-]\d+\.\d\d$").all()
     assert set(table.frame["System"]) >= {"aggregation/rank munkey", "aggregation/rank retrain-m"}
     assert (table.frame["Slip in the paper"] == both["slip"]).all()
@@ -68,6 +70,12 @@ def test_the_printed_numbers_are_the_papers():
     assert len(original) == len(ours)
     for name in ("dataset", "mean", "std"):
         assert original[name].astype(str).tolist() == ours["sd" if name == "std" else name].astype(str).tolist()
+
+
+def test_the_comparison_is_read_back_as_it_was(tmp_path):
+    both = paper.compare(summary_of("cifar10").iloc[:0], summary_of("cifar10"))
+    write_text(tmp_path / "paper.csv", paper.all_texts(both, [])["csv"])
+    pd.testing.assert_frame_equal(paper.read(tmp_path / "paper.csv"), both, check_dtype=False)
 
 
 # The slips. Each is found again from the numbers alone; whatever is marked must be one of them.
@@ -192,7 +200,7 @@ def test_what_is_not_the_number_of_its_row_is_not_compared():
         "knn": False,
         "munkey": False,
     }
-    (table,) = paper.tables(both.reset_index())
+    _, table = paper.tables(both.reset_index())
     differences = dict(zip(table.frame["System"], table.frame["Difference"], strict=True))
     assert differences["retrain-t"] == "not comparable" and differences["munkey"] == "-2.75"
     assert table.frame.set_index("System").loc["retrain-t", "Paper"] == "98.96 ± 0.07"

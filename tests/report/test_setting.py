@@ -222,3 +222,24 @@ def test_the_default_experiment_names_all_that_is_smaller(config):
     assert "does not reproduce it" in words
     for phrase in ("seeds is 1 (paper: 3)", "train.epochs is 40 (paper: 100)", "search is False (paper: True)"):
         assert phrase in words
+
+
+REHEARSED = {"seeds": [0], "source.limit_per_class": 4, "train.epochs": 1}
+
+
+def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal_and_says_what_is_less():
+    words = statement(REHEARSED)
+    phrases = [
+        f"{name} is {ours} (paper: {papers})"
+        for name, ours, papers in (("seeds", 1, 3), ("source.limit_per_class", 4, None), ("train.epochs", 1, 100))
+    ]
+    assert words == (
+        "cifar10: a rehearsal, with fewer seeds, images and epochs than the paper's, so this does not reproduce it:"
+        f" {'; '.join(phrases)}."
+    )
+
+
+@pytest.mark.parametrize("kept", REHEARSED)
+def test_a_run_that_is_the_papers_in_one_of_these_is_no_rehearsal(kept):
+    changes = {name: value for name, value in REHEARSED.items() if name != kept}
+    assert statement(changes).startswith("cifar10: not the paper's setting, so this does not reproduce it: ")

@@ -1,9 +1,11 @@
 """Files of published data sets: used from `data/` if they are there, else downloaded by torchvision's client."""
 
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path("data")
+PATIENCE_S = 30
 
 
 class MissingDataError(FileNotFoundError):
@@ -12,12 +14,13 @@ class MissingDataError(FileNotFoundError):
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file to download. size: in words, for the message."""
+    """A file to download. size: in words, for the message; unpacked: the folder that serves in its place."""
 
     url: str
     name: str
     md5: str
     size: str
+    unpacked: str | None = None
 
     def obtain(self, folder: Path = FOLDER) -> Path:
         """Path of the file, downloaded if it is not in `folder`, and checked against its md5.
@@ -39,6 +42,26 @@ class PublishedFile:
                 f" {self.url}; or move it elsewhere and run again: it is then downloaded"
             )
         return path
+
+    def is_here(self, folder: Path = FOLDER) -> bool:
+        """Whether the file, or what it unpacks to, is in `folder`; not whether it is the right one."""
+        return any((folder / name).exists() for name in (self.name, self.unpacked) if name)
+
+    def bytes_to_download(self, folder: Path = FOLDER) -> int:
+        """How large the download is that `obtain` would begin: 0 if there is none, or if the server does not say.
+
+        Raises MissingDataError if the file is not here and its server does not answer.
+        """
+        if self.is_here(folder):
+            return 0
+        from torchvision.datasets.utils import USER_AGENT
+
+        asked = urllib.request.Request(self.url, method="HEAD", headers={"User-Agent": USER_AGENT})
+        try:
+            with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
+                return int(answer.headers["Content-Length"] or 0)
+        except OSError as error:
+            raise self.missing(folder) from error
 
     def missing(self, folder: Path = FOLDER) -> MissingDataError:
         """The error for a file that is not in `folder` on a machine without a network."""

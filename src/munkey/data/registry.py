@@ -6,27 +6,35 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from munkey.core.registry import Registry
+from munkey.data.download import PublishedFile
+from munkey.data.sizes import SIZES
 from munkey.data.source import Source
 from munkey.settings import SourceSettings
 
 Reader: TypeAlias = Callable[[SourceSettings], Source]
 NeedsPath: TypeAlias = bool | Literal["folder", "file"]
+Archive: TypeAlias = Callable[[], PublishedFile]
 
 
 @dataclass(frozen=True)
 class DatasetEntry:
     """needs_path: whether the data set is the user's own at source.path, and of which kind that must be.
 
-    train: how many training samples it has, if that is known before it is read; folder: one that is used as it is found
-    there, with no checksum to say what is in it.
+    folder: one that is used as it is found there, with no checksum to say what is in it; archive: the file that it is
+    downloaded as, asked for only where it matters, because the libraries that know it are heavy.
     """
 
     name: str
     description: str
     needs_path: NeedsPath
-    train: int | None
     folder: Path | None
+    archive: Archive | None
     load: Reader
+
+    @property
+    def train(self) -> int | None:
+        """How many training samples it has, if that is known before it is read."""
+        return SIZES[self.name].train if self.name in SIZES else None
 
     def files(self, settings: SourceSettings) -> Path | None:
         """The file or folder that the data set is read from, where no checksum says what is in it."""
@@ -45,13 +53,13 @@ def dataset(
     name: str,
     description: str,
     needs_path: NeedsPath = False,
-    train: int | None = None,
     folder: Path | None = None,
+    archive: Archive | None = None,
 ) -> Callable[[Reader], Reader]:
     """Register a data set's reader under a name, with a one-line description for the table of data sets."""
 
     def register(load: Reader) -> Reader:
-        DATASETS.add(name, DatasetEntry(name, description, needs_path, train, folder, load))
+        DATASETS.add(name, DatasetEntry(name, description, needs_path, folder, archive, load))
         return load
 
     return register

@@ -3,6 +3,7 @@
 import numpy as np
 
 from munkey.core.randomness import Stage
+from munkey.data.sizes import SIZES
 
 VAL_SHARE = 0.4  # of an original validation or test set: 40 % val, 60 % test (app. B.1)
 
@@ -29,8 +30,10 @@ def by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.ndarray:
     return splits
 
 
-def expect(name: str, splits: np.ndarray, **counts: int) -> None:
+def expect(name: str, splits: np.ndarray) -> None:
     """Raise ValueError if a published data set does not have its published number of samples in each split."""
+    size = SIZES[name]
+    counts = {"train": size.train, "val": size.val, "test": size.test}
     present = {split: int((splits == split).sum()) for split in counts}
     if present != counts:
         raise ValueError(f"{name} should have {counts} images, but the files here hold {present}: get them anew")

@@ -40,12 +40,19 @@ MODEL_TYPES = {  # by config.json's model_type
     f"{VIT}, final [CLS] before the classifier, d = 768 (the paper's)",
     size="own",
     revision="3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3",
+    hub=VIT,
 )
 def vit_b16(settings: EncoderSettings, device: str) -> Encoder:
     return from_transformers(VIT, settings.revision, device)
 
 
-@encoder("dinov2", f"{DINO}, pooled [CLS], d = 768", size="own", revision="f9e44c814b77203eaa57a6bdbbd535f21ede1415")
+@encoder(
+    "dinov2",
+    f"{DINO}, pooled [CLS], d = 768",
+    size="own",
+    revision="f9e44c814b77203eaa57a6bdbbd535f21ede1415",
+    hub=DINO,
+)
 def dinov2(settings: EncoderSettings, device: str) -> Encoder:
     return from_transformers(DINO, settings.revision, device)
 
@@ -55,6 +62,7 @@ def dinov2(settings: EncoderSettings, device: str) -> Encoder:
     f"{CLIP}, projected image embedding, d = 512",
     size="own",
     revision="3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268",
+    hub=CLIP,
 )
 def clip(settings: EncoderSettings, device: str) -> Encoder:
     return from_transformers(CLIP, settings.revision, device)
@@ -63,6 +71,19 @@ def clip(settings: EncoderSettings, device: str) -> Encoder:
 def is_transformers(folder: Path) -> bool:
     """Whether a folder holds a saved transformers model of a type that we know."""
     return read_json(folder / "config.json").get("model_type") in MODEL_TYPES
+
+
+def look_up(name: str, revision: str | None) -> None:
+    """Raise MissingEncoderError if a repository is neither in the local cache nor on a hub that answers.
+
+    Asks for its configuration alone, not for the weights.
+    """
+    import transformers
+
+    try:
+        transformers.AutoConfig.from_pretrained(name, revision=revision)
+    except OSError as error:
+        raise _missing(name, revision) from error
 
 
 def from_transformers(name: str, revision: str | None, device: str) -> Encoder:

@@ -42,14 +42,16 @@ def read_json(path: Path) -> Mapping[str, Any]:
 class EncoderEntry:
     """size: `free` if keys.image_size chooses the side of the input, `own` if the published preprocessing fixes it.
 
-    revision: the hub revision that keys.revision should pin, None if nothing comes from a hub; weights: what tells the
-    weights from others, at no cost, as it is asked while planning: with other weights, keys are extracted anew.
+    revision: the hub revision that keys.revision should pin, None if nothing comes from a hub; hub: the repository
+    there; weights: what tells the weights from others, at no cost, as it is asked while planning: with other weights,
+    keys are extracted anew.
     """
 
     name: str
     description: str
     size: Literal["free", "own"]
     revision: str | None
+    hub: str | None
     weights: Weights
     build: Builder
 
@@ -67,12 +69,13 @@ def encoder(
     description: str,
     size: Literal["free", "own"],
     revision: str | None = None,
+    hub: str | None = None,
     weights: Weights = pinned,
 ) -> Callable[[Builder], Builder]:
     """Register a key encoder. The function takes (settings, device) and returns the encoder on that device."""
 
     def register(build: Builder) -> Builder:
-        ENCODERS.add(name, EncoderEntry(name, description, size, revision, weights, build))
+        ENCODERS.add(name, EncoderEntry(name, description, size, revision, hub, weights, build))
         return build
 
     return register

@@ -130,13 +130,22 @@ def gigabytes(count: float) -> str:
 
 def lines(costs: Bill, on: Machine, name: str) -> Iterator[str]:
     """The costs in words and as a table."""
-    trainings = sum(each.jobs for each in costs.work if each.step == "train")
-    kind = "measured" if on.measured else "assumed, not measured"
-    yield f"{name} on {on.name} (speeds {kind}; {gigabytes(on.memory)} of memory for a job)"
+    yield heading(on, name)
     yield f"{'step':9}{'what':15}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}{'minutes':>10}{'peak GB':>9}"
     for each, seconds in zip(costs.work, costs.seconds, strict=True):
         amount = f"{each.operations / 1e15:11,.3g}{seconds / 60:10,.1f}{(each.memory + PROCESS) / 1e9:9,.1f}"
         yield f"{each.step:9}{each.what:15}{each.dataset:14}{each.jobs:6,}{each.steps:12,}{amount}"
+    yield from totals(costs, on)
+
+
+def heading(on: Machine, name: str) -> str:
+    kind = "measured" if on.measured else "assumed, not measured"
+    return f"{name} on {on.name} (speeds {kind}; {gigabytes(on.memory)} of memory for a job)"
+
+
+def totals(costs: Bill, on: Machine) -> Iterator[str]:
+    """The costs of all jobs together, what to mind, and what cannot fit."""
+    trainings = sum(each.jobs for each in costs.work if each.step == "train")
     steps, operations = sum(each.steps for each in costs.work), sum(each.operations for each in costs.work)
     unit = "GPU" if on.gpu else "machine"
     yield (

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from munkey.core.device import gpu_visible
@@ -57,6 +57,15 @@ def machine(name: str | None = None, memory_gb: float | None = None, folder: Pat
         known = _measured(folder / f"speed-{wanted}.json", wanted, sorted(folder.glob("speed-*.json")))
     memory = memory_gb * 1e9 if memory_gb else known.memory
     return Machine(known.name, known.speeds, memory, known.gpu, known.measured)
+
+
+def this_machine() -> Machine:
+    """The machine that this runs on; where it was not benchmarked, its memory and the speeds of an assumed one."""
+    try:
+        return machine()
+    except ValueError:
+        (assumed,) = ASSUMED.values()
+        return replace(assumed, memory=_memory(gpu_visible()))
 
 
 def slug(device: str) -> str:

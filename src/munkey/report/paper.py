@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from munkey.report import setting
-from munkey.report.markup import Titled, plus_minus, render
+from munkey.core.files import read_table
+from munkey.report import agreement, setting
+from munkey.report.agreement import KEYS
+from munkey.report.markup import ABSENT, Titled, plus_minus, render
 from munkey.report.setting import Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
-KEYS = ["table", "dataset", "rate", "case", "method", "metric"]
 
 
 def printed() -> pd.DataFrame:
@@ -26,7 +27,7 @@ def printed() -> pd.DataFrame:
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
     """Our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
 
-    There is no difference where the paper's number is not comparable.
+    There is no difference where the paper's number is not comparable. within: whether ours is within the paper's ±.
     main, ablations: a summary of the main experiment and one of the cases. Data sets that are not in the paper are left
     out.
     """
@@ -37,7 +38,14 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
         ours.append(_long(encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0]), "encoders"))
     both = printed().merge(pd.concat(ours, ignore_index=True), on=KEYS)
     both["difference"] = (both["ours_mean"] - both["mean"]).where(both["comparable"])
-    return both
+    return both.assign(within=agreement.within(both))
+
+
+def read(path: str | Path) -> pd.DataFrame:
+    """The result of `compare` from the CSV file that it was written to. Raises DamagedFileError."""
+    both = read_table(path)
+    text = both[["case", "slip"]].astype(object).fillna("")
+    return both.assign(case=text["case"], slip=text["slip"], within=both["within"].astype("boolean"))
 
 
 def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
@@ -55,14 +63,16 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
     differing = setting.differences(dataset, settings, seeds)
     selection = [setting.selected(dataset)] if setting.is_selected(settings) else []
     if differing:
-        listed = "; ".join(differing + selection)
-        return f"{dataset}: not the paper's setting, so this does not reproduce it: {listed}."
+        listed, reason = "; ".join(differing + selection), "not the paper's setting"
+        if setting.is_rehearsal(settings, seeds):
+            reason = "a rehearsal, with fewer seeds, images and epochs than the paper's"
+        return f"{dataset}: {reason}, so this does not reproduce it: {listed}."
     told = "; ".join(["the paper's setting, as far as the paper states it", *selection])
     return f"{dataset}: {told}; docs/method.md lists what it leaves open."
 
 
 def tables(both: pd.DataFrame) -> list[Titled]:
-    """The result of `compare` as one table, or none where there is nothing to compare."""
+    """The result of `compare`: how much agrees, then every number; nothing where there is nothing to compare."""
     cells = [
         {
             "Table": line["table"],
@@ -73,11 +83,12 @@ def tables(both: pd.DataFrame) -> list[Titled]:
             "Ours": plus_minus(line["ours_mean"], line["ours_sd"]),
             "Paper": plus_minus(line["mean"], line["sd"]),
             "Difference": f"{line['difference']:+.2f}" if line["comparable"] else "not comparable",
+            "Within ±": ABSENT if pd.isna(line["within"]) else "yes" if line["within"] else "no",
             "Slip in the paper": line["slip"],
         }
         for _, line in both.iterrows()
     ]
-    return [Titled("", pd.DataFrame(cells))] if cells else []
+    return [agreement.counts(both, printed()), Titled("Number by number", pd.DataFrame(cells))] if cells else []
 
 
 def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:

@@ -82,6 +82,13 @@ def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
     return [_phrase(name, ours[name], compared[name]) for name in differing] + _differences_of_methods(settings)
 
 
+def is_rehearsal(settings: Settings, seeds: int) -> bool:
+    """Whether a run has fewer seeds, images and epochs than the paper's: it shows that all works, and nothing else."""
+    epochs, stated = _value(settings, "train.epochs"), STATED["train.epochs"]
+    assert isinstance(epochs, int) and isinstance(stated, int)
+    return seeds < SEEDS and epochs < stated and _value(settings, "source.limit_per_class") is not None
+
+
 def is_selected(settings: Settings) -> bool:
     """Whether p_image and p_token are those that the selection chooses."""
     return _value(settings, "munkey.p_drop") == "selected"

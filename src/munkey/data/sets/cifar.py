@@ -1,5 +1,6 @@
 """CIFAR-10 and CIFAR-100 (Krizhevsky 2009), read by torchvision."""
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -9,6 +10,8 @@ from munkey.data.registry import dataset
 from munkey.data.source import Source
 from munkey.data.splits import expect, held_out
 from munkey.settings import SourceSettings
+
+BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of the archives
 
 
 class Part(Protocol):
@@ -20,37 +23,53 @@ class Part(Protocol):
 
 
 class Reader(Protocol):
-    """torchvision's class for one of the data sets. url, filename, tgz_md5: of its archive."""
+    """torchvision's class for one of the data sets. url, filename, tgz_md5: of its archive; base_folder: in it."""
 
     url: str
     filename: str
     tgz_md5: str
+    base_folder: str
 
     def __call__(self, root: str, *, train: bool, download: bool) -> Part: ...
 
 
-@dataset("cifar10", "CIFAR-10: 50,000 / 4,000 / 6,000 images, 32x32 px, 10 classes", train=50_000)
+def _archive(name: str) -> PublishedFile:
+    reader = _reader(name)
+    return PublishedFile(reader.url, reader.filename, reader.tgz_md5, BYTES[name], reader.base_folder)
+
+
+def _reader(name: str) -> Reader:
+    from torchvision import datasets
+
+    return getattr(datasets, name.upper())
+
+
+@dataset(
+    "cifar10",
+    "CIFAR-10: 50,000 / 4,000 / 6,000 images, 32x32 px, 10 classes",
+    archive=partial(_archive, "cifar10"),
+)
 def cifar10(settings: SourceSettings) -> Source:
-    from torchvision.datasets import CIFAR10
-
-    return _read("cifar10", CIFAR10, "170,498,071 bytes")
+    return _read("cifar10")
 
 
-@dataset("cifar100", "CIFAR-100: 50,000 / 4,000 / 6,000 images, 32x32 px, 100 classes", train=50_000)
+@dataset(
+    "cifar100",
+    "CIFAR-100: 50,000 / 4,000 / 6,000 images, 32x32 px, 100 classes",
+    archive=partial(_archive, "cifar100"),
+)
 def cifar100(settings: SourceSettings) -> Source:
-    from torchvision.datasets import CIFAR100
-
-    return _read("cifar100", CIFAR100, "169,001,437 bytes")
+    return _read("cifar100")
 
 
-def _read(name: str, reader: Reader, size: str) -> Source:
-    """Read a data set, downloading it first if need be. size: of its archive, in words, for the message."""
+def _read(name: str) -> Source:
+    """Read a data set, downloading it first if need be."""
     try:
-        train, test = (reader(str(FOLDER), train=part, download=True) for part in (True, False))
+        train, test = (_reader(name)(str(FOLDER), train=part, download=True) for part in (True, False))
     except (OSError, RuntimeError) as error:
-        raise PublishedFile(reader.url, reader.filename, reader.tgz_md5, size).missing() from error
+        raise _archive(name).missing() from error
     source = combine(name, train, test)
-    expect(name, source.splits, train=50_000, val=4_000, test=6_000)
+    expect(name, source.splits)
     return source
 
 

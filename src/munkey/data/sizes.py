@@ -1,0 +1,32 @@
+"""How large the published data sets are."""
+
+from typing import NamedTuple
+
+
+class Size(NamedTuple):
+    """Images in each split, side of a stored picture in pixels, classes."""
+
+    train: int
+    val: int
+    test: int
+    side: int
+    classes: int
+
+    @property
+    def images(self) -> int:
+        return self.train + self.val + self.test
+
+    @property
+    def picture_bytes(self) -> int:
+        return 3 * self.side**2
+
+
+SIZES = {  # by the name of the data set
+    "bloodmnist": Size(11_959, 1_712, 3_421, 224, 8),
+    "cifar10": Size(50_000, 4_000, 6_000, 32, 10),
+    "cifar100": Size(50_000, 4_000, 6_000, 32, 100),
+    "dermamnist": Size(7_007, 1_003, 2_005, 224, 7),
+    "digits": Size(1_078, 270, 449, 8, 10),
+    "pathmnist": Size(89_996, 4_000, 6_004, 224, 9),
+    "tinyimagenet": Size(100_000, 4_000, 6_000, 64, 200),
+}

@@ -1,0 +1,50 @@
+"""What came out of the paper's experiment beside what the paper prints, table by table.
+
+    python -m munkey.pipeline.reproduced OVERLAY ...
+
+`make reproduce` ends with it. It reads what `make paper` with these overlays has made.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from munkey.core.files import DamagedFileError
+from munkey.pipeline.estimate import read
+from munkey.pipeline.layout import fill
+from munkey.pipeline.params import ParamsError, load
+from munkey.pipeline.plan import Plan
+from munkey.pipeline.shown import Shown
+from munkey.report import agreement, paper
+from munkey.report.markup import render
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    """Whether it is a reproduction, both numbers side by side, and how many agree. Raises FileNotFoundError."""
+    both = paper.read(fill(plan.layout.table, table="paper", ending="csv"))
+    seeds = len(plan.params.seeds)
+    yield render([*agreement.side_by_side(both), agreement.counts(both, paper.printed())], "markdown")
+    yield (
+        f"Were ours draws of the paper's own experiment, about {agreement.expected_share(seeds):.0%} would lie within"
+        f" its ± ({seeds} {'seed' if seeds == 1 else 'seeds'} against 3)."
+    )
+    yield from paper.statements(Shown(plan).compared, seeds)
+
+
+def main(arguments: Sequence[str] | None = None) -> str | None:
+    """The command. Returns what is wrong, if anything."""
+    parser = argparse.ArgumentParser(prog="python -m munkey.pipeline.reproduced", description=__doc__.split("\n")[0])
+    parser.add_argument("overlays", nargs="+", type=Path, help="files that change params.yaml")
+    given = parser.parse_args(arguments)
+    try:
+        print(*lines(Plan(load(read(given.overlays)))), sep="\n")
+    except (ParamsError, DamagedFileError) as error:
+        return str(error)
+    except FileNotFoundError as error:
+        return f"{error.filename} is not there: `make paper` with the same overlays makes it"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""`make reproduce`, rehearsed: the paper's files and formats, encoders, jobs, tables and figures, small."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from munkey.core.files import read_csv, read_npz
+from munkey.data.registry import DATASETS
+from munkey.pipeline.estimate import read
+from munkey.pipeline.params import load
+from munkey.pipeline.plan import Plan
+from munkey.pipeline.shown import Shown
+from munkey.report import paper
+from tests.integration.archives import ENCODER_FAMILIES, SIZES, archives_in, encoders_in
+from tests.integration.conftest import ROOT, Project, checkout
+
+pytestmark = pytest.mark.soak
+OVERLAYS = ("workflow/presets/paper.yaml", "workflow/presets/rehearsal.yaml")
+REHEARSAL = ("reproduce", "REHEARSAL=1")
+
+
+def make(project: Project, *arguments: str, check: bool = True, **env: str) -> CompletedProcess[str]:
+    """Make in the environment of the tests, which it must not install anew; without a network for encoders."""
+    command = ("make", "-o", ".venv/ready", *arguments)
+    hub = {"HF_HOME": str(project.path / "hub"), "HF_HUB_OFFLINE": "1"}
+    return project.run(*command, check=check, timeout=7200, **hub, **env)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project as it stands, with nothing downloaded."""
+    project = checkout(tmp_path_factory.mktemp("bare") / "project")
+    project.commit("as it stands")
+    return project
+
+
+@pytest.fixture(scope="module")
+def ready(bare: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project with all downloads in place."""
+    project = bare.copy(tmp_path_factory.mktemp("ready") / "project")
+    archives_in(project.path)
+    encoders_in(project.path / "hub")
+    return project
+
+
+@pytest.fixture(scope="module")
+def said(ready: Project) -> str:
+    """What the rehearsal prints. Afterwards, its results lie in `ready`."""
+    return make(ready, *REHEARSAL).stdout
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return Plan(load(read([ROOT / overlay for overlay in OVERLAYS], ROOT / "params.yaml")))
+
+
+@pytest.fixture(scope="module")
+def results(ready: Project, said: str, plan: Plan) -> Path:
+    return ready.path / "results" / plan.params.name
+
+
+def test_before_the_first_job_all_that_must_be_downloaded_is_named(bare: Project, plan: Plan) -> None:
+    refused = make(bare, *REHEARSAL, check=False)
+    assert refused.returncode != 0 and "This machine is not ready:" in refused.stderr
+    for dataset in plan.params.datasets:
+        archive = DATASETS[dataset].archive
+        assert archive is not None and f"- {dataset}: {archive().name} is not in data/" in refused.stderr
+    assert refused.stderr.count("hf download") == len(ENCODER_FAMILIES)
+    assert "no GPU" not in refused.stderr and not (bare.path / "results").exists()
+
+
+def test_without_a_gpu_only_a_rehearsal_may_run(ready: Project) -> None:
+    refused = make(ready, "reproduce", check=False, CUDA_VISIBLE_DEVICES="")
+    assert refused.returncode != 0 and "make reproduce REHEARSAL=1" in refused.stderr
+    assert "360 trainings" in refused.stdout and "at least" in refused.stdout
+
+
+def test_the_rehearsal_says_what_it_will_take_and_that_it_is_one(said: str, plan: Plan) -> None:
+    before, _, after = said.partition("This machine is ready.")
+    assert "120 trainings" in before and "at least" in before
+    for dataset in plan.params.datasets:
+        assert f"{dataset}: a rehearsal, with fewer seeds, images and epochs than the paper's" in after
+
+
+def test_every_data_set_is_read_from_its_archive_and_limited(results: Path, plan: Plan) -> None:
+    for dataset, size in SIZES.items():
+        limit = plan.params.of(dataset).source.limit_per_class
+        splits = Counter(sample["split"] for sample in read_csv(results / "data" / dataset / "samples.csv"))
+        for split in ("train", "val", "test"):
+            labels = np.arange(getattr(size, split)) % size.classes
+            assert splits[split] == np.bincount(labels).clip(max=limit).sum(), (dataset, split)
+        images = np.load(results / "data" / dataset / "images.npy", mmap_mode="r")
+        assert images.shape == (splits.total(), size.side, size.side, 3)
+
+
+def test_the_papers_encoders_made_the_keys_where_the_paper_has_them(results: Path, plan: Plan) -> None:
+    for dataset in plan.params.datasets:
+        folders = sorted(path.name for path in (results / "keys" / dataset).iterdir())
+        wanted = ENCODER_FAMILIES if dataset in ("cifar10", "dermamnist") else ["vit-b16"]
+        assert [name.partition("_")[0] for name in folders] == sorted(wanted)
+    lengths = {
+        path.parent.name.partition("_")[0]: read_npz(path, "keys")["keys"].shape[1]
+        for path in (results / "keys" / "cifar10").glob("*/keys.npz")
+    }
+    assert lengths == {"vit-b16": 16, "dinov2": 16, "clip": 12}  # as the tiny ones are made
+
+
+def test_every_system_of_the_paper_is_measured_and_held_against_it(results: Path, plan: Plan) -> None:
+    main = pd.read_csv(results / "tables/main.csv")
+    systems = main.groupby(["dataset", "rate"])["method"].apply(set)
+    assert len(systems) == 8
+    assert all(each == {*plan.originals, *plan.oracles, *plan.params.methods} for each in systems)
+    both = pd.read_csv(results / "tables/paper.csv")
+    assert len(both) == len(paper.printed()) and both["ours_mean"].notna().all()
+
+
+def test_the_comparison_counts_what_agrees_and_renders_as_a_rehearsal(results: Path, said: str) -> None:
+    within = pd.read_csv(results / "tables/paper.csv")["within"].astype("boolean")
+    text, page = ((results / name).read_text() for name in ("tables/paper.md", "report/index.html"))
+    for shown in (said, text):
+        (counts,) = re.findall(r"^\| all +\| +\| +\| (\d+) +\| (\d+) +\| (\d+) +\|", shown, re.MULTILINE)
+        assert [int(count) for count in counts] == [len(within), within.count(), within.sum()]
+    assert text.count("a rehearsal, with fewer seeds") == page.count("a rehearsal, with fewer seeds") == 6
+    assert "### main, cifar10, 2 %: ours (the paper's)" in said
+
+
+def test_every_table_and_figure_is_there_and_nothing_is_left_to_do(ready: Project, results: Path, plan: Plan) -> None:
+    for figure in Shown(plan).figures:
+        assert all((results / f"figures/{figure}.{ending}").stat().st_size > 1000 for ending in ("svg", "png"))
+    for table in ("main", "runtime", "datasets", "ablations", "aggregation", "strategies", "encoders"):
+        assert len((results / f"tables/{table}.md").read_text().splitlines()) > 3
+    assert ready.planned("--configfile", *OVERLAYS, "--", "paper") == {}
