@@ -71,14 +71,15 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
         cell=[_cell(line) for _, line in both.iterrows()],
     )
     return [
-        Titled(f"{table}, {dataset}, {100 * rate:g} %: ours (the paper's)", _wide(part))
-        for (table, dataset, rate), part in cells.groupby(TABLE, sort=False)
+        Titled(f"{table}, {dataset}, {100 * part['rate'].iloc[0]:g} %: ours (the paper's)", _wide(part))
+        for (table, dataset, _), part in cells.groupby(TABLE, sort=False)
     ]
 
 
 def _cell(line: pd.Series) -> str:
     digits = DIGITS.get(line["metric"], 2)
-    ours, papers = (plus_minus(*line[names], digits) for names in (["ours_mean", "ours_sd"], ["mean", "sd"]))
+    ours = plus_minus(line["ours_mean"], line["ours_sd"], digits)
+    papers = plus_minus(line["mean"], line["sd"], digits)
     mark = ABSENT if pd.isna(line["within"]) else "✓" if line["within"] else "✗"
     return f"{ours} ({papers}) {mark}"
 
