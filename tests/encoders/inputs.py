@@ -1,8 +1,5 @@
 """Settings of encoders and tiny ones that the tests share."""
 
-import torch
-import transformers
-
 from munkey.settings import EncoderSettings
 
 
@@ -35,6 +32,9 @@ SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 
 def tiny(family):
     """A random model of a real class, its image processor, and how the paper takes the feature from it."""
+    import torch
+    import transformers
+
     torch.manual_seed(0)
     exact = {"size": {"height": 32, "width": 32}}
     if family == "vit":
