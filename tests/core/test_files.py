@@ -74,6 +74,28 @@ def test_a_file_is_not_there_before_it_is_whole(tmp_path):
     assert names_in(path.parent) == ["out.txt"]
 
 
+KILLED = """
+import os, signal, sys
+from munkey.core.files import write_json, atomic
+with atomic(sys.argv[1]) as temporary:
+    temporary.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_when_the_file_is_written_again(tmp_path):
+    path, other = tmp_path / "out.json", tmp_path / "more.out.json"
+    for target in (path, path, other):
+        subprocess.run([sys.executable, "-c", KILLED, target], check=False)
+    assert len(names_in(tmp_path)) == 2  # the second attempt removed what the first had left
+    with atomic(path) as being_written:
+        write_json(path, {})
+        assert being_written.exists()  # this process is alive
+        being_written.write_text("{}")
+    left = [name for name in names_in(tmp_path) if name not in ("out.json", ".out.json.sha256")]
+    assert len(left) == 1 and left[0].startswith(".more.out.json.")
+
+
 def test_a_written_file_can_be_read_by_others(tmp_path):
     write_json(tmp_path / "out.json", {})
     assert stat.S_IMODE((tmp_path / "out.json").stat().st_mode) == 0o644

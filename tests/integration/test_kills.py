@@ -1,11 +1,8 @@
 """Whatever is killed, and whatever runs out: what the docs say to do next ends with the bytes of an undisturbed run."""
 
-import contextlib
-import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -14,59 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.conftest import BIN, Project
+from tests.integration.conftest import Project
+from tests.integration.faults import Running, disk, results
 
 DOWNSTREAM = ("metrics", "tables", "summary", "track")
-COMPARED = ("data", "keys", "neighbors", "forget", "logits", "models")
-TIMED = "record.json"  # holds wall times
-
-
-def results(project: Project) -> dict[Path, bytes]:
-    """The bytes of every result that holds no times. A kill may leave a hidden temporary file, which nothing reads."""
-    folder = project.path / "results/default"
-    files = [path for part in COMPARED for path in (folder / part).rglob("[!.]*") if path.is_file()]
-    assert {path.relative_to(folder).parts[0] for path in files} == set(COMPARED)
-    return {path.relative_to(folder): path.read_bytes() for path in files if path.name != TIMED}
-
-
-class Running:
-    """A run in the background, as a terminal would start it."""
-
-    def __init__(self, project: Project) -> None:
-        env = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(project.path / "src")}
-        with (project.path / "run.log").open("a") as output:
-            self.process = subprocess.Popen(
-                ["snakemake", "--cores", "2", "--resources", "gpu=1"],
-                cwd=project.path, env=env, stdout=output, stderr=output, start_new_session=True,
-            )  # fmt: skip
-
-    def processes(self) -> dict[str, list[int]]:
-        """Process ids by kind. A job is the process that Snakemake started, which may wait for a fork."""
-        kinds: dict[str, list[int]] = {"snakemake": [self.process.pid]}
-        with contextlib.suppress(psutil.Error):  # what has ended in the meantime
-            for child in psutil.Process(self.process.pid).children(recursive=True):
-                kinds.setdefault(self._kind(child), []).append(child.pid)
-        kinds.pop("", None)
-        return kinds
-
-    def _kind(self, child: psutil.Process) -> str:
-        line = " ".join(child.cmdline())
-        if "fork_server.py" in line:
-            return "server" if child.ppid() == self.process.pid else "fork"
-        return "job" if ".snakemake/scripts" in line else ""
-
-    def kill_one(self, draw: random.Random) -> str:
-        """Kill a process of this run while it has jobs; returns its kind, or nothing if the run has ended."""
-        time.sleep(draw.uniform(0.5, 3.0))
-        while self.process.poll() is None:
-            kinds = self.processes()
-            if "job" in kinds:
-                kind = draw.choice(sorted(kinds))
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(draw.choice(kinds[kind]), signal.SIGKILL)
-                    return kind
-            time.sleep(0.05)
-        return ""
 
 
 @pytest.mark.slow
@@ -76,6 +24,7 @@ def test_ten_random_kills_end_with_the_same_bytes(fresh: Project, finished: Proj
     while len(killed) < 10:
         running, kind = Running(project), "none yet"
         while kind not in ("", "snakemake") and len(killed) < 10:
+            time.sleep(draw.uniform(0.5, 3.0))
             if kind := running.kill_one(draw):
                 killed.append(kind)
         running.process.wait()
@@ -89,18 +38,6 @@ def test_ten_random_kills_end_with_the_same_bytes(fresh: Project, finished: Proj
     made, expected = results(project), results(finished)
     assert sorted(made) == sorted(expected)
     assert [path for path in expected if made[path] != expected[path]] == []
-
-
-@contextlib.contextmanager
-def disk(folder: Path, size: str):
-    """A file system of this size; skips where only an administrator may mount one."""
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False).returncode:
-        pytest.skip("may not mount a small disk")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.mark.slow

@@ -6,10 +6,12 @@ a file that is not what was written, or that has no sum. That takes half a secon
 
 import csv
 import errno
+import glob
 import hashlib
 import io
 import json
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,11 +44,14 @@ class UnwritableFileError(OSError):
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its place only if the block succeeds.
 
-    Raises UnwritableFileError that names `path` when it cannot be written; what stood there before stays.
+    Removes what killed processes left of earlier attempts. Raises UnwritableFileError that names `path` when it cannot
+    be written; what stood there before stays.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    for leftover in abandoned(path):
+        leftover.unlink(missing_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -63,6 +68,26 @@ def atomic(path: str | Path) -> Iterator[Path]:
         raise UnwritableFileError(error.errno or errno.EIO, said, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def abandoned(path: Path) -> Iterator[Path]:
+    """Temporary files for `path` whose process is gone."""
+    for beside in path.parent.glob(f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"):
+        process = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}", beside.name)
+        if process and not is_running(int(process[1])):
+            yield beside
+
+
+def is_running(process: int) -> bool:
+    """Whether a process of this number runs; true where one cannot ask."""
+    try:
+        if os.name == "posix":
+            os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs, and is somebody else's
+        return True
+    return True
 
 
 @contextmanager

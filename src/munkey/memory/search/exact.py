@@ -6,8 +6,10 @@ product, every other row has q.k <= T + u|T| + |k| (|q - q'| + (u + 2^-23 d) |q'
 looked at again in float32 and those that may be as near are put in order too.
 """
 
+import time
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -59,11 +61,11 @@ def scan(view: View, queries: np.ndarray, count: int, first: int) -> Candidates:
     """The `count` live rows of the largest reduced products with each query."""
     import torch
 
-    reduced = torch.bfloat16 if len(queries) > FEW and multiplies_bfloat16() else torch.float32
+    reduced = first_look() if len(queries) > FEW else torch.float32
     best = torch.full((len(queries), count), -torch.inf)
     rows, reach = torch.full(best.shape, NOBODY), 0.0
     for start, keys, live in blocks(view, first):
-        reach = max(reach, longest(keys))
+        reach = max(reach, reach_of(view, start, keys))
         scores = products(queries, keys, reduced)
         if not live.all():
             scores[:, torch.from_numpy(~live)] = -torch.inf
@@ -76,11 +78,28 @@ def scan(view: View, queries: np.ndarray, count: int, first: int) -> Candidates:
     return Candidates([line[line != NOBODY] for line in rows.numpy()], np.where(worst == -np.inf, worst, limit))
 
 
-def multiplies_bfloat16() -> bool:
-    """Whether this processor does; elsewhere torch emulates it, slower than float32."""
+def first_look() -> "torch.dtype":
+    """What many products are computed in before the best are computed again."""
     import torch
 
-    return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.bfloat16 if multiplies_bfloat16() else torch.float32
+
+
+@cache
+def multiplies_bfloat16() -> bool:
+    """Whether products of bfloat16 numbers, rounding included, are faster on this machine than those of float32.
+
+    Timed once: some processors have no such products, where torch emulates them, and on some they are slower.
+    """
+    import torch
+
+    queries, keys = np.ones((QUERIES, 256), np.float32), np.ones((BLOCK, 256), np.float32)
+    seconds: dict[torch.dtype, list[float]] = {torch.float32: [], torch.bfloat16: []}
+    for reduced in [*seconds] * 3:
+        started = time.perf_counter()
+        products(queries, keys, reduced)
+        seconds[reduced].append(time.perf_counter() - started)
+    return min(seconds[torch.bfloat16]) < min(seconds[torch.float32])
 
 
 def within(view: View, queries: np.ndarray, last: np.ndarray, first: int) -> list[np.ndarray]:
@@ -89,7 +108,7 @@ def within(view: View, queries: np.ndarray, last: np.ndarray, first: int) -> lis
 
     near: list[list[np.ndarray]] = [[] for _ in queries]
     for start, keys, live in blocks(view, first):
-        least = last - longest(keys) * rounding(queries, torch.float32) - TINY
+        least = last - reach_of(view, start, keys) * rounding(queries, torch.float32) - TINY
         excluded = products(queries, keys, torch.float32).numpy() < least[:, None]
         for mine, line in zip(near, ~excluded & live, strict=True):
             mine.append(start + np.flatnonzero(line))
@@ -103,10 +122,13 @@ def blocks(view: View, first: int) -> Iterator[tuple[int, np.ndarray, np.ndarray
 
 
 def products(queries: np.ndarray, keys: np.ndarray, reduced: "torch.dtype") -> "Tensor":
-    """(Q, N) in reduced numbers, summed in float32 whatever precision torch is set to."""
+    """(Q, N) in reduced numbers, summed in float32 whatever precision torch is set to.
+
+    By torch where it may: a product by numpy between others by torch waits for its threads, five times as long.
+    """
     import torch
 
-    if reduced == torch.float32:
+    if reduced == torch.float32 and torch.backends.mkldnn.matmul.fp32_precision not in ("none", "ieee"):
         with np.errstate(over="ignore", invalid="ignore"):
             return torch.from_numpy(queries @ keys.T)
     return tensor(queries).to(reduced) @ tensor(keys).to(reduced).T
@@ -121,10 +143,19 @@ def tensor(array: np.ndarray) -> "Tensor":
         return torch.from_numpy(array)
 
 
+def reach_of(view: View, start: int, keys: np.ndarray) -> float:
+    """No key of a block is longer. Looked at once for a view, whose keys can only be zeroed: that takes longer than one
+    query's products.
+    """
+    block = start, len(keys)
+    if block not in view.lengths:
+        view.lengths[block] = longest(keys)
+    return view.lengths[block]
+
+
 def longest(keys: np.ndarray) -> float:
     """No key is longer."""
-    with np.errstate(over="ignore"):
-        return 1.001 * float(np.sqrt(np.einsum("nd,nd->n", keys, keys).max()))
+    return 1.001 * tensor(keys).norm(dim=1).max().item()
 
 
 def rounding(queries: np.ndarray, reduced: "torch.dtype") -> np.ndarray:

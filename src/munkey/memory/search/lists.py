@@ -62,9 +62,8 @@ def centroids_of(vectors: np.ndarray, count: int) -> np.ndarray:
 
 def assigned(view: View, centroids: np.ndarray) -> np.ndarray:
     """The centroid that each row is nearest to, (N,) int64."""
-    import torch
-
-    near_to = [products(keys, centroids, torch.bfloat16).argmax(1).numpy() for _, keys, _ in exact.blocks(view, 0)]
+    reduced = exact.first_look()
+    near_to = [products(keys, centroids, reduced).argmax(1).numpy() for _, keys, _ in exact.blocks(view, 0)]
     return np.concatenate([np.zeros(0, dtype=np.int64), *near_to])
 
 

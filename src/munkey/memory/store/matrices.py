@@ -5,7 +5,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +33,8 @@ class View:
     """A memory as it can be read: read-only maps that follow deletions at once, but neither additions nor compactions.
 
     keys: (N, d) float32; tokens: (N, m) float32; records: (N,); live: (N,) bool. Dead rows are, or soon will be, zero:
-    whatever is read must be filtered by `live` after it was read, as `copy` does.
+    whatever is read must be filtered by `live` after it was read, as `copy` does. lengths: of the longest key of each
+    block, by its first row and its size, as a search has found it.
     """
 
     generation: int
@@ -41,6 +42,7 @@ class View:
     tokens: np.ndarray
     records: np.ndarray
     live: np.ndarray
+    lengths: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def ids(self) -> np.ndarray:

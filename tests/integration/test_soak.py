@@ -1,0 +1,208 @@
+"""The default grid, ten times, with faults at random: nothing is lost or left over, and the bytes are the same."""
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from munkey.pipeline.mlflow_store import CURRENT, STATE
+from munkey.training.checkpoint import FOLDER
+from tests.integration.conftest import BIN, Project, checkout
+from tests.integration.faults import Running, disk, results
+from tests.integration.slurm import free_ports, wait
+
+ROUNDS, FAULTS, CORES = 10, 8, 2
+KINDS = ("job", "fork", "server", "snakemake", "disk", "tracking")
+PAUSE = 2.0, 50.0  # between faults [s]
+HOUR = 3600
+TEMPORARY = re.compile(r"\..+\.\d+-\w+(\.\w+)?")
+
+
+class Tracking:
+    """An MLflow server that can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, (self.port,) = folder, free_ports(1)
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        if self.process:
+            return
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [BIN / "mlflow", "server", "--port", str(self.port), "--workers", "1", "--backend-store-uri",
+                 f"sqlite:///{self.folder}/store.db", "--artifacts-destination", self.folder / "artifacts"],
+                stdout=log, stderr=log, env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            )  # fmt: skip
+        wait(self.answers, (self.folder / "log").read_text, 600)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError):
+            return urllib.request.urlopen(f"{self.uri}/health", timeout=10).status == 200
+        return False
+
+    def kill(self) -> None:
+        if self.process:
+            for process in (*psutil.Process(self.process.pid).children(recursive=True), self.process):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            self.process.wait()
+            self.process = None
+
+    def runs(self) -> list[tuple[str, str]]:
+        """Of all experiments, by name, those that were not superseded."""
+        return mirrored(f"sqlite:///{self.folder}/store.db")
+
+
+def mirrored(uri: str) -> list[tuple[str, str]]:
+    """(experiment, run) of every run in a store that was not superseded."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(uri)
+    return sorted(
+        (experiment.name, run.info.run_name)
+        for experiment in client.search_experiments()
+        for run in client.search_runs([experiment.experiment_id], max_results=50_000)
+        if run.data.tags.get(STATE) == CURRENT
+    )
+
+
+class Soak:
+    """A project that is run until it is done, while `FAULTS` faults happen to it."""
+
+    def __init__(self, project: Project, tracking: Tracking, draw: random.Random, temporary: Path) -> None:
+        self.project, self.tracking, self.draw, self.temporary = project, tracking, draw, temporary
+        self.results = project.path / "results"
+        self.faults: Counter[str] = Counter()
+        self.attempts = self.remade = 0
+
+    def run(self) -> None:
+        """Until a run ends well to which nothing happened."""
+        disturbed = True
+        while disturbed:
+            before = self.records()
+            disturbed = self.attempt()
+            again = [path for path, made in before.items() if self.records().get(path) != made]
+            assert len(again) <= CORES, again  # only what was being made when Snakemake was killed
+            self.remade += len(again)
+
+    def records(self) -> dict[Path, int]:
+        """When each result was made."""
+        return {path: path.stat().st_mtime_ns for path in sorted(self.results.rglob("*record.json"))}
+
+    def attempt(self) -> bool:
+        """Whether something went wrong."""
+        self.attempts += 1
+        self.tracking.start()
+        running, happened = Running(self.project, TMPDIR=str(self.temporary)), ""
+        while self.faults.total() < FAULTS and happened != "snakemake":
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.process.wait(self.draw.uniform(*PAUSE))
+            if not (fault := self.fault(running)):
+                break
+            self.faults[fault] += 1
+            happened = fault
+        code = running.process.wait()
+        if happened == "snakemake":
+            self.project.run("snakemake", "--unlock")
+        return bool(code or happened)
+
+    def fault(self, running: Running) -> str:
+        """Let one happen; empty where the run has ended."""
+        kind = self.draw.choice(KINDS)
+        if kind == "disk" and running.process.poll() is None:
+            self.fill_disk()
+        elif kind == "tracking" and running.process.poll() is None:
+            self.tracking.kill()
+        else:
+            return running.kill_one(self.draw, kind)
+        return kind
+
+    def fill_disk(self) -> None:
+        """No room for five seconds."""
+        used = shutil.disk_usage(self.results).used
+        self.remount(f"{used // 1024 + 64}k")
+        time.sleep(5)
+        self.remount("4g")
+
+    def remount(self, size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", self.results], check=True)
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The default grid, nothing run."""
+    project = checkout(tmp_path_factory.mktemp("default") / "project")
+    project.commit("default")
+    return project
+
+
+@pytest.fixture(scope="module")
+def undisturbed(default: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The default grid, after a run to which nothing happens."""
+    project = default.copy(tmp_path_factory.mktemp("undisturbed") / "project")
+    project.run("snakemake", "--cores", str(CORES), "--resources", "gpu=1", timeout=HOUR)
+    return project
+
+
+@pytest.fixture
+def tracking(tmp_path: Path) -> Iterator[Tracking]:
+    server = Tracking(tmp_path / "tracking")
+    yield server
+    server.kill()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("round_number", range(ROUNDS))
+def test_faults_at_random_end_with_the_same_bytes(
+    default: Project, undisturbed: Project, tracking: Tracking, tmp_path: Path, round_number: int
+) -> None:
+    project = default.copy(tmp_path / "project")
+    project.params({"tracking": {"uri": tracking.uri}})
+    (temporary := tmp_path / "temporary").mkdir()
+    soak, started = Soak(project, tracking, random.Random(round_number), temporary), time.monotonic()
+    with disk(project.path / "results", "4g"):
+        soak.run()
+        assert project.planned() == {}
+        made, expected = results(project), results(undisturbed)
+        assert sorted(made) == sorted(expected)
+        assert [path for path in expected if made[path] != expected[path]] == []
+        assert leftovers(project, temporary) == []
+    assert tracking.runs() == mirrored(f"sqlite:///{undisturbed.path}/mlflow.db")
+    minutes = (time.monotonic() - started) / 60
+    print(
+        f"round {round_number}: {dict(soak.faults)}, {soak.attempts} runs, {soak.remade} made again, {minutes:.1f} min"
+    )
+
+
+def leftovers(project: Project, temporary: Path) -> list[object]:
+    """Temporary files, checkpoints, locks and processes that outlived the run."""
+    files = [path for part in ("results", "cache") for path in (project.path / part).rglob("*") if path.is_file()]
+    unfinished = [
+        path for path in files if TEMPORARY.fullmatch(path.name) or FOLDER in path.relative_to(project.path).parents
+    ]
+    locks = [path for path in (project.path / ".snakemake/locks").rglob("*") if path.is_file()]
+    runs = list(temporary.glob("munkey-run-*"))
+    return [*unfinished, *locks, *runs, *processes_in(project.path)]
+
+
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """Processes whose working directory is this folder."""
+    inside = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if Path(process.cwd()) == folder:
+                inside.append(process)
+    return inside
