@@ -74,7 +74,7 @@ def this_machine(device: str) -> Machine:
 
 
 def file_for(machine: Machine, kind: str, folder: Path) -> Path:
-    """Where this machine's results of a kind, `speed` or `grid`, are kept."""
+    """Where this machine's results of a kind, `speed`, `memory` or `grid`, are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"\W+", "-", machine["device"]).strip("-").lower()
     return folder / f"{kind}-{name}.json"

@@ -93,7 +93,7 @@ def filled(text: str) -> str:
     """The page with its tables made anew."""
     tables: dict[tuple[str, str], Callable[[object], str]] = {  # name of the table, and of the files it is made from
         ("speed", "speed"): lambda content: speed(cast(Speed, content)),
-        ("promises", "speed"): lambda content: promises(cast(Speed, content)),
+        ("promises", "memory"): lambda content: promises(cast(Speed, content)),
         ("grid", "grid"): lambda content: grid(cast(Grid, content)),
     }
     for (name, kind), table in tables.items():

@@ -1,4 +1,8 @@
-"""`make bench`: run the benchmarks, print n, median and spread, and write benchmarks/results/speed-MACHINE.json."""
+"""`make bench`: run the benchmarks, print n, median and spread, and write two files of benchmarks/results.
+
+speed-MACHINE.json and memory-MACHINE.json: each where all that belongs in it was measured, so that
+`python -m benchmarks.run memory search` writes the second.
+"""
 
 import argparse
 import json
@@ -16,22 +20,25 @@ from benchmarks.search import search
 from benchmarks.training import attention, training
 from munkey.pipeline.job import keep_freed_memory
 
-BENCHMARKS: dict[str, Callable[[str, int], list[Result]]] = {
-    "training": training,
-    "attention": attention,
-    "input": input_pipeline,
-    "deletion": deletion,
-    "evaluation": evaluation,
-    "retrieval": lookup,
-    "memory": memory,
-    "search": search,
+Benchmark = Callable[[str, int], list[Result]]
+FILES: dict[str, dict[str, Benchmark]] = {  # what belongs in which file, by name
+    "speed": {
+        "training": training,
+        "attention": attention,
+        "input": input_pipeline,
+        "deletion": deletion,
+        "evaluation": evaluation,
+        "retrieval": lookup,
+    },
+    "memory": {"memory": memory, "search": search},
 }
+BENCHMARKS = {name: benchmark for benchmarks in FILES.values() for name, benchmark in benchmarks.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     listed = ", ".join(BENCHMARKS)
-    parser.add_argument("names", nargs="*", help=f"which of {listed}; none: all, and the file is written")
+    parser.add_argument("names", nargs="*", help=f"which of {listed}; none: all")
     parser.add_argument("--rounds", type=int, default=9, help="measurements of each")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -39,14 +46,15 @@ def main() -> None:
     if unknown := set(arguments.names) - set(BENCHMARKS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {listed}")
     keep_freed_memory()
-    started = time.monotonic()
-    names = arguments.names or list(BENCHMARKS)
-    results = [result for name in names for result in BENCHMARKS[name](arguments.device, arguments.rounds)]
-    if not arguments.names:
-        write(results, time.monotonic() - started, arguments.device, arguments.out)
+    for kind, benchmarks in FILES.items():
+        chosen = [name for name in benchmarks if name in (arguments.names or BENCHMARKS)]
+        started = time.monotonic()
+        results = [result for name in chosen for result in benchmarks[name](arguments.device, arguments.rounds)]
+        if len(chosen) == len(benchmarks):
+            write(kind, results, time.monotonic() - started, arguments.device, arguments.out)
 
 
-def write(results: list[Result], seconds: float, device: str, folder: Path) -> None:
+def write(kind: str, results: list[Result], seconds: float, device: str, folder: Path) -> None:
     """Write all results, with the machine that they come from, and print where."""
     machine = this_machine(device)
     described = {
@@ -55,7 +63,7 @@ def write(results: list[Result], seconds: float, device: str, folder: Path) -> N
         "system": platform.platform(),
         "minutes": round(seconds / 60, 1),
     }
-    path = file_for(machine, "speed", folder)
+    path = file_for(machine, kind, folder)
     path.write_text(json.dumps({"machine": described, "results": results}, indent=2) + "\n")
     print(path)
 

@@ -16,6 +16,7 @@ from munkey.data.augment import Augmentation
 from munkey.data.image_set import ImageSet, uploaded
 from munkey.data.loader import Loader
 from munkey.memory.neighbors import Neighbors
+from munkey.memory.search.exact import multiplies_bfloat16
 from munkey.models.families.munkey import Exemplars, MunkeySettings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe
 from munkey.models.networks.vit import attend
@@ -158,11 +159,15 @@ def exemplars(count: int, device: str) -> Exemplars:
     return Exemplars(np.arange(count), MemberKeys(keys, neighbors), MUNKEY, STAGE, device)
 
 
+def precisions(device: str) -> tuple[Number, ...]:
+    """bfloat16 only where it is fast: a processor may emulate it, hundreds of times slower."""
+    return ("float32", "bfloat16") if device == "cuda" or multiplies_bfloat16() else ("float32",)
+
+
 def training(device: str, rounds: int) -> list[Result]:
     """Whole training steps of ViT and MUNKEY, alternately with a matrix product: on a GPU, their ratio is the MFU."""
     results = []
-    precisions: tuple[Number, ...] = ("float32", "bfloat16")
-    for precision in precisions:
+    for precision in precisions(device):
         speeds_of_product: list[float] = []
         for size in sizes(device):
             seconds = seconds_of_steps(size, device, precision, rounds)
@@ -215,8 +220,7 @@ def seconds_of_steps(size: Size, device: str, precision: Number, rounds: int) ->
 def attention(device: str, rounds: int) -> list[Result]:
     """Attention of a block as a CPU computes it, against torch's fused kernel, which a GPU uses: both passes."""
     results = []
-    precisions: tuple[Number, ...] = ("float32", "bfloat16") if device == "cpu" else ()
-    for precision in precisions:
+    for precision in precisions(device) if device == "cpu" else ():
         for size in sizes(device):
             shape = (size.batch, size.tokens, 3, size.model.heads, size.model.width // size.model.heads)
             qkv = torch.randn(shape, dtype=DTYPES[precision], requires_grad=True)

@@ -84,6 +84,7 @@ def test_a_training_step_of_the_benchmark_trains(family):
 
 def test_models_and_the_matrix_product_are_measured_in_the_same_rounds(monkeypatch, capsys):
     monkeypatch.setattr(training.torch, "compile", lambda model: model)  # takes a minute
+    monkeypatch.setattr(training, "multiplies_bfloat16", lambda: True)
     # Little of everything: a processor without bfloat16 products emulates them, hundreds of times slower.
     little = replace(training.SMALL, batch=4, steps=1)
     monkeypatch.setattr(training, "sizes", lambda device: [little, little])

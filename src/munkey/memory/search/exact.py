@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 QUERIES = 256  # at once
 BLOCK = 16_384  # rows at once
 FEW = 8  # queries that wait for the keys to be read rather than for the products
+FULL = ("none", "ieee")  # torch's words for products of float32 numbers that are not rounded first
 TINY = 1e-30  # far above what flushed denormals may take away
 
 
@@ -128,7 +129,7 @@ def products(queries: np.ndarray, keys: np.ndarray, reduced: "torch.dtype") -> "
     """
     import torch
 
-    if reduced == torch.float32 and torch.backends.mkldnn.matmul.fp32_precision not in ("none", "ieee"):
+    if reduced == torch.float32 and torch.backends.mkldnn.matmul.fp32_precision not in FULL:  # type: ignore[attr-defined]
         with np.errstate(over="ignore", invalid="ignore"):
             return torch.from_numpy(queries @ keys.T)
     return tensor(queries).to(reduced) @ tensor(keys).to(reduced).T

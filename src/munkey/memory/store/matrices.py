@@ -42,7 +42,7 @@ class View:
     tokens: np.ndarray
     records: np.ndarray
     live: np.ndarray
-    lengths: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False)
+    lengths: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
 
     @property
     def ids(self) -> np.ndarray:
