@@ -52,8 +52,8 @@ reproduce: .venv/ready  ## the paper's numbers beside ours, on a GPU; REHEARSAL=
 ui: .venv/ready  ## open MLflow; choose "Model training" at its top left
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db
 
-report: .venv/ready  ## Snakemake's report: one page with the provenance of every file
-	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html
+report: .venv/ready  ## Snakemake's report: one page with the provenance of every file, tables and figures
+	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html -- made
 
 track: .venv/ready  ## mirror the results in MLflow again, e.g. after dvc pull
 	$(RUN) --forcerun track -- track

@@ -50,6 +50,9 @@ onsuccess:
     print(f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)")
     print(f"logits    {results}/logits: every model on every sample; models in {results}/models")
     print(f"MLflow    {tracking.outcome(LAYOUT.tracking)}")
+    page = Path(LAYOUT.report)
+    if page.exists() and page.stat().st_mtime >= os.path.getmtime(table("main", "csv")):
+        print(f"report    {page}: open it in a browser")
 
 
 onerror:
@@ -79,7 +82,7 @@ rule figures:
 rule audits:
     input:
         table("main-audited", "md"),
-        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["table.md", "storage.md", "attacks.md"]),
+        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["table.md", "storage.md", "attacks.md", "cost.svg"]),
         LAYOUT.audit_page,
 
 
@@ -107,3 +110,9 @@ rule paper:
         rules.audits.input if PARAMS.audit.in_paper else [],
         expand(LAYOUT.table, table="paper", ending=["md", "tex"]),
         LAYOUT.report,
+
+
+# For `make report`: of all that `make paper` makes, what there is so far.
+rule made:
+    input:
+        [path for path in rules.paper.input if Path(path).exists()] or rules.all.input,

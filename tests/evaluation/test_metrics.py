@@ -273,8 +273,9 @@ def run(predictions, tmp_path):
     predictions["logits"] = predictions["logits"] + noise.astype(np.float32)
     write_npz(tmp_path / "logits.npz", predictions)
     forget_sets.write(tmp_path / "forget.csv", 100 + np.arange(10))
-    write_json(tmp_path / "record.json", {"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 9.0})
-    write_json(tmp_path / "training.json", {"unlearn_s": 8.0, "train_epoch_s": 0.5, "version": "1"})
+    write_json(tmp_path / "record.json", {"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 9.0, "cpu_s": 3.0})
+    history = [{"seconds": 0.5}, {"seconds": 0.75}]
+    write_json(tmp_path / "training.json", {"unlearn_s": 8.0, "train_epoch_s": 0.5, "cpu_s": 9.0, "history": history})
     files = {name: str(tmp_path / name) for name in ("logits.npz", "record.json", "training.json", "forget.csv")}
     logits, record, training, forget = files.values()
     return Evaluation("digits", "", "0.1", 3, "cf", logits, record, training, forget)
@@ -287,8 +288,9 @@ def test_a_system_is_measured_from_its_files(run, predictions):
     generator = Stage(3, "digits", "attack", "0.1").numpy_generator()
     expected = measure(predictions, 100 + np.arange(10), generator)
     assert expected["MIA"] != measure(predictions, 100 + np.arange(10), np.random.default_rng(0))["MIA"]
-    # Seconds of unlearning and of the search are the system's own; those of an epoch are its training's.
-    assert values == expected | {"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 0.5}
+    # Seconds of unlearning, of the search and of the CPU are the system's own; those of epochs are its training's.
+    seconds = {"unlearn_s": 1.5, "search_s": 20.0, "cpu_s": 3.0, "train_epoch_s": 0.5, "train_s": 1.25}
+    assert values == expected | seconds
 
 
 def test_what_is_measured_of_a_case_names_it(run):

@@ -154,7 +154,7 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
         '        "TA": accuracy(',
         '        "logit": float(logits.mean()),\n        "TA": accuracy(',
     )
-    replaced(package / "report/tables.py", '"P_s": "P_s"}', '"P_s": "P_s", "logit": "Mean logit"}')
+    replaced(package / "report/runtime.py", '"P_s": "P_s"}', '"P_s": "P_s", "logit": "Mean logit"}')
     # a figure: 2 places
     charts = package / "report/figures/charts.py"
     replaced(

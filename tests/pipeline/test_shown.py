@@ -60,7 +60,7 @@ def test_pairs_of_the_selection_by_case():
 def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set():
     charts = [
         *("overview", "forgetting", "neighbors"),
-        *("radar-digits", "radar-cifar10", "sensitivity-digits", "sensitivity-cifar10"),
+        *("selection-digits", "selection-cifar10", "sensitivity-digits", "sensitivity-cifar10"),
         *("tokens-digits", "tokens-cifar10"),
     ]
     two = shown(TWO)
@@ -83,15 +83,15 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
         ("overview", {}),
         ("forgetting", {"table": "results/default/tables/main.csv"}),
         ("neighbors", {"table": "results/default/tables/ablations.csv"}),
-        ("radar-cifar10", {"table": "results/default/selection/cifar10/table.csv"}),
-        ("sensitivity-cifar10", {"trace": "results/default/trace/cifar10/seed7.npz"}),
+        ("selection-cifar10", {"table": "results/default/selection/cifar10/table.csv"}),
+        ("sensitivity-cifar10", {"traces": [f"results/default/trace/cifar10/seed{seed}.npz" for seed in (7, 0)]}),
         (
             "tokens-digits",
             {"trace": "results/default/trace/digits/seed7.npz", "classes": "results/default/data/digits/classes.json"},
         ),
     ],
 )
-def test_what_a_chart_is_drawn_from(chart: str, files: dict[str, str]):
+def test_what_a_chart_is_drawn_from(chart: str, files: dict[str, str | list[str]]):
     """A trace is of the first seed that is listed, not of the smallest."""
     assert shown(TWO | {"seeds": [7, 0]}).chart_input(chart) == files
 

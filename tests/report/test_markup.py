@@ -10,11 +10,14 @@ from munkey.report.markup import (
     Titled,
     cell,
     emphasized,
-    gap_ranks,
     latex_table,
     latex_text,
+    lowest,
+    marked,
     markup_of,
+    over_seeds,
     render,
+    two_digits,
 )
 
 MEASURED = pd.Series({"TA_mean": 81.006, "TA_sd": 3.6049, "FA_mean": 7.0, "FA_sd": math.nan, "RA_mean": math.nan})
@@ -41,26 +44,40 @@ def test_a_cell_has_the_digits_that_are_asked_for():
     assert cell(MEASURED, "TA", "latex", digits=3) == r"$81.006_{\pm \text{\tiny 3.605}}$"
 
 
-@pytest.mark.parametrize(
-    ("markup", "best", "second"),
-    [
-        ("markdown", "**1**", "<u>1</u>"),
-        ("html", "<b>1</b>", "<u>1</u>"),
-        ("latex", r"\boldmath{1}", r"\underline{1}"),
-    ],
-)
-def test_the_best_is_bold_and_the_second_underlined(markup, best, second):
-    assert [emphasized("1", rank, markup) for rank in (0, 1, None)] == [best, second, "1"]
+@pytest.mark.parametrize(("markup", "bold"), [("markdown", "**1**"), ("html", "<b>1</b>"), ("latex", r"\boldmath{1}")])
+def test_the_best_is_bold(markup, bold):
+    assert emphasized("1", markup) == bold
 
 
-def test_ranks_are_those_of_the_gaps_as_printed_and_equal_ones_share():
-    gaps = pd.Series({"a": 1.004, "b": 3.0, "c": 0.996, "d": 2.0, "e": 2.004})
-    assert gap_ranks(gaps) == {"a": 0, "c": 0, "d": 1, "e": 1}
-    assert gap_ranks(gaps.iloc[:0]) == {}
+def gaps(**lines):
+    return pd.DataFrame(lines.values(), index=list(lines), columns=["gap_mean", "gap_sd"])
 
 
-def test_what_has_no_gap_has_no_rank():
-    assert gap_ranks(pd.Series({"a": 1.0, "b": math.nan, "c": 2.0})) == {"a": 0, "c": 1}
+def test_only_a_gap_that_is_told_apart_is_the_lowest():
+    assert lowest(gaps(a=(3.0, 0.5), b=(1.0, 0.5), c=(2.1, 0.5))) == "b"
+    assert lowest(gaps(a=(3.0, 0.5), b=(1.0, 0.5), c=(1.9, 0.5))) is None
+    assert lowest(gaps(a=(1.0, 0.1), b=(5.0, 4.5))) is None  # the other's own ± reaches it
+    assert lowest(gaps(a=(1.0, 0.1), b=(1.2, 0.1))) is None  # as printed, they touch
+
+
+def test_nothing_is_the_lowest_of_one_seed_or_of_one_line():
+    assert lowest(gaps(a=(1.0, math.nan), b=(9.0, math.nan))) is None
+    assert lowest(gaps(a=(1.0, 0.1))) is None
+    assert lowest(gaps(a=(1.0, 0.1), b=(math.nan, math.nan))) is None
+    assert lowest(gaps()) is None
+
+
+def test_what_has_no_gap_does_not_count():
+    assert lowest(gaps(a=(math.nan, math.nan), b=(1.0, 0.1), c=(2.0, 0.1))) == "b"
+
+
+def test_one_seed_is_said_and_has_no_deviation():
+    assert over_seeds(3) == "mean ± sd over n = 3 seeds" and "no other" in marked(3)
+    assert over_seeds(1) == "n = 1 seed" and marked(1) == "nothing is bold with one seed"
+
+
+def test_two_digits_count():
+    assert [two_digits(value) for value in (0.01687, 7.28, 124.9, 20.0)] == ["0.017", "7.3", "120", "20"]
 
 
 @pytest.mark.parametrize(("path", "markup"), [("a/b.md", "markdown"), ("b.tex", "latex"), ("b.html", "html")])

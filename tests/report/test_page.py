@@ -21,6 +21,8 @@ def page_of(**contents):
         "configuration": "small",
         "datasets": [],
         "grid": "",
+        "story": page.chapter("story", "In short", []),
+        "pictures": [],
         "audits": [],
         "chapters": [],
         "figures": [],
@@ -34,7 +36,7 @@ def page_of(**contents):
 def test_the_page_escapes_text_but_not_tables():
     chapter = page.chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
     text = page.render(page_of(grid="<script>", chapters=[chapter], params="a: <b>"), TEMPLATE)
-    assert " &lt;script&gt;</p>" in text and "<td><b>1</b></td>" in text
+    assert " &lt;script&gt;" in text and "<script>" not in text.split("<script>\n")[0] and "<td><b>1</b></td>" in text
     assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
 
 
@@ -42,29 +44,59 @@ def test_the_page_shows_all_that_it_is_given():
     text = page.render(
         page_of(
             datasets=["digits", "other"],
-            figures=[page.Figure("radar-digits", "A radar.", "data:image/png;base64,AAAA")],
+            figures=[page.Figure("pairs", "Pairs.", "data:image/svg+xml;base64,AAAA", "../figures/pairs.svg")],
             origin=[page.Fact("Commit", "abc")],
-            runs=[page.Link("digits: CF", "http://localhost/1")],
+            runs=[page.Link("digits: CF", "http://localhost/#/1")],
         ),
         TEMPLATE,
     )
     assert "<title>munkey: digits, other (small)</title>" in text and "Configuration <b>small</b>" in text
-    assert 'src="data:image/png;base64,AAAA"' in text and 'href="../figures/radar-digits.svg"' in text
+    assert 'src="data:image/svg+xml;base64,AAAA"' in text and 'href="../figures/pairs.svg"' in text
     assert "<dt>Commit</dt><dd>abc</dd>" in text
-    assert "1 MLflow runs" in text and '<a href="http://localhost/1">digits: CF</a>' in text
-    assert "MLflow runs" not in page.render(page_of(), TEMPLATE)
+    assert "1 runs in MLflow" in text and '<a href="http://localhost/#/1">digits: CF</a>' in text
+    assert '<a href="http://localhost">http://localhost</a>' in text and "make ui" not in text
+    assert "MLflow" not in page.render(page_of(), TEMPLATE)
+
+
+def test_runs_in_a_store_of_its_own_are_seen_while_its_pages_are_served():
+    local = page.Link("digits: CF", "http://127.0.0.1:5000/#/experiments/1/runs/2")
+    text = page.render(page_of(runs=[local]), TEMPLATE)
+    assert '<a href="http://127.0.0.1:5000">' in text and "<code>make ui</code>" in text
+
+
+def test_the_story_comes_first_and_its_columns_are_explained_beside_it():
+    summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
+    results = page.Results(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
+    picture = page.Figure("cost-digits", "Cost.", "data:image/svg+xml;base64,AAAA", "../audit/digits/cost.svg")
+    text = page.render(
+        page_of(story=page.story(results), pictures=[picture], chapters=page.chapters(results)), TEMPLATE
+    )
+    parts = ['id="story"', 'id="cost-digits"', "<dt>left [%]</dt>", "<td>2.4</td>", "../tables/main.csv", 'id="main"']
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert '<th title="the residual share' in text
+
+
+def test_tables_can_be_had_as_csv():
+    grid = pd.DataFrame([{"dataset": "digits", "p_image": 0, "p_token": 0, "P_s": 0, "gap": 1, "reason": "why"}])
+    results = page.Results(summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [grid], [])
+    files = {chapter.id: [file.address for file in chapter.files] for chapter in page.chapters(results)}
+    assert files["main"] == ["../tables/main.csv", "../metrics.csv"]
+    assert files["ablations"] == ["../tables/ablations.csv"]
+    assert files["selection"] == ["../selection/digits/table.csv"] and files["paper"] == ["../tables/paper.csv"]
 
 
 def test_what_is_left_is_shown_before_all_else():
-    table = page.chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))]).tables
-    audits = [Audited("digits", "data:image/png;base64,AAAA", {}, table)]
+    chapter = page.chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
+    audits = [Audited("digits", "data:image/svg+xml;base64,AAAA", {}, chapter)]
     chapters = [page.chapter("main", "Unlearning", [])]
     text = page.render(page_of(audits=audits, chapters=chapters), TEMPLATE)
     parts = [
         'href="#audit"',
+        '<h2 id="story">',
+        "base64,AAAA",
         '<h2 id="audit">',
         'href="../audit/index.html"',
-        "base64,AAAA",
         "<td>2.4</td>",
         'id="main"',
     ]
@@ -77,7 +109,7 @@ def test_the_main_table_of_the_page_has_what_is_left():
     summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
     results = page.Results(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
     main = page.chapters(results)[0]
-    assert "<th>left [%]</th>" in main.tables[0].html and "<td>2.4</td>" in main.tables[0].html
+    assert ">left [%]</th>" in main.tables[0].html and "<td>2.4</td>" in main.tables[0].html
 
 
 def test_only_runs_that_mlflow_has_are_linked():
@@ -105,14 +137,14 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables():
 
 def test_a_figures_caption_names_its_data_set(tmp_path):
     for stem, words in (
-        ("radar-digits", ["grid", "digits"]),
+        ("selection-digits", ["grid", "digits"]),
         ("retrieval-digits-rate0.1", ["digits, forget rate 0.1"]),
     ):
-        path = tmp_path / f"{stem}.png"
-        write_text(path, "png")
+        path = tmp_path / f"{stem}.svg"
+        write_text(path, "svg")
         made = page.figure(path)
         assert made.name == stem and all(word in made.caption for word in words)
-        assert made.data.startswith("data:image/png;base64,")
+        assert made.data.startswith("data:image/svg+xml;base64,") and made.file == f"../figures/{stem}.svg"
 
 
 def test_every_kind_of_figure_has_a_caption():

@@ -137,6 +137,28 @@ rule audit_shown:
         "../scripts/audit_shown.py"
 
 
+rule audit_cost:
+    input:
+        main=table("main", "csv"),
+        audit=fill(LAYOUT.audit, part="table.csv"),
+    output:
+        svg=fill(LAYOUT.audit, part="cost.svg"),
+        png=report(fill(LAYOUT.audit, part="cost.png"), caption="../report/cost.rst", category="Audit"),
+    log:
+        LAYOUT.log("audit/{dataset}/cost"),
+    benchmark:
+        LAYOUT.benchmark("audit/{dataset}/cost")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        code=code("audit_cost.py"),
+    message:
+        "draw forgetting against its cost: {wildcards.dataset}"
+    script:
+        "../scripts/audit_cost.py"
+
+
 rule audit_grid_shown:
     input:
         table=fill(LAYOUT.audit, part="grid.csv"),
@@ -237,11 +259,12 @@ rule audit_page:
     input:
         tables=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
         controls=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="controls.json"),
-        figures=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="shares.png"),
+        figures=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="shares.svg"),
         storage=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="storage.csv"),
         attacks=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="attacks.csv"),
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
         template=f"{workflow.basedir}/workflow/report/audit.html.j2",
+        parts=PARTS,
     output:
         page=LAYOUT.audit_page,
     log:

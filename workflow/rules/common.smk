@@ -47,6 +47,9 @@ def table(name, ending):
     return fill(LAYOUT.table, table=name, ending=ending)
 
 
+# What the pages have in common: parts of their templates, and what columns mean.
+PARTS = [f"{workflow.basedir}/workflow/report/{part}.html.j2" for part in ("base", "parts")]
+PARTS.append(f"{workflow.basedir}/src/munkey/report/glossary.csv")
 EXPORTS = expand(LAYOUT.export, dataset=PARAMS.datasets, seed=PARAMS.seeds, part="manifest.json")
 
 

@@ -49,7 +49,7 @@ rule chart:
     params:
         kind=lambda w: SHOWN.charts[w.chart]["kind"],
         dataset=lambda w: SHOWN.charts[w.chart]["dataset"],
-        seeds=[SHOWN.shown_seed],
+        seeds=PARAMS.seeds,
         threshold=PARAMS.selection.threshold,
         code=code("chart.py"),
     message:

@@ -17,5 +17,6 @@ if TYPE_CHECKING:
 with job(snakemake.log[0], snakemake.threads):
     params = snakemake.params
     files = {name: snakemake.input.get(name) for name in FILES if snakemake.input.get(name)}
-    source = Source(files, params.dataset, params.seeds[0], params.threshold)
+    traces = dict(zip(params.seeds, snakemake.input.get("traces", []), strict=False))  # none, or one for each seed
+    source = Source(files, params.dataset, params.threshold, traces)
     theme.save(CHARTS[params.kind](source), Path(snakemake.output.svg).with_suffix(""))

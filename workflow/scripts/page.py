@@ -24,13 +24,17 @@ with job(snakemake.log[0], snakemake.threads):
     grids = [read_table(path) for path in inputs.selections]
     audited = dict(zip(params.audited, map(read_table, inputs.audits), strict=True))
     statements = paper.statements(params.settings, params.seeds)
+    results = page.Results(main, cases, rows, case_rows, grids, statements, audits.left_of(audited))
+    figures, costs = [page.figure(Path(path)) for path in inputs.figures], map(Path, inputs.costs)
     content = page.Page(
         configuration=params.name,
         datasets=list(params.settings),
         grid=params.grid,
+        story=page.story(results),
+        pictures=[*map(page.cost, audited, costs)] or [figure for figure in figures if figure.name == "forgetting"],
         audits=[*map(audit_page.in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)],
-        chapters=page.chapters(page.Results(main, cases, rows, case_rows, grids, statements, audits.left_of(audited))),
-        figures=[page.figure(Path(path)) for path in inputs.figures],
+        chapters=page.chapters(results),
+        figures=figures,
         origin=page.origin([read_json(path) for path in inputs.records], now()),
         runs=page.links(read_json(inputs.tracking)["runs"]),
         params=yaml.safe_dump(dict(snakemake.config), sort_keys=False),

@@ -11,7 +11,7 @@ import pandas as pd
 from munkey.core.files import read_table, write_csv, write_json, write_text
 from munkey.evaluation import selection
 from munkey.pipeline.job import job
-from munkey.report.markup import render
+from munkey.report.markup import render, seeds
 from munkey.report.tables import selection_table
 from munkey.settings import SelectionSettings
 
@@ -29,6 +29,6 @@ with job(snakemake.log[0], snakemake.threads):
     lines = selection.table(dataset, verdicts, selection.means_after(tidy, grid, systems))
     write_csv(output.table, lines)
     write_json(output.chosen, {"chosen": chosen and {"p_image": chosen.p_image, "p_token": chosen.p_token}})
-    shown = [selection_table(pd.DataFrame(lines), f"{dataset}: means over n = {lines[0]['n']} seeds")]
+    shown = [selection_table(pd.DataFrame(lines), f"{dataset}: means over {seeds(int(str(lines[0]['n'])))}")]
     write_text(output.markdown, render(shown, "markdown"))
     write_text(output.latex, render(shown, "latex"))

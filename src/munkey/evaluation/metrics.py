@@ -115,6 +115,8 @@ def measured(run: Evaluation) -> list[dict[str, object]]:
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
     metrics = measure(read_npz(run.logits), forget_sets.read(run.forget), generator)
     record, training = read_json(run.record), read_json(run.training)
-    metrics |= {name: record[name] for name in ("unlearn_s", "search_s") if name in record}
-    metrics |= {name: training[name] for name in ("train_epoch_s",) if name in training}
+    metrics |= {name: record[name] for name in ("unlearn_s", "search_s", "cpu_s") if name in record}
+    if "train_epoch_s" in training:  # a model that was trained
+        seconds = sum(epoch["seconds"] for epoch in training["history"])
+        metrics |= {"train_epoch_s": training["train_epoch_s"], "train_s": seconds}
     return [run.key | {"metric": metric, "value": value} for metric, value in metrics.items()]

@@ -14,6 +14,8 @@ from pathlib import Path
 from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
+from munkey.report import glossary
+from munkey.report.markup import two_digits
 from munkey.unlearn.contract import METHODS, Method
 
 
@@ -48,9 +50,21 @@ def audits() -> str:
     return "\n".join(["| name | title | what | needs | source |", "|---|---|---|---|---|", *rows])
 
 
+def columns() -> str:
+    cells = [(", ".join(term.names), term.what, term.good) for term in glossary.terms()]
+    rows = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells]
+    return "\n".join(["| column | what it is | good |", "|---|---|---|", *rows])
+
+
 KEPT = re.compile(r"^<!-- (results/\S+) -->$", re.MULTILINE)
 SHORT = re.compile(r"^<!-- short (results/\S+) -->$", re.MULTILINE)
-TABLES = {"audits": audits, "data sets": data_sets, "encoders": encoders, "methods": methods}
+TABLES = {
+    "audits": audits,
+    "data sets": data_sets,
+    "encoders": encoders,
+    "columns": columns,
+    "methods": methods,
+}
 
 
 def filled(text: str) -> str:
@@ -90,7 +104,9 @@ def short(folder: str) -> str:
         cells = [method, line[f"TA @{rate}"], gap, line["left [%]"], _rounded(seconds[method]), needs.get(method, "–")]
         rows.append(f"| {' | '.join(cells)} |")
     header = "| Method | Test accuracy | Avg Gap | left [%] | Seconds | Needs the data? |"
-    return "\n".join([f"*{dataset}, {rate} forgotten: {about}*", "", header, "|---|---|---|---|---|---|", *rows])
+    return "\n".join(
+        [f"*{dataset}, {rate} forgotten: {about.partition(';')[0]}*", "", header, "|---|---|---|---|---|---|", *rows]
+    )
 
 
 def _text(name: str) -> str:
@@ -115,7 +131,7 @@ def _parts(method: Method) -> str:
 def _rounded(seconds: str) -> str:
     """The mean of `mean ± sd` with two digits; a cell without a number stays as it is."""
     mean = seconds.split(" ± ", maxsplit=1)[0]
-    return f"{float(mean):.2g}" if mean[0].isdigit() else seconds
+    return two_digits(float(mean)) if mean[0].isdigit() else seconds
 
 
 def put(text: str, name: str, table: str) -> str:

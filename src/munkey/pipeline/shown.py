@@ -9,7 +9,7 @@ from munkey.encoders.copies import known_as
 from munkey.models.family import Family
 from munkey.pipeline.layout import fill
 from munkey.pipeline.params import ablated
-from munkey.pipeline.plan import Files, Plan
+from munkey.pipeline.plan import Plan
 from munkey.unlearn.contract import METHODS, Method
 
 ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
@@ -71,7 +71,7 @@ class Shown:
         charts = {name: Chart(kind=name, dataset=None) for name in ("overview", "forgetting")}
         if any(self.params.of(dataset).ablations.get("inference.k") for dataset in self.params.datasets):
             charts["neighbors"] = Chart(kind="neighbors", dataset=None)
-        per_dataset = product(("radar", "sensitivity", "tokens"), self.params.datasets)
+        per_dataset = product(("selection", "sensitivity", "tokens"), self.params.datasets)
         return charts | {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for kind, dataset in per_dataset}
 
     @property
@@ -79,17 +79,17 @@ class Shown:
         retrievals = [f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}" for dataset in self.params.datasets]
         return [*self.charts, *retrievals]
 
-    def chart_input(self, name: str) -> Files:
-        """What a chart is drawn from."""
+    def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
+        """What a chart is drawn from: files, and traces of all seeds."""
         kind, dataset = self.charts[name]["kind"], self.charts[name]["dataset"]
-        trace = fill(self.plan.layout.trace, case=dataset, seed=self.shown_seed)
-        inputs: dict[str, Files] = {
+        traces = [fill(self.plan.layout.trace, case=dataset, seed=seed) for seed in self.params.seeds]
+        inputs: dict[str, Mapping[str, str | list[str]]] = {
             "overview": {},
             "forgetting": {"table": fill(self.plan.layout.table, table="main", ending="csv")},
             "neighbors": {"table": fill(self.plan.layout.table, table="ablations", ending="csv")},
-            "radar": {"table": fill(self.plan.layout.selection_table, dataset=dataset, ending="csv")},
-            "sensitivity": {"trace": trace},
-            "tokens": {"trace": trace, "classes": fill(self.plan.layout.classes, dataset=dataset)},
+            "selection": {"table": fill(self.plan.layout.selection_table, dataset=dataset, ending="csv")},
+            "sensitivity": {"traces": traces},
+            "tokens": {"trace": traces[0], "classes": fill(self.plan.layout.classes, dataset=dataset)},
         }
         return inputs[kind]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from munkey.report.markup import Markup, Titled, cell, emphasized, gap_ranks
+from munkey.report.markup import Markup, Titled, cell, emphasized, lowest, marked, over_seeds
 from munkey.report.summary import Row, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
@@ -48,13 +48,13 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
-    """All ablations of each data set: a line per knob and value, the lowest gap of each knob bold."""
+    """All ablations of each data set: a line per knob and value, the best value of a knob in bold."""
     for dataset, part in _of(rows[-1].name, summary).groupby("dataset", sort=False):
         lines = []
         for knob, values in part.groupby("knob", sort=False):
-            ranks = gap_ranks(values["gap_mean"])
+            best = lowest(values)
             for index, line in values.iterrows():
-                lines.append([knob, line["value"], *_cells(line, METRICS, ranks.get(index), markup)])
+                lines.append([knob, line["value"], *_cells(line, METRICS, markup, bold=index == best)])
         columns = ["Knob", "Value", *METRICS, "Avg Gap"]
         yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
 
@@ -75,11 +75,11 @@ def _oracles_first(
     """A table per data set of the cases that `names` gives a name, in its order."""
     unlearned, order = rows[-1], list(names)
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
-        ranks = gap_ranks(_of(unlearned.name, part)["gap_mean"])
+        best = lowest(_of(unlearned.name, part))
         lines = []
         for system, category in ((unlearned.oracle, "Retrained"), (unlearned.name, unlearned.title)):
             for index, line in _of(system, part).sort_values("case", key=lambda case: case.map(order.index)).iterrows():
-                lines.append([category, names[line["case"]], *_cells(line, METRICS, ranks.get(index), markup)])
+                lines.append([category, names[line["case"]], *_cells(line, METRICS, markup, bold=index == best)])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
         yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
 
@@ -93,8 +93,8 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     columns = {"Strategy": [STRATEGIES[case] for case in present]}
     for dataset, cases in part.groupby("dataset", sort=False):
         lines = {line["case"]: line for _, line in cases.iterrows()}
-        ranks = gap_ranks(cases.set_index("case")["gap_mean"])
-        cells = [_cells(lines.get(case, NOT_RUN), ["P_s"], ranks.get(case), markup) for case in present]
+        best = lowest(cases.set_index("case"))
+        cells = [_cells(lines.get(case, NOT_RUN), ["P_s"], markup, bold=case == best) for case in present]
         columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(list, zip(*cells, strict=True))
     yield Titled(_title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns))
 
@@ -103,11 +103,11 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
     """The paper's table of app. D.2: all key encoders, oracles first."""
     unlearned = rows[-1]
     for dataset, part in summary[summary["knob"].isin(["keys", "keys.encoder"])].groupby("dataset", sort=False):
-        ranks = gap_ranks(_of(unlearned.name, part)["gap_mean"])
+        best = lowest(_of(unlearned.name, part))
         lines = []
         for system, model in ((unlearned.oracle, "Retrained ({})"), (unlearned.name, "Key encoder {}")):
             for index, line in _of(system, part).iterrows():
-                lines.append([model.format(line["value"]), *_cells(line, ACCURACIES, ranks.get(index), markup)])
+                lines.append([model.format(line["value"]), *_cells(line, ACCURACIES, markup, bold=index == best)])
         yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=["Model", *ACCURACIES, "Avg Gap"]))
 
 
@@ -124,12 +124,14 @@ def _of(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
     return summary[summary["method"] == system]
 
 
-def _cells(line: pd.Series, metrics: Sequence[str], rank: int | None, markup: Markup) -> list[str]:
+def _cells(line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool) -> list[str]:
     """The metrics of a line of a summary, then its gap."""
     cells = [cell(line, name, markup, digits=3 if name == "P_s" else 2) for name in metrics]
-    return [*cells, emphasized(cell(line, "gap", markup), rank, markup)]
+    gap = cell(line, "gap", markup)
+    return [*cells, emphasized(gap, markup) if bold else gap]
 
 
 def _title(subject: str, part: pd.DataFrame) -> str:
     rates = ", ".join(f"{100 * rate:g} %" for rate in part["rate"].unique())
-    return f"{subject}: mean ± sd over n = {int(part['n'].min())} seeds, forget rate {rates}"
+    n = int(part["n"].min())
+    return f"{subject}: {over_seeds(n)}, forget rate {rates}; {marked(n)}"

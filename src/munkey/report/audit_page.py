@@ -9,7 +9,7 @@ import pandas as pd
 
 from munkey.core.files import read_bytes, read_json, read_table
 from munkey.report import audits
-from munkey.report.chapters import HtmlTable, chapter
+from munkey.report.chapters import Chapter, chapter, rendered
 from munkey.report.markup import Titled
 from munkey.report.summary import Row
 
@@ -21,14 +21,19 @@ class Audited:
     dataset: str
     figure: str
     controls: Mapping[str, Sequence[str]]
-    tables: Sequence[HtmlTable]
+    chapter: Chapter
+
+
+def data_url(path: str | Path) -> str:
+    """An SVG as a data URL."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(read_bytes(path)).decode()}"
 
 
 def audited(dataset: str, audit: pd.DataFrame, controls: str, figure: str, further: Sequence[Titled]) -> Audited:
     """audit: its rows. controls, figure: files of it. further: tables below that of the audit."""
-    image = base64.b64encode(read_bytes(figure)).decode()
-    shown = chapter(dataset, dataset, [audits.table(audit, dataset), *further])
-    return Audited(dataset, f"data:image/png;base64,{image}", read_json(controls), shown.tables)
+    files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage")]  # from the folder of either page
+    shown = chapter(dataset, dataset, [audits.table(audit, dataset), *further], files=files)
+    return Audited(dataset, data_url(figure), read_json(controls), shown)
 
 
 def in_report(dataset: str, audit: pd.DataFrame, storage: str, controls: str, figure: str) -> Audited:
@@ -37,11 +42,8 @@ def in_report(dataset: str, audit: pd.DataFrame, storage: str, controls: str, fi
 
 
 def render(name: str, shown: Sequence[Audited], template: Path) -> str:
-    """The page as HTML. name: of the configuration. Text is escaped; tables, which are HTML already, are not."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(template.read_text()).render(name=name, audits=shown) + "\n"
+    """The page as HTML. name: of the configuration."""
+    return rendered(template, name=name, audits=shown)
 
 
 def attacks_of(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:

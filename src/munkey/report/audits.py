@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from munkey.audits.rows import DEPLOYED
-from munkey.report.markup import ABSENT, Titled
+from munkey.report.markup import ABSENT, Titled, seeds
 from munkey.report.summary import Row
 
 PATHS = {  # how a memory is asked; the first is how it is deployed
@@ -101,8 +101,7 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
                 line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
                 line[f"{attack}: TPR @ 1 %"] = _over_seeds(of_attack, "tpr_1")
             lines.append(line)
-        seeds = found["seed"].nunique()
-        title = f"{dataset}, forget rate {100 * part['rate'].iloc[0]:g} %: n = {seeds} seeds"
+        title = f"{dataset}, forget rate {100 * part['rate'].iloc[0]:g} %: {seeds(found['seed'].nunique())}"
         titled.append(Titled(title, pd.DataFrame(lines)))
     return titled
 
@@ -121,7 +120,8 @@ def storage_tables(found: pd.DataFrame) -> list[Titled]:
                 for when, file in (("before", "original"), ("after", "unlearned")):
                     line[f"{column}, {when}"] = _found(own[own["file"] == file], name)
             lines.append(line)
-        title = f"{dataset}: what was deleted and is found in the system's file, n = {part['seed'].nunique()} seeds"
+        over = seeds(part["seed"].nunique())
+        title = f"{dataset}: what was deleted and is found in the system's file, {over}"
         titled.append(Titled(title, pd.DataFrame(lines)))
     return titled
 

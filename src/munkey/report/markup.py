@@ -11,13 +11,7 @@ Markup = Literal["markdown", "html", "latex"]
 ABSENT = "–"
 MARKUP_BY_SUFFIX: dict[str, Markup] = {".md": "markdown", ".html": "html", ".tex": "latex"}
 LATEX_ESCAPES = str.maketrans({ABSENT: "--", "±": r"$\pm$", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#"})
-# How the lowest and the second lowest value are marked.
-EMPHASIS: dict[Markup, tuple[str, str]] = {
-    "markdown": ("**{}**", "<u>{}</u>"),
-    "html": ("<b>{}</b>", "<u>{}</u>"),
-    "latex": (r"\boldmath{{{}}}", r"\underline{{{}}}"),
-}
-
+EMPHASIS: dict[Markup, str] = {"markdown": "**{}**", "html": "<b>{}</b>", "latex": r"\boldmath{{{}}}"}
 
 NOTHING: dict[Markup, str] = {
     "markdown": "None of this was run.\n",
@@ -43,6 +37,11 @@ def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
     return f"{mean:.{digits}f}" + ("" if pd.isna(sd) else f" ± {sd:.{digits}f}")
 
 
+def two_digits(seconds: float) -> str:
+    """A number with two digits that count: 0.017, 120."""
+    return f"{float(f'{seconds:.2g}'):g}"
+
+
 def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
     """`mean ± sd` of a metric, – where the line of a summary has none."""
     mean, sd = line.get(f"{metric}_mean", np.nan), line.get(f"{metric}_sd", np.nan)
@@ -53,16 +52,38 @@ def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
     return f"${mean:.{digits}f}" + ("$" if pd.isna(sd) else rf"_{{\pm \text{{\tiny {sd:.{digits}f}}}}}$")
 
 
-def gap_ranks(gaps: "pd.Series[float]") -> dict[Hashable, int]:
-    """Ranks of the two lowest gaps, by index: 0 for the lowest as printed, 1 for the next. Equal gaps share a rank."""
-    printed = gaps.dropna().round(2)
-    order = sorted(printed.unique())[:2]
-    return {name: order.index(gap) for name, gap in printed.items() if gap in order}
+def lowest(lines: pd.DataFrame) -> Hashable | None:
+    """The index of the lowest gap, if its mean ± sd overlaps no other's: None where nothing is told apart.
+
+    lines: with the columns gap_mean and gap_sd; those without a gap do not count. With a single seed there is no sd,
+    and with a single line nothing to be told apart from.
+    """
+    gaps = lines.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
+    if len(gaps) < 2 or gaps["gap_sd"].isna().any():
+        return None
+    mean, sd = gaps["gap_mean"].round(2), gaps["gap_sd"].round(2)
+    apart = mean.iloc[0] + sd.iloc[0] < (mean - sd).iloc[1:].min()
+    return gaps.index[0] if apart else None
 
 
-def emphasized(cell: str, rank: int | None, markup: Markup) -> str:
-    """A cell in bold for rank 0, underlined for rank 1."""
-    return cell if rank is None else EMPHASIS[markup][rank].format(cell)
+def emphasized(cell: str, markup: Markup) -> str:
+    """A cell in bold."""
+    return EMPHASIS[markup].format(cell)
+
+
+def seeds(n: int) -> str:
+    """`n = 3 seeds`, `n = 1 seed`."""
+    return f"n = {n} seed" + "s" * (n != 1)
+
+
+def over_seeds(n: int) -> str:
+    """What the numbers of a table are over so many seeds: a single one has no deviation."""
+    return seeds(n) if n == 1 else f"mean ± sd over {seeds(n)}"
+
+
+def marked(n: int) -> str:
+    """The rule for what is bold in a table over n seeds, for its title."""
+    return "nothing is bold with one seed" if n == 1 else "bold where the lowest Avg Gap ± sd overlaps no other"
 
 
 def render(tables: Sequence[Titled], markup: Markup) -> str:

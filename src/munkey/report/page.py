@@ -1,6 +1,5 @@
-"""The report page: one file that opens from disk, with sortable tables, figures, and where the results came from."""
+"""The report page: one file that opens from disk, with the story first, sortable tables, figures, and its origin."""
 
-import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,13 +7,17 @@ from typing import NamedTuple, TypedDict
 
 import pandas as pd
 
-from munkey.core.files import read_bytes
-from munkey.report import ablations, paper, tables
-from munkey.report.audit_page import Audited
-from munkey.report.chapters import Chapter, chapter
+from munkey.report import ablations, paper, runtime, short, tables
+from munkey.report.audit_page import Audited, data_url
+from munkey.report.chapters import Chapter, Link, chapter, rendered
 from munkey.report.figures import charts
 from munkey.report.summary import Row
 
+MAIN = "../tables/main.csv"  # from the page
+COST = (
+    "Forgetting against its cost: what is left of what was deleted, over the seconds that it takes; bars are 95 %"
+    " intervals. 0: as if never seen. Retrained: the oracle, which is the reference."
+)
 ABLATIONS = {
     "ablations": "Ablations",
     "aggregation": "Aggregation",
@@ -41,11 +44,12 @@ class JobRecord(TypedDict):
 
 
 class Figure(NamedTuple):
-    """A figure of the page. data: its PNG as a data URL."""
+    """A figure of the page. data: its SVG as a data URL; file: the address of its SVG, from the page."""
 
     name: str
     caption: str
     data: str
+    file: str
 
 
 class Fact(NamedTuple):
@@ -61,13 +65,6 @@ class TrackedRun(TypedDict):
     experiment: str
     name: str
     page: str
-
-
-class Link(NamedTuple):
-    """A link to a run in MLflow."""
-
-    name: str
-    address: str
 
 
 @dataclass(frozen=True)
@@ -92,13 +89,15 @@ class Results:
 class Page:
     """Everything that the page shows.
 
-    configuration: its name. audits: shown before all else, of the data sets that were audited. grid: seeds, rates and
-    methods in words. params: the parameters as YAML.
+    configuration: its name. grid: seeds, rates and methods in words. story: the short tables; pictures: the figures
+    above them. audits: of the data sets that were audited. runs: in MLflow. params: the parameters as YAML.
     """
 
     configuration: str
     datasets: Sequence[str]
     grid: str
+    story: Chapter
+    pictures: Sequence[Figure]
     audits: Sequence[Audited]
     chapters: Sequence[Chapter]
     figures: Sequence[Figure]
@@ -106,38 +105,51 @@ class Page:
     runs: Sequence[Link]
     params: str
 
+    @property
+    def site(self) -> str:
+        """The address that MLflow's pages have in common; empty where no run is linked."""
+        return self.runs[0].address.partition("/#")[0] if self.runs else ""
+
 
 def render(page: Page, template: Path) -> str:
-    """The page as HTML. Text is escaped; tables, which are HTML already, are not."""
-    from jinja2 import Environment, StrictUndefined
+    """The page as HTML."""
+    return rendered(template, page=page)
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(template.read_text()).render(page=page) + "\n"
+
+def story(results: Results) -> Chapter:
+    """What matters most: a short table for each data set."""
+    return chapter("story", "In short", short.tables(results.main, results.rows, results.left), files=[MAIN])
 
 
 def chapters(results: Results) -> list[Chapter]:
     """The tables of the page in its order."""
     grids = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
+    selections = [f"../selection/{grid['dataset'][0]}/table.csv" for grid in results.grids]
+    main = tables.main_tables(results.main, results.rows, "html", results.left)
     both = paper.compare(results.main, results.cases)
     return [
-        chapter("main", "Unlearning", tables.main_tables(results.main, results.rows, "html", results.left)),
-        chapter("runtime", "Run time", [tables.runtime_table(results.main, "html")]),
+        chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
+        chapter("runtime", "Run time", [runtime.runtime_table(results.main, results.rows, "html")], files=[MAIN]),
         *(
-            chapter(name, title, titled)
+            chapter(name, title, titled, files=["../tables/ablations.csv"])
             for name, title in ABLATIONS.items()
             if (titled := list(ablations.TABLES[name](results.cases, results.case_rows, "html")))
         ),
-        chapter("selection", "Selection of p_image and p_token", grids),
-        chapter("paper", "The paper's numbers", paper.tables(both), results.statements),
+        chapter("selection", "Selection of p_image and p_token", grids, files=selections),
+        chapter("paper", "The paper's numbers", paper.tables(both), results.statements, ["../tables/paper.csv"]),
     ]
 
 
 def figure(path: Path) -> Figure:
-    """A figure with its caption. path: its PNG, named KIND or KIND-DATASET or KIND-DATASET-rateRATE."""
+    """A figure with its caption. path: its SVG, named KIND or KIND-DATASET or KIND-DATASET-rateRATE."""
     kind, _, dataset = path.stem.partition("-")
     caption = charts.CAPTIONS[kind] + (f" {dataset.replace('-rate', ', forget rate ')}." if dataset else "")
-    data = base64.b64encode(read_bytes(path)).decode()
-    return Figure(path.stem, caption, f"data:image/png;base64,{data}")
+    return Figure(path.stem, caption, data_url(path), f"../figures/{path.name}")
+
+
+def cost(dataset: str, path: Path) -> Figure:
+    """The figure of forgetting against its cost of a data set that was audited."""
+    return Figure(f"cost-{dataset}", f"{COST} {dataset}.", data_url(path), f"../audit/{dataset}/{path.name}")
 
 
 def origin(records: Sequence[JobRecord], date: str) -> list[Fact]:

@@ -10,7 +10,7 @@ from munkey.audits.relearning import RelearnedSystem, relearning
 from munkey.audits.rows import DEPLOYED
 from munkey.core.files import read_table
 from munkey.report.audits import named
-from munkey.report.markup import ABSENT, Titled, plus_minus
+from munkey.report.markup import ABSENT, Titled, plus_minus, seeds
 
 FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name", "title", "role")
 DIGITS = {"FA": 1, "margin": 2}
@@ -59,7 +59,7 @@ def _above(own: pd.DataFrame, curves: pd.DataFrame) -> dict[str, float]:
 
 def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:
     """A line for each system, in the order of the findings. Of the oracle, only its own curve is shown."""
-    title = f"{dataset}: {curves['step'].max()} steps on the retain set, above the oracle, n = {found['n'].max()} seeds"
+    title = f"{dataset}: {curves['step'].max()} steps on the retain set, above the oracle, {seeds(found['n'].max())}"
     return Titled(title, pd.DataFrame([_line(line) for _, line in found.assign(path=DEPLOYED).iterrows()]))
 
 

@@ -1,4 +1,4 @@
-"""The tables of a whole experiment: the main table, run times, and the grid of the selection."""
+"""The tables of a whole experiment: the main table, and the grid of the selection."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,17 +11,20 @@ from munkey.report.markup import (
     Titled,
     cell,
     emphasized,
-    gap_ranks,
     latex_table,
     latex_text,
+    lowest,
+    marked,
+    over_seeds,
     render,
+    seeds,
 )
+from munkey.report.runtime import runtime_table
 from munkey.report.summary import GAP_METRICS, Row, summarize, with_seed_gaps
 
 Left = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
 LEFT = "left [%]"
 COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
-RUN_TIMES = {"unlearn_s": "Unlearn [s]", "search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
 CSS = (
     "body{font:14px system-ui,sans-serif;margin:1.5em}table{border-collapse:collapse}"
     "th,td{padding:.35em .8em;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
@@ -51,15 +54,15 @@ def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
         "markdown": main_table(summary, rows, "markdown"),
         "html": main_table(summary, rows, "html"),
         "latex": main_table(summary, rows, "latex"),
-        "runtime": render([runtime_table(summary, "markdown")], "markdown"),
-        "runtime_latex": render([runtime_table(summary, "latex")], "latex"),
+        "runtime": render([runtime_table(summary, rows, "markdown")], "markdown"),
+        "runtime_latex": render([runtime_table(summary, rows, "latex")], "latex"),
         "datasets": main_table(largest, rows, "markdown"),
         "datasets_latex": main_table(largest, rows, "latex"),
     }
 
 
 def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left | None = None) -> str:
-    """The paper's main table, forget rates side by side: the lowest gap bold, the second lowest underlined.
+    """The paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
 
     left: for a column of what is left, where audits were run.
     """
@@ -75,19 +78,11 @@ def main_tables(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left
     columns = ["Method", *([LEFT] if left else []), *metrics]
     return [
         Titled(
-            f"{block.dataset}: mean ± sd over n = {block.n} seeds, percent", pd.DataFrame(block.lines, columns=columns)
+            f"{block.dataset}: {over_seeds(block.n)}, percent; {marked(block.n)}",
+            pd.DataFrame(block.lines, columns=columns),
         )
         for block in _blocks(summary, rows, markup, left or {})
     ]
-
-
-def runtime_table(summary: pd.DataFrame, markup: Markup) -> Titled:
-    """Seconds to unlearn, to search for settings (all candidates), and per training epoch of the base model; P_s."""
-    lines = []
-    for _, line in summary.iterrows():
-        times = [cell(line, name, markup, digits=4) for name in RUN_TIMES]
-        lines.append([line["dataset"], f"{100 * line['rate']:g} %", line["title"], *times])
-    return Titled("", pd.DataFrame(lines, columns=["Data set", "Forget", "Method", *RUN_TIMES.values()]))
 
 
 def selection_table(grid: pd.DataFrame, title: str) -> Titled:
@@ -134,11 +129,11 @@ def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Le
 def _cells(part: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> dict[str, list[str]]:
     """The cells of every system at one rate, by its name. part: of a summary, one data set at one rate."""
     ranked = [row.name for row in rows if row.oracle and not row.context]
-    ranks = gap_ranks(part[part["method"].isin(ranked)].set_index("method")["gap_mean"])
+    best = lowest(part[part["method"].isin(ranked)].set_index("method"))
     cells = {}
     for _, line in part.iterrows():
-        name = str(line["method"])
-        gap = emphasized(cell(line, "gap", markup), ranks.get(name), markup)
+        name, gap = str(line["method"]), cell(line, "gap", markup)
+        gap = emphasized(gap, markup) if name == best else gap
         cells[name] = [*(cell(line, metric, markup) for metric in GAP_METRICS), gap]
     return cells
 
@@ -170,7 +165,8 @@ def _main_header(rates: Sequence[float], leading: Sequence[str]) -> pd.MultiInde
 
 def _under_its_name(block: Block, width: int, *, first: bool) -> list[list[str]]:
     """The lines of a data set. The first cell starts with a row of its own for the name, and the rules around it."""
-    name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(block.dataset)} ($n = {block.n}$ seeds)}} \\"
+    over = seeds(block.n).replace(" seed", "$ seed")
+    name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(block.dataset)} (${over})}} \\"
     above = [] if first else [r"\midrule"]
     title, *cells = block.lines[0]
     return [["\n".join([*above, name, r"\midrule", latex_text(title)]), *cells], *block.lines[1:]]

@@ -10,8 +10,8 @@ from munkey.report.figures.charts import CHARTS, Source
 from tests.report.figures.test_figures import curve, grid, methods, training
 
 
-def source(**files):
-    return Source({name: str(path) for name, path in files.items()}, dataset="digits", seed=7, threshold=0.25)
+def source(traces=None, **files):
+    return Source({name: str(path) for name, path in files.items()}, "digits", threshold=0.25, traces=traces or {})
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def trace(tmp_path):
 
 
 def test_there_are_charts_of_six_kinds():
-    assert list(CHARTS) == ["overview", "forgetting", "neighbors", "radar", "sensitivity", "tokens"]
+    assert list(CHARTS) == ["overview", "forgetting", "neighbors", "selection", "sensitivity", "tokens"]
     assert CHARTS["overview"](source()).axes
 
 
@@ -55,15 +55,17 @@ def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
     assert line.get_ydata().tolist() == digits["TA_mean"].tolist()
 
 
-def test_the_radar_is_drawn_from_the_table_of_the_selection(tmp_path):
+def test_the_grid_is_drawn_from_the_table_of_the_selection_with_its_threshold(tmp_path):
     write_text(tmp_path / "table.csv", grid().to_csv(index=False))
-    (axes,) = CHARTS["radar"](source(table=tmp_path / "table.csv")).axes
-    assert len(axes.lines) == len(grid())
+    gap, sensitivity, *_ = CHARTS["selection"](source(table=tmp_path / "table.csv")).axes
+    assert [line.get_xdata()[0] for line in gap.lines] == grid()["gap"].tolist()
+    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [0.25]
 
 
-def test_sensitivity_is_drawn_from_a_trace_with_its_threshold(trace):
-    left, _ = CHARTS["sensitivity"](source(trace=trace)).axes
-    assert left.get_title(loc="left") == "digits, n = 1 seed"
+def test_sensitivity_is_drawn_from_the_traces_of_all_seeds_with_its_threshold(trace):
+    figure = CHARTS["sensitivity"](source({7: str(trace), 8: str(trace)}))
+    left, _ = figure.axes
+    assert left.get_title(loc="left") == "digits" and figure.get_supxlabel().endswith("over n = 2 seeds")
     assert [line.get_ydata()[0] for line in left.lines if line.get_linestyle() == ":"] == [0.25]
 
 

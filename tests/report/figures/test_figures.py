@@ -1,14 +1,15 @@
 """Figures: they show what they were given, text is inside and apart, the same figure gives the same bytes."""
 
+import re
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
-from munkey.report.figures import curves, diagram, forgetting, projection, radar, retrieval, theme
+from munkey.report.figures import cost, curves, diagram, forgetting, pairs, projection, retrieval, theme
 
 RNG = np.random.default_rng(0)
 
@@ -40,11 +41,27 @@ def methods():
     )
 
 
-def training():
+def costs():
+    """A summary with seconds of methods and of an oracle, and an audit with what they leave."""
+    summary = methods().assign(method=lambda frame: frame["title"], train_s_mean=np.nan)
+    oracle = {"method": "retrain-t", "rate": 0.1, "train_s_mean": 20.0}
+    line = {"family": "vit", "path": "deployed", "verdict": "residue"}
+    shares = dict(zip(summary["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {"retrain-t": -4}
+    audit = pd.DataFrame(
+        line
+        | {"name": name, "title": name, "role": "method", "share": s, "share_low": s - 10.0, "share_high": s + 12.0}
+        for name, s in shares.items()
+    )
+    audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = ["ViT", "oracle", "control"]
+    audit.loc[audit["name"] == "Amnesiac", ["share_low", "verdict"]] = [-np.inf, "over-forgets"]
+    return pd.concat([summary, pd.DataFrame([oracle])]), audit
+
+
+def training(seed=0):
     return pd.DataFrame(
         {
             "dataset": "digits",
-            "seed": 0,
+            "seed": seed,
             "epoch": e,
             "P_s": e / 20,
             "A_image": 40 + e,
@@ -76,7 +93,8 @@ def example(status="forgotten", after="7"):
 
 ALL = {
     "k_curve": lambda: curves.k_curve(curve()),
-    "radar": lambda: radar.draw(grid()),
+    "pairs": lambda: pairs.draw(grid(), 0.3),
+    "cost": lambda: cost.draw(*costs(), "MUNKEY"),
     "forgetting": lambda: forgetting.draw(methods(), "MUNKEY"),
     "sensitivity": lambda: curves.sensitivity(training()),
     "projection": lambda: projection.draw([moment(), moment(), moment()]),
@@ -131,13 +149,72 @@ def test_the_k_curve_has_a_line_per_data_set_and_ticks_at_k():
         assert axes.get_xticks().tolist() == [1, 2, 4, 32]
 
 
-def test_the_chosen_pair_is_dashed_black_and_the_corner_gray():
-    (axes,) = ALL["radar"]().axes
-    lines = {line.get_label()[:10]: line for line in axes.lines}
-    chosen = next(line for name, line in lines.items() if name.startswith("(0.3, 0.1)"))
-    corner = next(line for name, line in lines.items() if name.startswith("(0, 0)"))
-    assert (to_hex(chosen.get_color()), chosen.get_linestyle()) == ("#000000", "--")
-    assert to_hex(corner.get_color()) == "#808080"
+def test_no_bar_goes_below_zero_and_none_is_cut_off():
+    bars = [
+        (axes, axes.transData.inverted().transform(artist.get_transform().transform(segment)))
+        for name in ("k_curve", "forgetting", "cost")
+        for axes in ALL[name]().axes
+        for artist in axes.collections
+        for segment in artist.get_segments()
+    ]
+    assert len(bars) > 20
+    for axes, ends in bars:
+        low, high = sorted(axes.get_ylim())
+        assert low <= ends[:, 1].min() + 1e-9 and ends[:, 1].max() <= high + 1e-9
+    drawn = curves.k_curve(curve().assign(gap_sd=5.0)).axes[1].collections
+    assert min(segment[:, 1].min() for bar in drawn for segment in bar.get_segments()) == 0
+
+
+def test_what_is_left_stands_over_the_seconds_of_unlearning_or_of_retraining():
+    (axes,) = ALL["cost"]().axes
+    drawn = {container.lines[0].get_xdata()[0]: container.lines[0] for container in axes.containers}
+    assert drawn[20.0].get_ydata()[0] == -4 and drawn[0.008].get_ydata()[0] == 5
+    assert (drawn[20.0].get_marker(), drawn[5.4].get_marker()) == ("o", "D")
+    names = {text.get_text() for text in axes.texts}
+    assert names == {*methods()["title"], "ViT, oracle", "never seen", "nothing done"}
+    words = [text.get_text() for text in axes.figure.legends[0].get_texts()]
+    assert words == ["residue", "over-forgets", "retrained"]
+
+
+def test_the_chosen_pair_is_a_star_and_panels_in_percent_have_one_scale():
+    figure = ALL["pairs"]()
+    for axes in figure.axes:
+        marks = [line.get_marker() for line in axes.lines if line.get_linestyle() == "None"]
+        assert marks == ["X", "o", "o", "*", "o"]
+    assert [label.get_fontweight() for label in figure.axes[0].get_yticklabels()] == [*["normal"] * 3, "bold", "normal"]
+    assert len({round(float(np.ptp(axes.get_xlim())), 6) for axes in figure.axes[2:]}) == 1
+    assert figure.axes[1].get_xlim()[0] == 0
+    assert [line.get_xdata()[0] for line in figure.axes[1].lines if line.get_linestyle() == ":"] == [0.3]
+
+
+def test_ten_classes_differ_in_color_and_in_shape():
+    styles = [theme.point_style(number) for number in range(100)]
+    assert len(set(styles)) == 100
+    assert len({style.color for style in styles[:10]}) == len({style.marker for style in styles[:10]}) == 10
+
+
+def test_curves_over_training_are_means_over_seeds_with_a_band():
+    several = pd.concat([training(seed).assign(A_image=lambda f, s=seed: f["A_image"] + 4 * s) for seed in (0, 1)])
+    figure = curves.sensitivity(several)
+    image = next(line for line in figure.axes[1].lines if line.get_label() == "image alone")
+    assert image.get_ydata()[0] == 42
+    assert figure.get_supxlabel() == "mean ± standard deviation over n = 2 seeds"
+    assert curves.sensitivity(training()).get_supxlabel() == "one seed, n = 1"
+
+
+def test_the_svg_has_no_background_and_other_colors_on_a_dark_screen(tmp_path):
+    svg, _ = theme.save(ALL["overview"](), tmp_path / "a")
+    text = svg.read_text()
+    assert "fill: #ffffff" not in text
+    style = re.search("<style>@media (.*?)</style>", text)[1]
+    for kind, light in re.findall(r"(fill|stroke): (#\w{6})", text.replace(style, "")):
+        assert light in theme.DARK or is_seen_on_both(light), (kind, light)
+        assert light not in theme.DARK or f'[style*="{kind}: {light}"]{{{kind}:{theme.DARK[light]}!important}}' in style
+
+
+def is_seen_on_both(color):
+    """Neither near white nor near black."""
+    return 0.1 < np.dot(to_rgb(color), (0.2126, 0.7152, 0.0722)) < 0.8
 
 
 def test_frames_and_marks_tell_what_became_of_neighbors_and_predictions():
@@ -163,7 +240,7 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
         (curves.k_curve, curve().iloc[:0], "no rows"),
         (curves.k_curve, curve().drop(columns="TA_sd"), "lacks the columns"),
         (curves.k_curve, curve().assign(TA_mean=np.nan), "NaN"),
-        (radar.draw, grid().assign(chosen=True), "at most one chosen"),
+        (partial(pairs.draw, threshold=0.3), grid().assign(chosen=True), "at most one chosen"),
         (partial(forgetting.draw, emphasized="MUNKEY"), methods().assign(unlearn_s_mean=0.0), "must be positive"),
         (curves.sensitivity, training().assign(P_s=np.inf), "infinite"),
     ],
@@ -173,6 +250,5 @@ def test_what_cannot_be_drawn_is_refused(draw, frame, message):
         draw(frame)
 
 
-def test_the_radar_says_where_no_pair_passes():
-    (axes,) = radar.draw(grid().assign(chosen=False)).axes
-    assert axes.get_title().endswith(": no pair passes")
+def test_the_grid_says_where_no_pair_passes():
+    assert pairs.draw(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")

@@ -1,14 +1,14 @@
 """The charts by kind: each is drawn from tables or a trace on disk."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from munkey.core.files import read_json, read_npz, read_table
-from munkey.report.figures import curves, diagram, forgetting, projection, radar
+from munkey.report.figures import curves, diagram, forgetting, pairs, projection
 from munkey.report.figures.projection import Projection, umap_2d
 
 PAPERS_METHOD = "MUNKEY"  # the title, in every table, of the method that the paper proposes
@@ -21,14 +21,14 @@ MOMENTS = ("start", "middle", "end")  # of training, at which the trace keeps to
 class Source:
     """What a chart is drawn from.
 
-    files: paths of the inputs that this kind of chart needs, by their names in FILES.
-    dataset, seed: those of a trace. threshold: of pathway sensitivity, above which no pair is selected.
+    files: paths of the inputs that this kind of chart needs, by their names in FILES; traces: those of each seed.
+    dataset: that of the traces. threshold: of pathway sensitivity, above which no pair is selected.
     """
 
     files: Mapping[str, str]
     dataset: str | None
-    seed: int
     threshold: float
+    traces: Mapping[int, str] = field(default_factory=dict)
 
 
 def _overview(_: Source) -> Figure:
@@ -45,13 +45,13 @@ def _neighbors(source: Source) -> Figure:
     return curves.k_curve(part.assign(k=part["value"].astype(int)))
 
 
-def _radar(source: Source) -> Figure:
-    return radar.draw(read_table(source.files["table"]))
+def _selection(source: Source) -> Figure:
+    return pairs.draw(read_table(source.files["table"]), source.threshold)
 
 
 def _sensitivity(source: Source) -> Figure:
-    trace = pd.DataFrame(read_npz(source.files["trace"], *TRACED))
-    return curves.sensitivity(trace.assign(dataset=source.dataset, seed=source.seed), source.threshold)
+    traces = [pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed) for seed, path in source.traces.items()]
+    return curves.sensitivity(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
 
 
 def _tokens(source: Source) -> Figure:
@@ -70,16 +70,21 @@ CHARTS: dict[str, Callable[[Source], Figure]] = {
     "overview": _overview,
     "forgetting": _forgetting,
     "neighbors": _neighbors,
-    "radar": _radar,
+    "selection": _selection,
     "sensitivity": _sensitivity,
     "tokens": _tokens,
 }
 CAPTIONS = {  # of the charts, and of the retrieval examples
     "overview": "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
-    "forgetting": "Forgetting against utility: Avg Gap over the seconds that unlearning takes.",
-    "neighbors": "Test accuracy and Avg Gap over the number of neighbors K; one model, evaluated with each K.",
-    "radar": "The grid of (p_image, p_token); the pair that the selection chose is dashed, (0, 0) gray.",
+    "forgetting": "Avg Gap, the distance to the oracle, over the seconds that unlearning takes. Bars: ± one standard"
+    " deviation over seeds, down to 0 at most.",
+    "neighbors": "Test accuracy and Avg Gap over the number of neighbors K; one model per seed, evaluated with each K."
+    " Bars: ± one standard deviation over seeds, down to 0 at most.",
+    "selection": "The grid of (p_image, p_token): the pair that the selection chose is a star, (0, 0) a gray cross."
+    " The four panels in percent have the same scale.",
     "sensitivity": "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
-    "tokens": "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training.",
-    "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion.",
+    "tokens": "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training; a"
+    " color and a shape for each class.",
+    "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion; chosen to show what"
+    " deletion does, not at random.",
 }

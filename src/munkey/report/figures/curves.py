@@ -1,5 +1,6 @@
 """Curves: accuracy and gap over the number of neighbors K, and pathway sensitivity over training."""
 
+import math
 from typing import NamedTuple
 
 import matplotlib
@@ -13,31 +14,34 @@ from munkey.report.figures.theme import (
     BLUE,
     DASHES,
     DOUBLE,
-    MARKERS,
     ORANGE,
     SKY,
     THEME,
     canvas,
     checked,
     freeze,
+    over_seeds,
     point_style,
-    seed_count,
 )
 
 
 class Curve(NamedTuple):
-    """How one curve over training looks and is called. line: a marker and dashes, by their number in the theme."""
+    """How one curve over training looks and is called. line: its dashes, by their number in the theme.
+
+    top: the largest value that there can be.
+    """
 
     title: str
     color: str
     line: int
+    top: float
 
 
-SENSITIVITY = Curve("$P_s$", BLUE, 0)
+SENSITIVITY = Curve("$P_s$", BLUE, 0, math.inf)
 PATHWAYS = {
-    "A_image": Curve("image alone", ORANGE, 0),
-    "A_token": Curve("token alone", SKY, 1),
-    "A_both": Curve("both", BLACK, 2),
+    "A_image": Curve("image alone", ORANGE, 0, 100),
+    "A_token": Curve("token alone", SKY, 1, 100),
+    "A_both": Curve("both", BLACK, 2, 100),
 }
 
 
@@ -46,7 +50,8 @@ def k_curve(frame: pd.DataFrame) -> Figure:
     """Test accuracy and Avg Gap over the number of neighbors K, a line per data set (fig. ablation-knn).
 
     Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation may be NaN (one
-    seed): then there is no bar. Raises ValueError for an empty frame, missing columns, NaN means or K < 1.
+    seed): then there is no bar. No bar goes below 0, the smallest possible value. Raises ValueError for an empty frame,
+    missing columns, NaN means or K < 1.
     """
     numbers = ["k", "TA_mean", "gap_mean", "n"]
     frame = checked(frame, ["dataset", *numbers, "TA_sd", "gap_sd"], numbers, "k_curve")
@@ -58,15 +63,16 @@ def k_curve(frame: pd.DataFrame) -> Figure:
     _over_k(right, frame, "gap", "Avg Gap [percentage points]")
     handles, names = left.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
-    figure.supxlabel(f"mean ± standard deviation over {seed_count(frame['n'])} seeds", fontsize=8)
+    figure.supxlabel(over_seeds(frame["n"]), fontsize=8)
     return freeze(figure)
 
 
 def _over_k(axes: Axes, frame: pd.DataFrame, metric: str, title: str) -> None:
     for number, (dataset, part) in enumerate(frame.sort_values("k").groupby("dataset", sort=True)):
         color, marker = point_style(number)
-        axes.errorbar(part["k"], part[f"{metric}_mean"], part[f"{metric}_sd"].fillna(0), color=color, capsize=2,
-                      marker=marker, linestyle=DASHES[number % len(DASHES)], label=str(dataset))  # fmt: skip
+        mean, sd = part[f"{metric}_mean"], part[f"{metric}_sd"].fillna(0)
+        axes.errorbar(part["k"], mean, [sd.clip(upper=mean), sd], color=color, capsize=2, marker=marker,
+                      linestyle=DASHES[number % len(DASHES)], label=str(dataset))  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(sorted(frame["k"].unique())))
     axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -90,8 +96,8 @@ def sensitivity(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         part = frame[frame["dataset"] == dataset]
         _sensitivity_over_epochs(left, part, threshold)
         _accuracies_over_epochs(right, part)
-        number = part["seed"].nunique()
-        left.set_title(f"{dataset}, n = {number} seed{'s' * (number > 1)}", loc="left")
+        left.set_title(str(dataset), loc="left", fontweight="bold")
+    figure.supxlabel(over_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
     return freeze(figure)
 
 
@@ -112,7 +118,6 @@ def _accuracies_over_epochs(axes: Axes, part: pd.DataFrame) -> None:
 
 def _over_epochs(axes: Axes, part: pd.DataFrame, column: str, curve: Curve) -> None:
     values = part.groupby("epoch")[column].agg(["mean", "std"]).fillna({"std": 0.0})
-    axes.plot(values.index, values["mean"], color=curve.color, marker=MARKERS[curve.line],
-              linestyle=DASHES[curve.line], label=curve.title)  # fmt: skip
-    low, high = values["mean"] - values["std"], values["mean"] + values["std"]
+    axes.plot(values.index, values["mean"], color=curve.color, linestyle=DASHES[curve.line], label=curve.title)
+    low, high = ((values["mean"] + sign * values["std"]).clip(0, curve.top) for sign in (-1, 1))
     axes.fill_between(values.index, low, high, color=curve.color, alpha=0.2, lw=0)

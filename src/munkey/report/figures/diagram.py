@@ -65,7 +65,7 @@ def overview() -> Figure:
 
 
 def _box(axes: Axes, box: Box, text: str, color: str, **look: Any) -> None:
-    patch: dict[str, Any] = {"facecolor": "white", "edgecolor": color, "linewidth": 1.5} | look
+    patch: dict[str, Any] = {"facecolor": "none", "edgecolor": color, "linewidth": 1.5} | look
     axes.add_patch(FancyBboxPatch(box[:2], box.width, box.height, boxstyle="round,pad=0,rounding_size=1", **patch))
     axes.text(*box.center, text, ha="center", va="center")
 
@@ -84,7 +84,7 @@ def _lookup(axes: Axes) -> None:
 
 
 def _memory(axes: Axes) -> None:
-    """Rows of key and token; those to be forgotten are struck out."""
+    """Rows of key and token; those to be forgotten are dashed, with a cross beside them."""
     left, bottom, width, height = MEMORY
     axes.text(left + width / 2, bottom + height + 1, "exemplar memory $\\mathcal{M}$", ha="center", fontweight="bold")
     step = height / ROWS
@@ -93,16 +93,18 @@ def _memory(axes: Axes) -> None:
         _cell(axes, Box(left, y, 6.5, step), f"$k_{row + 1}$", BLUE, row)
         _cell(axes, Box(left + 7, y, width - 7, step), f"token $v_{row + 1}$", ORANGE, row)
         if row in FORGOTTEN:
-            axes.plot([left - 1, left + width + 1], [y + step / 2] * 2, color=VERMILLION, linewidth=2)
-    axes.text(left - 2.2, bottom - 2.2, "$K$ nearest keys: filled rows", ha="left", va="center", fontsize=8)
+            axes.plot(left + width + 1.6, y + step / 2, marker="X", color=VERMILLION, markersize=8)
+    axes.text(left + width / 2, bottom - 1.7, "filled: the $K$ nearest keys", ha="center", va="center")
 
 
 def _cell(axes: Axes, box: Box, text: str, color: str, row: int) -> None:
     """A key or a token of a row of the memory."""
-    fill = FILLS[color] if row in NEAREST else "white"
-    x, y, width, height = box
-    axes.add_patch(Rectangle((x, y + 0.4), width, height - 0.8, facecolor=fill, edgecolor=color, linewidth=1))
-    axes.text(*box.center, text, ha="center", va="center", color=GRAY if row in FORGOTTEN else BLACK)
+    fill, (x, y, width, height) = FILLS[color] if row in NEAREST else "none", box
+    look: dict[str, Any] = {"edgecolor": color, "linewidth": 1}
+    if row in FORGOTTEN:
+        look = {"edgecolor": VERMILLION, "linewidth": 1.2, "linestyle": "--"}
+    axes.add_patch(Rectangle((x, y + 0.4), width, height - 0.8, facecolor=fill, **look))
+    axes.text(*box.center, text, ha="center", va="center")
 
 
 def _model(axes: Axes) -> None:
@@ -114,7 +116,7 @@ def _model(axes: Axes) -> None:
     _arrow(axes, Point(69.5, 33), Point(69.5, 29), PURPLE)
     axes.plot([7, 7, 62], [26, 13.6, 13.6], color=BLACK, linewidth=1.2)
     _arrow(axes, Point(62, 13.6), Point(66.5, 19))
-    axes.text(24, 14.4, "the image itself, as patch embeddings", ha="center")
+    axes.text(22, 14.4, "the image itself, as patch embeddings", ha="center")
     _box(axes, Box(88, 19, 11, 10), "weighted\naverage of\n$K$ passes", BLACK)
     _arrow(axes, Point(84, 24), Point(88, 24))
     _arrow(axes, Point(93.5, 29), Point(93.5, 34))
@@ -126,4 +128,5 @@ def _forgetting(axes: Axes) -> None:
     _box(axes, Box(1, 1, 98, 8), "", VERMILLION, facecolor="#fdf1ea")
     memory = "$\\mathcal{M}_u = \\mathcal{M} \\setminus \\{(k_i, v_i) : i \\in D_f\\}$"
     rule = f"To forget a sample, delete its row:  {memory}.  No training, no data, milliseconds; no weight changes."
-    axes.text(50, 5, rule, ha="center", va="center")
+    axes.plot(5, 5, marker="X", color=VERMILLION, markersize=8)
+    axes.text(52, 5, rule, ha="center", va="center")

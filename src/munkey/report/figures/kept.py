@@ -8,12 +8,23 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from munkey.report.audit_grid import deployed, knobs_of, shown
-from munkey.report.figures.theme import BLACK, BLUE, DOUBLE, GRAY, GREEN, THEME, VERMILLION, canvas, checked, freeze
+from munkey.report.figures.shares import limits
+from munkey.report.figures.theme import (
+    BAND,
+    BLACK,
+    BLUE,
+    DOUBLE,
+    GRAY,
+    GREEN,
+    THEME,
+    VERMILLION,
+    canvas,
+    checked,
+    freeze,
+)
 
 COLUMNS = ["path", "share", "share_low", "share_high", "chance", "nothing", "P_s", "val_after"]
 COLUMNS_FONT = "DejaVu Sans Mono"
-BAND = "#dddddd"
-LIMITS = (-20.0, 110.0)  # of the shares, percent; what lies beyond is an arrow at the edge
 PANELS = {  # what stands beside the shares, in which color
     "nothing": ("put there\n[sd]", VERMILLION),
     "P_s": ("$P_s$\nbefore", GREEN),
@@ -64,19 +75,20 @@ def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
 
 def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     places = np.arange(len(rows))
-    low, high = (rows[name].clip(*LIMITS) for name in ("share_low", "share_high"))
+    ends = limits(rows)
+    low, high = (rows[name].clip(*ends) for name in ("share_low", "share_high"))
     band = 1.96 * rows["chance"]
     axes.barh(places, 2 * band, left=-band, height=0.8, color=BAND, zorder=0)
     axes.hlines(places, low, high, color=BLUE, linewidth=1.2, zorder=2)
-    for column, edge, marker in (("share_low", LIMITS[0], "<"), ("share_high", LIMITS[1], ">")):
+    for column, edge, marker in (("share_low", ends.low, "<"), ("share_high", ends.high, ">")):
         beyond = rows[column] < edge if marker == "<" else rows[column] > edge
         axes.plot(np.full(beyond.sum(), edge), places[beyond], marker, color=BLUE, clip_on=False, zorder=3)
-    axes.plot(rows["share"].clip(*LIMITS), places, "o", color=BLUE, label="as deployed, 95 %", zorder=3)
+    axes.plot(rows["share"].clip(*ends), places, "o", color=BLUE, label="as deployed, 95 %", zorder=3)
     axes.plot(image, places, "x", color=GRAY, label="image alone", zorder=2)
     for value, words, side in ((0, "never seen", "left"), (100, "nothing done", "center")):
         axes.axvline(value, color=BLACK, linewidth=0.8, zorder=1)
         axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
-    axes.set(xlim=LIMITS, xlabel="residual share [%]")
+    axes.set(xlim=ends, xlabel="residual share [%]")
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.figure.legend(loc="outside lower center", ncols=2)
@@ -87,6 +99,6 @@ def _dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
     spread = max(float(np.ptp(values)), 1e-3)
     axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread), xlabel=title)
     axes.xaxis.set_major_locator(MaxNLocator(2))
-    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
+    axes.grid(axis="x", color=BAND, linewidth=0.5)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

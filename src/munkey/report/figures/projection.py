@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from munkey.report.figures.theme import DOUBLE, THEME, canvas, freeze, point_style
 
 LEGEND_CLASSES = 20  # with more classes than this, a color bar takes the place of the legend
-RASTERIZED = 5000  # with more points than this as vectors, no browser opens the SVG
+RASTERIZED = 500  # more points than this are a picture in the SVG, or it would be many megabytes
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def draw(projections: Sequence[Projection]) -> Figure:
         column[1].set_xlabel("UMAP 1 (no unit)")
     grid[0, 0].set_ylabel("exemplar tokens\nUMAP 2 (no unit)")
     grid[1, 0].set_ylabel("[CLS] features\nUMAP 2 (no unit)")
-    title = f"class (N = {len(projections[0].labels)} samples)"
+    title = f"class (N = {len(projections[0].labels)} samples, one seed)"
     if len(classes) <= LEGEND_CLASSES:
         _legend(figure, classes, title)
     else:
@@ -83,7 +83,7 @@ def _check(projections: Sequence[Projection]) -> None:
 
 
 def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:
-    size = float(np.clip(6000 / len(points), 1, 10))
+    size = float(np.clip(15000 / len(points), 2, 16))
     raster = len(points) > RASTERIZED
     x, y = points.T
     if classes > LEGEND_CLASSES:

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from munkey.report.figures.theme import BLACK, BLUE, DASHES, DOUBLE, GRAY, THEME, canvas, checked, freeze, seed_count
+from munkey.report.figures.theme import BLACK, BLUE, DASHES, DOUBLE, GRAY, THEME, canvas, checked, freeze, over_seeds
 
 COLUMNS = ["family", "name", "title", "role", "seed", "step", "FA"]
 ACROSS = 4  # panels
@@ -39,8 +39,8 @@ def draw(curves: pd.DataFrame) -> Figure:
     _scale(grid[0, 0], frame)
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=len(STYLES))
     figure.supylabel("forget accuracy [%]", fontsize=8)
-    seeds = seed_count(frame.groupby("name")["seed"].nunique())
-    figure.supxlabel(f"steps on the retain set alone; mean ± standard deviation over {seeds} seeds", fontsize=8)
+    seeds = over_seeds(frame.groupby("name")["seed"].nunique())
+    figure.supxlabel(f"steps on the retain set alone; {seeds}", fontsize=8)
     return freeze(figure)
 
 
@@ -48,7 +48,7 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
     for role, (color, dashes, words) in STYLES.items():
         values = part[part["role"] == role].groupby("step")["FA"].agg(["mean", "std"]).fillna({"std": 0.0})
         axes.plot(values.index, values["mean"], color=color, linestyle=DASHES[dashes], label=words)
-        low, high = values["mean"] - values["std"], values["mean"] + values["std"]
+        low, high = ((values["mean"] + sign * values["std"]).clip(0, 100) for sign in (-1, 1))
         axes.fill_between(values.index, low, high, color=color, alpha=0.15, linewidth=0)
     axes.set_title(title)
 

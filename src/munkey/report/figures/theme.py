@@ -1,5 +1,6 @@
 """What all figures share: page widths, fonts, colors that colorblind readers can tell apart, checks, and saving."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from munkey.core.files import sealed
@@ -17,8 +19,15 @@ DPI = 200
 # The palette of Okabe and Ito; yellow is left out because it vanishes on white.
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, BLACK, GRAY = "#CC79A7", "#56B4E9", "#000000", "#808080"
-PALETTE = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK, GRAY)
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # 7 and 8 share no divisor: 56 different pairs with PALETTE
+BAND = "#dddddd"  # behind points: where they would lie by chance; also grid lines
+# Of classes: ten colors by Petroff (2021) and ten shapes.
+CLASS_COLORS = tuple(to_hex(color) for color in matplotlib.color_sequences["petroff10"])
+CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "<")
+# What a color turns into on a dark screen; all others can be seen on both.
+DARK = {
+    **{BLACK: "#e6e6e6", BLUE.lower(): "#4aa8e0", BAND: "#454545"},
+    **{"#d9eaf5": "#17394d", "#fcefd2": "#4d3b12", "#efefef": "#333333", "#fdf1ea": "#40261a"},
+}
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 
 THEME: Any = {  # as matplotlib wants it
@@ -31,6 +40,7 @@ THEME: Any = {  # as matplotlib wants it
     "axes.spines.right": False,
     "axes.linewidth": 0.6,
     "axes.grid": False,
+    "axes.facecolor": "none",
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
     "legend.fontsize": 8,
@@ -51,14 +61,16 @@ class PointStyle(NamedTuple):
 
 
 def point_style(number: int) -> PointStyle:
-    """A color and a marker for a class or a data set; the first 56 differ."""
-    return PointStyle(PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)])
+    """A color and a marker for a class or a data set; of the first ten, no two share either."""
+    turn, place = divmod(number, len(CLASS_COLORS))
+    return PointStyle(CLASS_COLORS[place], CLASS_MARKERS[(place + turn) % len(CLASS_MARKERS)])
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write STEM.svg (text as paths, so that it looks the same everywhere) and STEM.png; returns both paths.
 
-    The same figure gives the same bytes. Raises OSError where a file cannot be written; no half file is left.
+    The PNG is on white. The SVG has no background, and other colors where the reader's screen is dark. The same figure
+    gives the same bytes. Raises OSError where a file cannot be written; no half file is left.
     """
     metadata = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
     paths = []
@@ -66,9 +78,23 @@ def save(figure: Figure, stem: Path) -> list[Path]:
         for kind, entries in metadata.items():
             path = stem.with_name(f"{stem.name}.{kind}")
             with sealed(path) as temporary:
-                figure.savefig(temporary, format=kind, dpi=DPI, facecolor="white", metadata=entries)
+                back = "white" if kind == "png" else "none"
+                figure.savefig(temporary, format=kind, dpi=DPI, facecolor=back, metadata=entries)
+                if kind == "svg":
+                    temporary.write_text(_for_dark_screens(temporary.read_text()))
             paths.append(path)
     return paths
+
+
+def _for_dark_screens(svg: str) -> str:
+    """An SVG with a second set of colors. What is black and filled, text above all, has no color of its own there."""
+    rules = [
+        f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
+        for light, dark in DARK.items()
+        for kind in ("fill", "stroke")
+    ]
+    style = f"<style>@media (prefers-color-scheme:dark){{svg{{fill:{DARK[BLACK]}}}{''.join(rules)}}}</style>"
+    return re.sub(r"<svg\b[^>]*>", lambda opening: f"{opening[0]}\n {style}", svg, count=1)
 
 
 def canvas(width: float, height: float) -> Figure:
@@ -100,3 +126,9 @@ def seed_count(counts: "pd.Series[int]") -> str:
     """`n = 3`, or `n = 2 to 3` where the number of seeds differs."""
     low, high = int(counts.min()), int(counts.max())
     return f"n = {low}" if low == high else f"n = {low} to {high}"
+
+
+def over_seeds(counts: "pd.Series[int]") -> str:
+    """What is drawn of so many seeds: a single one has no deviation."""
+    several = counts.max() > 1
+    return f"mean ± standard deviation over {seed_count(counts)} seeds" if several else "one seed, n = 1"
