@@ -29,7 +29,7 @@ def test_forgetting_imports_no_torch(model):
         "try:\n    main()\nexcept SystemExit:\n    pass\nprint('torch' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("forgot 1 samples") and done.stdout.endswith("\nFalse\n")
+    assert done.stdout.startswith("forgot 1 sample,") and done.stdout.endswith("\nFalse\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -21,7 +21,7 @@ def without(*ids):
 def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
     ended = munkey("forget", model, "--ids", "12, 10")
     with Predictor.load(model) as predictor:
-        assert ended == (0, f"forgot 2 samples, 22 are left\nhead of the chain: {predictor.head}\n", "")
+        assert ended == (0, f"forgot 2 samples, 22 left\nhead of the chain: {predictor.head}\n", "")
     assert left(model) == without(10, 12)
 
 

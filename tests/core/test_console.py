@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from munkey.core.console import progress
+from munkey.core.console import counted, progress
 
 
 @pytest.mark.parametrize("items", [range(3), (i for i in range(3))], ids=["sized", "unsized"])
@@ -42,3 +42,10 @@ with job({log!r}, 1):
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (process.stdout, process.stderr) == ("", "few samples\n")
     assert (tmp_path / "job.log").read_text() == "few samples\n"
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 samples"), (1, "1 sample"), (2, "2 samples"), (1200, "1,200 samples")]
+)
+def test_a_number_comes_with_its_noun(count, said):
+    assert counted(count, "sample") == said

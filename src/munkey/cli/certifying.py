@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from munkey.cli.outcome import NotVerifiedError, say
+from munkey.core.console import counted
 from munkey.memory.store.store import Store
 from munkey.serve import certificate
 
@@ -12,7 +13,7 @@ def write(store: Store, file: Path, deletion: int | None, as_json: bool) -> None
     """Write the certificate of an earlier deletion, from the chain."""
     made = certificate.certify(store, certificate.receipt_of(store, deletion))
     page = certificate.write(made, file)
-    text = f"{file}: {made.rows} samples deleted on {made.deleted}; for people: {page}"
+    text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; for people: {page}"
     say(text, made.model_dump(mode="json"), as_json)
 
 
@@ -24,8 +25,8 @@ def check(store: Store, file: Path, ids: Sequence[int], salt: str | None, as_jso
         found.append("these ids with this salt are not the ones that it means")
     if found:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(found)}")
-    meant = f", of exactly these {len(set(ids))} ids" if ids else ""
-    text = f"{file}: verified: the chain holds the deletion of {made.rows} samples on {made.deleted}{meant}"
+    meant = ", of exactly the ids that were given" if ids else ""
+    text = f"{file}: verified: the chain holds the deletion of {counted(made.rows, 'sample')} on {made.deleted}{meant}"
     say(text, {"sound": True, "said": text, "certificate": made.model_dump(mode="json")}, as_json)
 
 

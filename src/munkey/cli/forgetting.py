@@ -6,6 +6,7 @@ from pathlib import Path
 
 from munkey.cli.choice import Choice
 from munkey.cli.outcome import say, working
+from munkey.core.console import counted
 from munkey.memory.store.errors import LockedMemoryError
 from munkey.serve import certificate, said
 from munkey.serve.predictor import Predictor
@@ -14,7 +15,7 @@ from munkey.serve.predictor import Predictor
 def describe(predictor: Predictor, chosen: Choice, as_json: bool) -> None:
     """What would be forgotten."""
     ids, left = chosen.ids.tolist(), len(predictor.ids) - len(chosen.ids)
-    text = f"would forget {len(ids)} samples and keep {left}; nothing was changed{_missing(chosen)}"
+    text = f"would forget {counted(len(ids), 'sample')} and keep {left}; nothing was changed{_missing(chosen)}"
     say(text, {"would_delete": ids, "missing": chosen.missing, "left": left, "head": predictor.head}, as_json)
 
 
@@ -26,7 +27,7 @@ def forget(predictor: Predictor, chosen: Choice, file: Path | None, list_ids: bo
     with working("forgetting"):
         receipt = predictor.forget(chosen.ids)
     value = said.forgotten(receipt) | {"missing": chosen.missing, "left": len(predictor.ids)}
-    text = f"forgot {len(chosen.ids)} samples, {value['left']} are left{_missing(chosen)}"
+    text = f"forgot {counted(len(chosen.ids), 'sample')}, {value['left']:,} left{_missing(chosen)}"
     text += f"\nhead of the chain: {receipt.after}"
     if file is not None and receipt.sequences:
         salt = secrets.token_bytes(16)

@@ -1,4 +1,4 @@
-"""What a job says while it runs. Nothing here can change a result."""
+"""What jobs and commands say. Nothing here can change a result."""
 
 import sys
 import time
@@ -13,6 +13,11 @@ def warn(message: str) -> None:
     """Write to the job's log, and to the terminal too: nobody reads the log of a job that succeeds."""
     print(message)
     print(message, file=sys.__stderr__, flush=True)
+
+
+def counted(count: int, noun: str) -> str:
+    """The number with the noun: 1 sample, 1,200 samples."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def progress(items: Iterable[T], what: str, unit: str, every_s: float = 2.0, each: int = 1) -> Iterator[T]:

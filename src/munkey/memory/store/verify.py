@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from munkey.core.console import counted
 from munkey.memory.store.ledger import Ledger, Link, first_head, next_head
 from munkey.memory.store.matrices import BLOCK, View
 from munkey.memory.store.rows import Rows, commitments, entry
@@ -31,8 +32,9 @@ class Report:
         if self.problems:
             return f"NOT VERIFIED: {'; '.join(self.problems)}"
         return (
-            f"verified: {self.live} live rows match their commitments and none was deleted before, {self.dead} dead"
-            f" rows are hidden and zero, the chain of {self.deletions} deletions is whole and ends in {self.head}"
+            f"verified: {counted(self.live, 'live row')} with the right commitment, none deleted before;"
+            f" {counted(self.dead, 'dead row')}, hidden and zero;"
+            f" an unbroken chain of {counted(self.deletions, 'deletion')} that ends in {self.head}"
         )
 
 

@@ -1,0 +1,50 @@
+"""docs/tutorial.md: its commands run as they stand, print what the page says, and fit into its ten minutes."""
+
+import re
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import ROOT, Project, checkout
+
+PAGE = (ROOT / "docs/tutorial.md").read_text()
+STEPS = re.findall(r"```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", PAGE, re.DOTALL)
+PROMISED_S = 2 * 600  # ten minutes of two cores; the time of the processors, so that other work does not count
+
+
+def shape(line: str) -> str:
+    """A line without what differs from run to run: folders, hashes, numbers, and the spaces that align a table."""
+    line = re.sub(r"/\S+(?=/pictures/)", "FOLDER", line)
+    line = re.sub(r"\b[0-9a-f]{12,}\b", "HASH", line)
+    return re.sub(r"\s+", " ", re.sub(r"\d[\d.,:]*", "N", re.sub(r"-{3,}", "---", line))).strip()
+
+
+def installed(project: Project) -> Project:
+    """As after the page's first step, for which the test has its own environment."""
+    for name in ("bin/activate", "ready"):
+        file = project.path / ".venv" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    return project
+
+
+def processor_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+    project = installed(checkout(tmp_path / "project"))
+    project.commit("as it stands")
+    start = processor_s()
+    for commands, said in STEPS:
+        done = project.run("bash", "-euo", "pipefail", "-c", commands)
+        printed = {shape(line) for line in done.stdout.splitlines()}
+        missing = [line for line in said.splitlines() if shape(line) not in printed]
+        assert missing == [], f"{commands}printed:\n{done.stdout}"
+    assert processor_s() - start < PROMISED_S
+    assert sum(bool(said) for _, said in STEPS) >= 5  # the page shows what is printed
+    certificate = (project.path / "receipt.html").read_text()
+    assert "Deletion certificate" in certificate
