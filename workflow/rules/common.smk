@@ -12,10 +12,11 @@ from snakemake.logging import logger
 from munkey.core import gpus
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
-from munkey.pipeline import audited, code_digest, fork_server, plan, relearned, shown, tracking
+from munkey.pipeline import audited, code_digest, estimate, fork_server, plan, relearned, shown, tracking
 from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load, refusals
+from munkey.report.terminal import plain
 from munkey.unlearn.contract import METHODS
 
 for refusal in refusals():
