@@ -22,7 +22,7 @@ run: .venv/ready  ## run the whole experiment of params.yaml, or go on where it 
 	$(RUN)
 
 plan: .venv/ready  ## estimate hours, memory and disk before the first job
-	python -m munkey.pipeline.estimate $(CONFIG) $(PLAN)
+	munkey plan $(CONFIG) $(PLAN)
 
 unlock: .venv/ready  ## after Snakemake was killed; then run again
 	$(RUN) --unlock

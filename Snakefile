@@ -39,20 +39,25 @@ onstart:
         gpus.share(workflow.global_resources.get("gpu").value)
         # Snakemake 9.27 starts a timer for each job that ends, and each wakes the scheduler every second from then on.
         workflow.scheduler.job_rate_limiter = None
+    work = estimate.work_of(PLAN)
+    logger.info(f"work of a job, one rule against another: {work}", extra={"work": work})  # for the time left
 
 
 onsuccess:
     # The newer of the two, so that what is left is shown where it is known; none where an earlier file was asked for.
     made = [path for path in (Path(table(name, "md")) for name in ("main", "main-audited")) if path.exists()]
-    print(max(made, key=os.path.getmtime).read_text() if made else "made what was asked for")
     results = Path(LAYOUT.all_metrics).parent
-    print(f"tables    {results}/tables/main.{{csv,md,tex}}, {results}/tables/runtime.md")
-    print(f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)")
-    print(f"logits    {results}/logits: every model on every sample; models in {results}/models")
-    print(f"MLflow    {tracking.outcome(LAYOUT.tracking)}")
+    lines = [
+        plain(max(made, key=os.path.getmtime).read_text()) if made else "made what was asked for",
+        f"tables    {results}/tables/main.{{csv,md,tex}}, {results}/tables/runtime.md",
+        f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)",
+        f"logits    {results}/logits: every model on every sample; models in {results}/models",
+        f"MLflow    {tracking.outcome(LAYOUT.tracking)}",
+    ]
     page = Path(LAYOUT.report)
     if page.exists() and page.stat().st_mtime >= os.path.getmtime(table("main", "csv")):
-        print(f"report    {page}: open it in a browser")
+        lines.append(f"report    {page}: open it in a browser")
+    atexit.register(print, "", *lines, sep="\n", flush=True)  # below Snakemake's own last lines
 
 
 onerror:

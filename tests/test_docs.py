@@ -75,9 +75,11 @@ def test_python_as_printed_runs_and_registers_what_it_shows(code: str, tmp_path:
     registries = (
         "from munkey.unlearn.contract import METHODS as methods\nfrom munkey.data.registry import DATASETS as sets"
     )
-    encoders = "from munkey.encoders.registry import ENCODERS as encoders"
-    check = "print(*(name for names in (methods, sets, encoders) for name in names if name.startswith('my-')))"
-    assert run("\n".join([code, registries, encoders, check]), tmp_path).startswith("my-")
+    others = (
+        "from munkey.encoders.registry import ENCODERS as encoders\nfrom munkey.audits.registry import AUDITS as audits"
+    )
+    check = "print(*(name for names in (methods, sets, encoders, audits) for name in names if name.startswith('my-')))"
+    assert run("\n".join([code, registries, others, check]), tmp_path).startswith("my-")
 
 
 @pytest.mark.parametrize("code", commands())

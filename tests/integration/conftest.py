@@ -24,16 +24,16 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 class Project:
-    """A checkout with its own code, parameters and results."""
+    """A checkout with its own code, parameters and results. plugins: a folder with further packages, if any."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, plugins: Path | None = None) -> None:
+        self.path, self.plugins = path, plugins
 
     def run(self, *command: str, check: bool = True, timeout: int = 600, **env: str) -> subprocess.CompletedProcess:
         """Run a command of the environment here, with this checkout's code."""
         variables = os.environ | {
             "PATH": f"{BIN}:{os.environ['PATH']}",
-            "PYTHONPATH": str(self.path / "src"),
+            "PYTHONPATH": os.pathsep.join(map(str, [self.path / "src", *([self.plugins] if self.plugins else [])])),
             "DVC_NO_ANALYTICS": "1",
             "COLUMNS": "200",
             **env,

@@ -99,9 +99,9 @@ def keep(system: System, request: Request, settings: Section) -> System:
 """
 
 
-def first_code(page: str, containing: str) -> str:
-    """The first Python block of a page that contains a text, as it is printed."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+def first_code(page: str, containing: str, language: str = "python") -> str:
+    """The first block of code of a page that contains a text, as it is printed."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     return next(block for block in blocks if containing in block)
 
 
@@ -131,7 +131,7 @@ def test_a_broken_method_stops_only_those_who_list_it(fresh: Project, tmp_path: 
     project.params({"unlearn": {"my-method": {"lr_factor": 0.5}}})
     refusal = "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
     planned = project.snakemake("-n", "--quiet")
-    assert f"skipping a file that cannot be used: {refusal}" in planned.stdout
+    assert f"skipping what cannot be used: {refusal}" in planned.stdout
     project.params({"methods": ["knn", "my-method"]})
     refused = project.snakemake("-n", check=False)
     said = refused.stdout + refused.stderr

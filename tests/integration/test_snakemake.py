@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -14,6 +15,7 @@ import torch
 import yaml
 from safetensors.numpy import load_file
 
+from munkey.report.terminal import plain
 from tests.integration.conftest import BIN, ROOT, Project
 
 SYSTEMS = ["original-t", "original-m", "retrain-t", "retrain-m", "knn", "cf", "munkey"]
@@ -27,9 +29,20 @@ def without_times(path: Path) -> pd.DataFrame:
 
 def test_the_run_ends_with_the_table_and_where_everything_is(finished: Project) -> None:
     log = (finished.path / "run.log").read_text()
-    table = (finished.path / "results/default/tables/main.md").read_text()
-    assert table in log
+    table = plain((finished.path / "results/default/tables/main.md").read_text())
+    assert table in log and all(len(line) <= 100 for line in table.splitlines())
     assert "results/default/metrics.csv" in log and "make ui" in log
+
+
+def test_a_run_says_a_line_for_each_job_and_how_long_the_rest_takes(finished: Project) -> None:
+    log = (finished.path / "run.log").read_text()
+    lines = re.findall(r"^ *(\d+) %  (about .* left)? +([\d.]+) s  (.+)$", log, re.MULTILINE)
+    assert [int(line[0]) for line in lines] == sorted(int(line[0]) for line in lines) and lines[-1][0] == "100"
+    assert f"{len(lines)} jobs" in log and sum("train " in line[3] for line in lines) == 4
+    assert sum(bool(line[1]) for line in lines) > len(lines) / 3
+    assert "Finished jobid" not in log and "Select jobs to execute" not in log
+    (complete,) = re.findall(r"^Complete log\(s\): (.*)$", log, re.MULTILINE)
+    assert Path(complete).read_text().count("Finished jobid") == len(lines)
 
 
 def test_one_file_can_be_asked_for_where_nothing_was_made_yet(fresh: Project, tmp_path: Path) -> None:
@@ -228,7 +241,7 @@ def test_a_killed_run_goes_on_and_loses_no_finished_job(fresh: Project, tmp_path
             cwd=project.path, env=env, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
     deadline = time.monotonic() + 120
-    while "(Rule: train" not in log.read_text() and time.monotonic() < deadline:
+    while "  train " not in log.read_text() and time.monotonic() < deadline:
         time.sleep(0.2)
     time.sleep(2.5)
     os.killpg(running.pid, signal.SIGKILL)

@@ -114,13 +114,14 @@ def test_an_unknown_machine_lists_those_there_are():
         machine("abacus", folder=ROOT / RESULTS)
 
 
-def test_the_command_prints_the_costs_and_ends_with_what_does_not_fit(monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    arguments = ["workflow/presets/paper.yaml", "--machine", "amd-epyc-cpu", "--gpus", "1,8"]
-    assert estimate.main([*arguments, "--memory", "16"]) is None
-    said = capsys.readouterr().out
-    assert said.startswith("paper on AMD EPYC, CPU (speeds measured; 16.0 GB of memory for a job)")
-    assert "84 trainings" in said and "on 8 machines: at least" in said
-    assert estimate.main([*arguments, "--memory", "4"]) == 1
-    assert "DOES NOT FIT: " in capsys.readouterr().out
-    assert "no benchmarks of abacus" in str(estimate.main(["--machine", "abacus"]))
+def test_the_work_of_a_step_is_known_before_its_first_job(monkeypatch):
+    """A training has far more to do than an evaluation; where a data set's size is not known, nothing is."""
+    work = estimate.work_of(plan_of())
+    assert set(work) == {"train", "unlearn", "evaluate"} and work["train"] > work["unlearn"] > work["evaluate"] > 0
+    monkeypatch.setattr("munkey.pipeline.workload.SIZES", {})
+    monkeypatch.setattr("munkey.pipeline.workload.read_csv", _missing)
+    assert estimate.work_of(plan_of()) == {}
+
+
+def _missing(path: str) -> None:
+    raise FileNotFoundError(path)

@@ -78,6 +78,17 @@ def planned(**changes: object) -> Plan:
     return Plan(load(small_config({"frequency": SECTION, **changes})))
 
 
+def test_a_plug_ins_section_is_needed_only_where_its_family_is_used(frequency, monkeypatch):
+    """Otherwise installing a package would stop every experiment that does not use it."""
+    monkeypatch.setitem(FAMILIES.origins, "frequency", "shop 1.0")
+    with pytest.raises(ParamsError, match="the family 'frequency' is used but has no section frequency"):
+        load(small_config({}))
+    monkeypatch.setattr(type(frequency), "in_every_run", False)
+    assert load(small_config({})).of_family(frequency) is None
+    with pytest.raises(ParamsError, match=r"frequency\.smoothing"):
+        load(small_config({"frequency": {"smoothing": -1}}))
+
+
 def test_its_section_is_checked(frequency: Family):
     with pytest.raises(ParamsError, match=r"- frequency: missing"):
         load(small_config())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from munkey.data.registry import DATASETS
 from munkey.models.family import FAMILIES
-from munkey.pipeline.params import ParamsError, ablated, least_samples, load, rate_name, refused_files
+from munkey.pipeline.params import ParamsError, ablated, least_samples, load, rate_name, refusals
 from munkey.unlearn.contract import METHODS, method
 from tests.conftest import ROOT, changed
 
@@ -288,7 +288,7 @@ def test_a_refused_file_is_named_to_those_who_use_it_and_to_nobody_else(
     config, monkeypatch, registry, name, unused, used
 ):
     monkeypatch.setitem(registry.refused, name, "a/mine.py, line 3: why")
-    assert refused_files() == ["a/mine.py, line 3: why"]
+    assert refusals() == ["a/mine.py, line 3: why"]
     for key, value in unused.items():
         config = changed(config, key, value)
     load(config)

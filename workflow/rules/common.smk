@@ -12,14 +12,15 @@ from snakemake.logging import logger
 from munkey.core import gpus
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
-from munkey.pipeline import audited, code_digest, fork_server, plan, relearned, shown, tracking
+from munkey.pipeline import audited, code_digest, estimate, fork_server, plan, relearned, shown, tracking
 from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
-from munkey.pipeline.params import ParamsError, ablated, load, refused_files
+from munkey.pipeline.params import ParamsError, ablated, load, refusals
+from munkey.report.terminal import plain
 from munkey.unlearn.contract import METHODS
 
-for refusal in refused_files():
-    logger.warning(f"skipping a file that cannot be used: {refusal}")
+for refusal in refusals():
+    logger.warning(f"skipping what cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
 config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path(workflow.basedir) / "params.yaml")
 try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from munkey.cli import outcome
+from munkey.cli import outcome, planning
 
 if TYPE_CHECKING:
     from munkey.serve.predictor import Predictor
@@ -21,11 +21,12 @@ A trained MUNKEY in a directory: classify pictures, and forget samples in millis
   munkey forget model --ids 17,42               gone when the command returns
   munkey verify model --published HEAD          recompute the chain; find a restored backup
   munkey serve model --port 8000                the same over HTTP
+  munkey plan                                   what an experiment will cost, before its first job
 
 \b
 EXIT CODES
   0  done
-  1  a check failed: the model is not what it claims to be, or contradicts a certificate
+  1  a check failed: the model is not what it claims to be, or contradicts a certificate; a planned job cannot fit
   2  bad input: unknown ids, a file that is not a picture, a directory that is not a model; nothing was changed
   3  locked: another process writes this model, or a reader is in the way; try again
   4  the machine refused: disk full, no permission, port taken
@@ -280,6 +281,9 @@ def serve(
     from munkey.serve import running
 
     running.serve(directory, host, port, token_file, lambda how: outcome.say(how, {"how": how}, as_json))
+
+
+app.command()(planning.plan)
 
 
 def main() -> None:

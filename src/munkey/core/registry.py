@@ -5,9 +5,12 @@ import os
 import pkgutil
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from munkey.core.plugins import announced, origin
 
 T = TypeVar("T")
 NAME = re.compile(r"[\w-]+|timm:NAME")  # the one that stands for all of timm's models
@@ -17,18 +20,23 @@ class Registry(Generic[T]):
     """Maps names to entries of one kind, in alphabetical order.
 
     package: the package whose modules hold the entries. All of them are imported when the registry is first asked, so
-    one new file is enough to add an entry. A file that cannot be imported is refused, and the others go on: `refused`
-    says which file and why, by the name that its entry should have, which is the file's with - for _.
+    one new file is enough to add an entry. So are the plug-ins that other packages announce for it, unless what is
+    asked for is among the package's own. What cannot be imported is refused, and the others go on: `refused` says what
+    and why, by the name that the entry should have: a plug-in's, or the file's with - for _.
+
+    origins: the distributions that plug-ins came with, NAME VERSION, by the names of their entries.
 
     A duplicate name, or one that cannot be part of a path, raises ValueError. An unknown one raises KeyError that lists
-    the valid names and the refused files.
+    the valid names and what was refused.
     """
 
     def __init__(self, kind: str, package: str | None = None) -> None:
         self.kind = kind
-        self._package = package
+        self.origins: dict[str, str] = {}
         self._entries: dict[str, T] = {}
         self._refused: dict[str, str] = {}
+        self._package = package or ""
+        self._pending: list[Callable[[], None]] = [self._import_package, self._import_plugins] if package else []
 
     def add(self, name: str, entry: T) -> T:
         if not (isinstance(name, str) and NAME.fullmatch(name)):
@@ -45,7 +53,7 @@ class Registry(Generic[T]):
         del self._entries[name]
 
     def __getitem__(self, name: str) -> T:
-        entries = self._loaded()
+        entries = self._loaded(name)
         if name not in entries:
             raise KeyError(self.unknown(name))
         return entries[name]
@@ -56,7 +64,7 @@ class Registry(Generic[T]):
         return "; ".join([known, *(f"refused: {why}" for why in self._refused.values())])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._loaded()
+        return name in self._loaded(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._loaded()))
@@ -70,17 +78,22 @@ class Registry(Generic[T]):
 
     @property
     def refused(self) -> dict[str, str]:
-        """FILE, line N: WHY for each file that cannot be imported, by the name that its entry should have."""
+        """Where the fault is and why, for all that cannot be imported, by the name that its entry should have."""
         self._loaded()
         return self._refused
 
-    def _loaded(self) -> dict[str, T]:
-        """The entries, after importing the package that holds them."""
-        if self._package:
-            package, self._package = importlib.import_module(self._package), None
-            for module in pkgutil.iter_modules(package.__path__):
-                self._import(f"{package.__name__}.{module.name}", Path(package.__path__[0]) / f"{module.name}.py")
+    def _loaded(self, wanted: object = None) -> dict[str, T]:
+        """The entries, after importing all that holds them, or as much as it takes to have the one that is wanted."""
+        pending, self._pending = self._pending, []  # a module may ask its registry while it is being imported
+        while pending and wanted not in self._entries:
+            pending.pop(0)()
+        self._pending = pending
         return self._entries
+
+    def _import_package(self) -> None:
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            self._import(f"{package.__name__}.{module.name}", Path(package.__path__[0]) / f"{module.name}.py")
 
     def _import(self, module: str, file: Path) -> None:
         """Import a module; if that fails for any reason, note why, and trust nothing that it registered."""
@@ -89,7 +102,38 @@ class Registry(Generic[T]):
         except Exception as error:  # whatever a user's file may raise
             name = file.stem.replace("_", "-")
             self._entries.pop(name, None)
-            frames = traceback.extract_tb(error.__traceback__)
-            line = next((f", line {frame.lineno}" for frame in reversed(frames) if frame.filename == str(file)), "")
-            why = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            self._refused[name] = f"{os.path.relpath(file)}{line}: {why}"
+            frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+            self._refused[name] = f"{os.path.relpath(file)}{_line(frames[-1:])}: {_why(error)}"
+
+    def _import_plugins(self) -> None:
+        for plugin in announced(self._package):
+            self._import_plugin(plugin)
+
+    def _import_plugin(self, plugin: EntryPoint) -> None:
+        """The same for a plug-in. Where it has the name of another entry, that one stays."""
+        known = dict(self._entries)
+        try:
+            plugin.load()
+            if plugin.name not in self._entries:
+                raise LookupError(f"{plugin.module} registers no {self.kind} of this name")
+        except Exception as error:  # whatever it may raise
+            self._entries = known
+            name = f"{plugin.name} of {origin(plugin)}" if plugin.name in known else plugin.name
+            self._refused[name] = f"{plugin.name} of {origin(plugin)}{_place(error)}: {_why(error)}"
+        else:
+            self.origins |= dict.fromkeys(self._entries.keys() - known.keys(), origin(plugin))
+
+
+def _why(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _line(frames: list[traceback.FrameSummary]) -> str:
+    return f", line {frames[0].lineno}" if frames else ""
+
+
+def _place(error: Exception) -> str:
+    """The file and the line of a plug-in where an import began to fail; nothing where it did not get as far."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
+    return f", {os.path.relpath(own[0].filename)}{_line(own)}" if own else ""

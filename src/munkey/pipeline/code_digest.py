@@ -1,7 +1,8 @@
 """Digests of the code that a result depends on: an edit re-runs the jobs whose results it can change, and no others.
 
 Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of its script and of
-all definitions of this package (functions, classes, module-level constants) that the script uses, directly or not.
+all definitions of this package (functions, classes, module-level constants) that the script uses, directly or not; and
+of those of plug-ins, with the versions of their distributions, which stand for what is not Python there.
 Comments, docstrings, formatting, the names and places of modules, and the annotations of functions and variables do
 not count. Annotations in class bodies do: dataclasses and pydantic models read them.
 
@@ -24,6 +25,7 @@ from typing import NamedTuple
 
 import munkey
 from munkey.pipeline.code_modules import Modules
+from munkey.pipeline.code_packages import Package, of_plugins
 from munkey.pipeline.code_text import Code, Definition
 
 PACKAGE = Path(munkey.__file__).parent
@@ -46,7 +48,7 @@ def digest(script: Path, *roots: Root, package: Path = PACKAGE) -> str:
 
     roots: what it uses without naming it, e.g. through a registry: functions, classes, or strings "module:name". For an
     object, a bound method or "module:class.method", those members of the class count, inherited ones included, whose
-    names stand after a dot in code that counts. Raises LookupError for a root that the package does not define.
+    names stand after a dot in code that counts. Raises LookupError for a root that is defined elsewhere.
     """
     return _source(package).digest(script, roots)
 
@@ -69,18 +71,23 @@ class Found(NamedTuple):
 
 
 class _Source:
-    """What scripts use of a package."""
+    """What scripts use of a package, and of those of plug-ins."""
 
     def __init__(self, package: Path) -> None:
         excluded = tuple(f"{package.name}.{each}." for each in NO_INFLUENCE)
-        self._modules = Modules(package, counts=lambda dotted: not f"{dotted}.".startswith(excluded))
+        self._plugins = of_plugins(package.name)
+        packages = [Package(package.name, package), *self._plugins]
+        self._modules = Modules(packages, counts=lambda dotted: not f"{dotted}.".startswith(excluded))
         self.digest, self.used = cache(self._digest), cache(self._used)
         self._mark = cache(lambda definition: self._hash(self._modules.code(definition)))
         self._attributes = cache(lambda definition: set(ATTRIBUTE.findall(self._modules.code(definition).text)))
 
     def _digest(self, script: Path, roots: tuple[Root, ...]) -> str:
-        marks = {self._mark(definition) for definition in self.used(script, roots)}
-        return _sha256(self._hash(self._modules.script(script)), *sorted(marks))[:16]
+        used = self.used(script, roots)
+        marks = sorted({self._mark(definition) for definition in used})
+        modules = {definition.module for definition in used}.union(map(_module, roots))
+        origins = sorted({plugin.origin for plugin in self._plugins if any(map(plugin.holds, modules))})
+        return _sha256(self._hash(self._modules.script(script)), *marks, *origins)[:16]
 
     def _hash(self, code: Code) -> str:
         """A hash that also tells references of the same name apart, so that a.load and b.load cannot swap unnoticed."""
@@ -101,7 +108,7 @@ class _Source:
 
     def _find(self, roots: tuple[Root, ...]) -> Found:
         found = Found(set(), set())
-        for module, _, qualname in (_name(root).partition(":") for root in roots):
+        for module, _, qualname in (_name(root).partition(":") for root in roots if not self._is_compiled(root)):
             first, *inner = qualname.split(".")
             definition = self._modules.find(module, first)
             if inner:
@@ -110,6 +117,11 @@ class _Source:
                 is_member = inner and inner[0] in self._modules.members(definition)
                 found.definitions.add(definition.member(inner[0]) if is_member else definition)
         return found
+
+    def _is_compiled(self, root: Root) -> bool:
+        """Whether this is a plug-in's, but not in Python: the version of its distribution must do."""
+        module = _module(root)
+        return not self._modules.has(module) and any(plugin.holds(module) for plugin in self._plugins)
 
     def _members(self, owners: set[Definition], attributes: set[str]) -> set[Definition]:
         members = [(owner, name) for owner in owners for name in self._modules.members(owner)]
@@ -125,6 +137,10 @@ def _name(root: Root) -> str:
     owner, member = (root.__self__, root.__name__) if isinstance(root, MethodType) else (root, OBJECT)
     kind = owner if isinstance(owner, type) else type(owner)
     return f"{kind.__module__}:{kind.__qualname__}.{member}"
+
+
+def _module(root: Root) -> str:
+    return _name(root).partition(":")[0]
 
 
 def _sha256(*texts: str) -> str:

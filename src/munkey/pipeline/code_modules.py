@@ -1,11 +1,12 @@
-"""The modules of a package as text: what each of them defines, and which definition a name stands for."""
+"""The modules of packages as text: what each of them defines, and which definition a name stands for."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from munkey.pipeline.code_packages import Package, prefixes
 from munkey.pipeline.code_text import Code, Definition, Normalizer, bindings, in_scope, parse
 
 STATEMENTS = "<statements>"  # stands for the statements of a module that do more than define names
@@ -31,29 +32,34 @@ class Statement(NamedTuple):
 
 
 class Modules:
-    """The modules of a package. Each file is parsed, and each statement normalized, at most once.
+    """The modules of packages, the first of which registers. Each file is parsed, and each statement normalized, once.
 
-    counts: whether a definition can change a result, by its dotted name inside the package.
+    counts: whether a definition can change a result, by its dotted name.
     """
 
-    def __init__(self, package: Path, counts: Callable[[str], bool]) -> None:
-        self.package, self._counts = package.name, counts
-        places = {file: file.relative_to(package.parent).with_suffix("").parts for file in package.rglob("*.py")}
-        self._files = {".".join(parts).removesuffix(".__init__"): file for file, parts in places.items()}
-        self._names = {".".join(parts[:length]) for parts in places.values() for length in range(1, len(parts) + 1)}
+    def __init__(self, packages: Sequence[Package], counts: Callable[[str], bool]) -> None:
+        self.package, self._counts = packages[0].name, counts
+        self._files = {name: file for package in packages for name, file in package.files().items()}
+        names = [*self._files, *(package.name for package in packages)]
+        self._names = {name for each in names for name in prefixes(each)}
         self._normalized: dict[ast.stmt, Statement] = {}
         self.module, self.script, self.code = cache(self._module), cache(self._script), cache(self._code)
         self.resolve, self.members = cache(self._resolve), cache(self._members)
 
+    def has(self, module: str) -> bool:
+        """Whether there is a file of this module to read."""
+        return module in self._files
+
     def find(self, module: str, name: str) -> Definition:
         """A definition by its place. Raises LookupError if there is none."""
         if name not in self.module(module).statements:
-            raise LookupError(f"{module}:{name} is not defined in {self.package}")
+            raise LookupError(f"{module}:{name} is defined neither in {self.package} nor in the package of a plug-in")
         return Definition(module, name)
 
     def _module(self, name: str) -> Module:
-        module = Module({}, {})
-        for statement in parse(self._files[name]) if name in self._files else ():
+        module, file = Module({}, {}), self._files.get(name)
+        package = name if file and file.name == "__init__.py" else name.rpartition(".")[0]
+        for statement in parse(file, package) if file else ():
             names = bindings([statement])
             module.imports.update({bound: target for bound, target in names.items() if target})
             for bound in names if not isinstance(statement, IMPORTS) else ():

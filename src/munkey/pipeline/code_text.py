@@ -1,13 +1,17 @@
 """Python code as text that stays the same when code is moved, renamed, documented or reformatted."""
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 NESTED_SCOPES = (
     ast.FunctionDef | ast.ClassDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 )
+
+RELATIVE = re.compile(r"^\s*from\s*\.", re.MULTILINE)
 
 Node = TypeVar("Node", bound=ast.AST)
 Scope = Mapping[str, str | None]  # names and what they stand for: a dotted name, or None for a variable
@@ -30,15 +34,27 @@ class Code(NamedTuple):
     references: tuple[Definition, ...]
 
 
-def parse(path: Path) -> list[ast.stmt]:
-    """The statements of a file, without its docstring and without what only type checkers read."""
-    statements: list[ast.stmt] = []
-    for statement in ast.parse(path.read_text()).body:
+def parse(path: Path, package: str = "") -> list[ast.stmt]:
+    """The statements of a file, without its docstring and without what only type checkers read.
+
+    package: that the file belongs to, where there is one: its relative imports become absolute.
+    """
+    text, statements = path.read_text(), list[ast.stmt]()
+    tree = ast.parse(text)
+    if package and RELATIVE.search(text):
+        _make_absolute(tree, package)
+    for statement in tree.body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
             statements += statement.orelse
         elif not _is_constant(statement):
             statements.append(statement)
     return statements
+
+
+def _make_absolute(tree: ast.Module, package: str) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            node.module, node.level = resolve_name("." * node.level + (node.module or ""), package), 0
 
 
 def _is_constant(statement: ast.stmt) -> bool:
@@ -176,8 +192,8 @@ class Normalizer(ast.NodeTransformer):
         return None  # as a docstring in its place would be
 
     def visit_Import(self, node: ast.Import) -> ast.AST | None:
-        node.names = [alias for alias in node.names if alias.name.partition(".")[0] != self._package]
+        node.names = [alias for alias in node.names if alias.name.partition(".")[0] not in self._modules]
         return node if node.names else None
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
-        return None if str(node.module).partition(".")[0] == self._package else node
+        return None if str(node.module).partition(".")[0] in self._modules else node

@@ -1,24 +1,22 @@
 """What a configuration will cost, before its first job: trainings, steps, operations, hours, disk, memory.
 
-    python -m munkey.pipeline.estimate [OVERLAY ...] [--target paper] [--machine NAME] [--memory GB] [--gpus 1,8,64]
-
-An estimate from the models' arithmetic and a machine's benchmark file. It ends with status 1 where a job cannot fit.
+An estimate from the models' arithmetic and a machine's benchmark file. `munkey plan` prints it.
 """
 
-import argparse
-import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import yaml
 
+from munkey.core.device import gpu_visible
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline import yaml_files
 from munkey.pipeline.knobs import Values, merge
 from munkey.pipeline.layout import name_of
-from munkey.pipeline.machines import Machine, machine
-from munkey.pipeline.params import ParamsError, load
+from munkey.pipeline.machines import BENCHED, Machine
+from munkey.pipeline.params import ParamsError
 from munkey.pipeline.plan import Plan
 from munkey.pipeline.workload import Work, Workload, disk_bytes
 
@@ -56,6 +54,20 @@ def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
     for dataset in plan.params.datasets if target == "paper" else ():
         yield from plan.ablations_of(dataset)
         yield from plan.selection_of(dataset)
+
+
+def work_of(plan: Plan) -> dict[str, float]:
+    """How much a job of each step has to do, one step against another; nothing where a data set's size is not known."""
+    on = Machine("any", dict.fromkeys(BENCHED, 1e9), memory=0.0, gpu=gpu_visible(), measured=False)
+    try:
+        work = Workload(plan, plan.main).all()
+    except ParamsError:
+        return {}
+    jobs, seconds = Counter[str](), Counter[str]()
+    for each in work:
+        jobs[each.step] += each.jobs
+        seconds[each.step] += seconds_of(each, on)
+    return {step: seconds[step] / jobs[step] for step in jobs if seconds[step]}
 
 
 def seconds_of(work: Work, on: Machine) -> float:
@@ -166,25 +178,3 @@ def read(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
     for path in (params, *overlays):
         config = merge(config, yaml.safe_load(path.read_text()))
     return {**config, "name": name_of(str(config.get("name", "")), overlays, params)}
-
-
-def main(arguments: Sequence[str] | None = None) -> str | int | None:
-    """The command. Returns what is wrong, if anything; 1 where a job cannot fit."""
-    parser = argparse.ArgumentParser(prog="python -m munkey.pipeline.estimate", description=__doc__.split("\n")[0])
-    parser.add_argument("overlays", nargs="*", type=Path, help="files that change params.yaml")
-    parser.add_argument("--target", choices=["run", "paper"], default="run", help="(default: %(default)s)")
-    parser.add_argument("--machine", help="of benchmarks/results/speed-NAME.json, or h200-assumed (default: this one)")
-    parser.add_argument("--memory", type=float, help="for one job [GB] (default: the machine's)")
-    parser.add_argument("--gpus", default="1", help="numbers of GPUs or machines (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    try:
-        plan, on = Plan(load(read(given.overlays))), machine(given.machine, given.memory)
-        costs = bill(plan, given.target, on, [int(count) for count in given.gpus.split(",")])
-    except (ParamsError, ValueError, FileNotFoundError) as error:
-        return str(error)
-    print(*lines(costs, on, plan.params.name), sep="\n")
-    return 1 if costs.refusals else None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

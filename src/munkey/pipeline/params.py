@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.models.family import FAMILIES
@@ -13,7 +14,7 @@ from munkey.pipeline.schema import Params, ablated, models, rate_name
 from munkey.settings import SourceSettings
 from munkey.unlearn.contract import METHODS
 
-__all__ = ["Params", "ParamsError", "ablated", "least_samples", "load", "rate_name", "refused_files"]
+__all__ = ["Params", "ParamsError", "ablated", "least_samples", "load", "rate_name", "refusals"]
 
 MOST_CANDIDATES = 1000  # of a search
 
@@ -29,7 +30,7 @@ def load(config: Values) -> Params:
     params = validated(models().whole, known, "", faults)
     if params is not None:
         faults += _override_faults(params)
-        sections = {name: config[name] for name in models().dataset.model_fields}
+        sections = {name: config.get(name) for name in models().dataset.model_fields}
         others = [name for name in params.overrides if name not in DATASETS.refused]
         for dataset in dict.fromkeys([*params.datasets, *others]) if not faults else ():
             faults += _dataset_faults(params, sections, dataset)
@@ -47,9 +48,10 @@ def least_samples(config: Values, dataset: str) -> int:
     return load(config).of(dataset).least_samples
 
 
-def refused_files() -> list[str]:
-    """The files of methods, families, data sets and encoders that cannot be imported, and why."""
-    return [refusal for registry in (METHODS, FAMILIES, DATASETS, ENCODERS) for refusal in registry.refused.values()]
+def refusals() -> list[str]:
+    """The files and plug-ins that cannot be imported, and why."""
+    registries = (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS)
+    return [refusal for registry in registries for refusal in registry.refused.values()]
 
 
 def _override_faults(params: Params) -> list[str]:

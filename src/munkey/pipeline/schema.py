@@ -116,6 +116,10 @@ class Params(DatasetParams):
             require_registered(f"the method {name}", require_registered("methods", name, METHODS).family, FAMILIES)
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
+        for family in FAMILIES.values():
+            is_used = family.in_every_run or any(METHODS[name].family == family.name for name in self.methods)
+            if is_used and family.settings and not self.of_family(family):
+                raise ValueError(f"the family {family.name!r} is used but has no section {family.name}")
         return self
 
     def reader(self, dataset: str) -> DatasetEntry:
@@ -199,8 +203,12 @@ class Models(NamedTuple):
 
 @cache
 def models() -> Models:
-    """The models that check parameters, with the sections of all families."""
-    sections = {family.name: (family.settings, ...) for family in FAMILIES.values() if family.settings}
+    """The models that check parameters, with the sections of all families. A plug-in's is needed where it is used."""
+    sections = {
+        family.name: (family.settings | None, None) if family.name in FAMILIES.origins else (family.settings, ...)
+        for family in FAMILIES.values()
+        if family.settings
+    }
     return Models(
         create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
         create_model("Params", __base__=Params, **sections),  # type: ignore[call-overload]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from munkey.audits.registry import AUDITS
 from munkey.audits.rows import DEPLOYED
 from munkey.report.markup import ABSENT, Titled, seeds
 from munkey.report.summary import Row
@@ -81,7 +82,7 @@ def _number(line: pd.Series, name: str, digits: int) -> str:
     return ABSENT if pd.isna(line.get(name)) else f"{line[name]:.{digits}f}"
 
 
-ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model, by name in the registry
+ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model, those of plug-ins stand behind
 
 
 def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
@@ -90,13 +91,14 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
     found: lines of munkey.audits.one_model; tidy: metrics. In brackets: the lowest and the highest bound of any seed.
     """
     mia, titled = tidy[tidy["metric"] == "MIA"], []
+    others = {str(name): AUDITS[str(name)].title for name in found["attack"].unique() if name not in ATTACKS}
     for (dataset, rate), part in found.astype({"rate": float}).groupby(["dataset", "rate"], sort=False):
         of_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
         lines = []
         for row in rows:
             own = part[part["method"] == row.name]
             line = {"Method": row.title, "MIA": f"{of_rate[of_rate['method'] == row.name]['value'].mean():.1f}"}
-            for name, attack in ATTACKS.items():
+            for name, attack in (ATTACKS | others).items():
                 of_attack = own[own["attack"] == name]
                 line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
                 line[f"{attack}: TPR @ 1 %"] = _over_seeds(of_attack, "tpr_1")

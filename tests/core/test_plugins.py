@@ -1,0 +1,98 @@
+"""Plug-ins in other packages are found by their entry points; a broken one is refused by name, and the rest goes on."""
+
+import importlib
+import sys
+
+import pytest
+
+from munkey.core import plugins
+from tests.plugins import written
+
+REGISTRY = "from munkey.core.registry import Registry\nCOLORS = Registry('color', 'palette.colors')\n"
+ADD = "from palette.registry import COLORS\nCOLORS.add('{}', {})\n"
+
+
+@pytest.fixture
+def palette(tmp_path, monkeypatch):
+    """A package with a registry and one entry, and a function that makes another package with plug-ins for it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = {"palette/__init__.py": "", "palette/registry.py": REGISTRY, "palette/colors/__init__.py": ""}
+    written(tmp_path, mine | {"palette/colors/green.py": ADD.format("green", 3)})
+
+    def make(entries, modules, name="paint-shop"):
+        lines = "\n".join(f"{entry} = {module}" for entry, module in entries.items())
+        metadata = {"METADATA": f"Name: {name}\nVersion: 1.2\n", "entry_points.txt": f"[palette.colors]\n{lines}\n"}
+        folder = f"{name.replace('-', '_')}-1.2.dist-info"
+        written(tmp_path, modules | {f"{folder}/{file}": text for file, text in metadata.items()})
+        importlib.invalidate_caches()
+        plugins.installed.cache_clear()
+        return importlib.import_module("palette.registry").COLORS
+
+    yield make
+    plugins.installed.cache_clear()
+    for module in [name for name in sys.modules if name.partition(".")[0] in ("palette", "shop", "other")]:
+        del sys.modules[module]
+
+
+def test_a_plug_in_is_an_entry_like_any_other(palette):
+    colors = palette({"red": "shop"}, {"shop.py": ADD.format("red", 1)})
+    assert list(colors) == ["green", "red"] and colors["red"] == 1 and len(colors) == 2 and "red" in colors
+    assert colors.origins == {"red": "paint-shop 1.2"} and colors.refused == {}
+
+
+def test_plug_ins_are_imported_only_where_they_are_asked_for(palette):
+    colors = palette({"red": "shop"}, {"shop.py": ADD.format("red", 1)})
+    assert colors["green"] == 3 and "green" in colors
+    assert "shop" not in sys.modules
+    assert "red" in colors and "shop" in sys.modules
+
+
+def test_one_module_may_register_several(palette):
+    text = ADD.format("red", 1) + ADD.format("blue", 2)
+    colors = palette({"red": "shop.all", "blue": "shop.all"}, {"shop/__init__.py": "", "shop/all.py": text})
+    assert list(colors) == ["blue", "green", "red"] and colors.refused == {}
+    assert set(colors.origins) == {"red", "blue"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import nosuch", "shop.py, line 1: ModuleNotFoundError: No module named 'nosuch'"),
+        ("def broken(:", ": SyntaxError: invalid syntax (shop.py, line 1)"),
+        (f"{ADD.format('red', 1)}1 / 0", "shop.py, line 3: ZeroDivisionError: division by zero"),
+        (ADD.format("pink", 1), ": LookupError: shop registers no color of this name"),
+        ("import json\n\njson.loads('')", "shop.py, line 3: JSONDecodeError"),
+    ],
+    ids=["import", "syntax", "after it was registered", "another name", "in a library"],
+)
+def test_a_broken_plug_in_is_refused_by_name_and_the_others_go_on(palette, text, why):
+    palette({"amber": "other"}, {"other.py": ADD.format("amber", 4)}, name="other-shop")
+    colors = palette({"red": "shop"}, {"shop.py": text})
+    assert colors.values() == [4, 3]
+    assert list(colors.refused) == ["red"]
+    assert colors.refused["red"].startswith("red of paint-shop 1.2") and why in colors.refused["red"]
+    with pytest.raises(KeyError, match="unknown color 'red'; there are: amber, green; refused: red of paint-shop"):
+        colors["red"]
+
+
+def test_a_module_that_is_not_there_is_named(palette):
+    colors = palette({"red": "shop"}, {})
+    assert colors.refused == {"red": "red of paint-shop 1.2: ModuleNotFoundError: No module named 'shop'"}
+
+
+def test_of_two_with_one_name_the_first_stays(palette):
+    palette({"red": "other"}, {"other.py": ADD.format("red", 4)}, name="other-shop")
+    colors = palette(
+        {"red": "shop", "green": "shop_green"},
+        {"shop.py": ADD.format("red", 1), "shop_green.py": ADD.format("green", 5)},
+    )
+    assert colors.values() == [3, 4]
+    assert set(colors.refused) == {"green of paint-shop 1.2", "red of paint-shop 1.2"}
+    assert all("is registered twice" in why for why in colors.refused.values())
+
+
+def test_nothing_that_a_broken_plug_in_registered_stays(palette):
+    text = ADD.format("red", 1) + ADD.format("blue", 2) + "1 / 0"
+    colors = palette({"red": "shop", "blue": "shop"}, {"shop.py": text})
+    assert list(colors) == ["green"]
+    assert all("ZeroDivisionError" in colors.refused[name] for name in ("red", "blue"))

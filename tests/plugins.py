@@ -1,0 +1,31 @@
+"""Packages with plug-ins, installed as anybody's would be."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+
+def project(name: str, version: str, announces: Mapping[str, Mapping[str, str]]) -> str:
+    """The pyproject.toml of a package. announces: modules by group and name of the entry."""
+    lines = ["[project]", f'name = "{name}"', f'version = "{version}"']
+    for group, entries in announces.items():
+        lines += ["", f'[project.entry-points."{group}"]', *(f'{key} = "{value}"' for key, value in entries.items())]
+    return "\n".join(lines)
+
+
+def install(source: Path, site: Path) -> None:
+    """Install a package from its source into a folder, which PYTHONPATH may name."""
+    command = ["uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--no-build-isolation", "--target"]
+    done = subprocess.run([*command, site, source], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def written(folder: Path, files: Mapping[str, str]) -> Path:
+    """A folder with these files."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder

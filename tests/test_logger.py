@@ -1,0 +1,107 @@
+"""What a run says on the terminal: a line for each job, what went wrong, and on a terminal a line that moves."""
+
+import io
+import logging
+from dataclasses import dataclass
+
+import pytest
+from snakemake.logging import DefaultFilter, DefaultFormatter
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from snakemake_logger_plugin_munkey import CLEAR, LogHandler
+
+
+@dataclass
+class Settings:
+    """Snakemake's, as the default profile sets them."""
+
+    dryrun: bool = False
+    verbose: bool = False
+    debug_dag: bool = False
+    printshellcmds: bool = False
+    stdout: bool = False
+    nocolor: bool = True
+    quiet: frozenset = frozenset()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What is said on a stream of these records, each a message, an event and its fields."""
+
+    def of(*records, stream=None, **settings):
+        stream = stream or io.StringIO()
+        monkeypatch.setattr("sys.stderr", stream)
+        handler = LogHandler(Settings(**settings), None)
+        handler.addFilter(
+            DefaultFilter(frozenset(), False, handler.common_settings.verbose, handler.common_settings.dryrun, False)
+        )
+        handler.setFormatter(DefaultFormatter())
+        for message, event, fields in records:
+            level = logging.ERROR if event in (LogEvent.ERROR, LogEvent.JOB_ERROR) else logging.INFO
+            record = logging.makeLogRecord(
+                {"msg": message, "levelno": level, "levelname": "INFO", "event": event, **fields}
+            )
+            handler.handle(record)
+        handler.close()
+        return stream.getvalue()
+
+    return of
+
+
+def info(message):
+    return message, None, {}
+
+
+def began(number, what):
+    return "job", LogEvent.JOB_INFO, {"jobid": number, "rule_name": "train", "rule_msg": what}
+
+
+def finished(number):
+    return "job", LogEvent.JOB_FINISHED, {"job_id": number}
+
+
+STATS = "stats", LogEvent.RUN_INFO, {"stats": {"train": 1, "all": 1, "total": 2}}
+RUN = [info("Building DAG of jobs..."), STATS, began(1, "train it"), finished(1), began(2, None), finished(2)]
+
+
+def test_a_run_says_how_many_jobs_it_has_and_a_line_for_each(said):
+    first, *lines = said(*RUN, info("Complete log(s): x.log")).splitlines()
+    assert first == "2 jobs" and lines.pop() == "Complete log(s): x.log"
+    assert [line.split()[:2] for line in lines] == [["50", "%"], ["100", "%"]]
+    assert lines[0].endswith(" s  train it") and lines[1].endswith(" s  train")  # where a rule has no message, its name
+
+
+def test_on_a_terminal_one_line_moves_and_nothing_is_left_of_it(said):
+    text = said(*RUN[:3], info("A file changed."), *RUN[3:], stream=Terminal())
+    assert f"{CLEAR}0 % of 2 jobs: train it{CLEAR}A file changed.\n{CLEAR}0 % of 2 jobs: train it{CLEAR}" in text
+    rows = [row.rpartition(CLEAR)[2] for row in text.split("\n")]
+    assert rows[:2] == ["2 jobs", "A file changed."] and rows[-1] == "" and len(rows) == 5
+
+
+def test_a_line_that_moves_never_wraps(said, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    text = said(STATS, began(1, "x" * 100), stream=Terminal())
+    assert max(len(part) for row in text.split("\n") for part in row.split(CLEAR)) == 29
+
+
+def test_a_failed_job_is_named_with_its_log_and_not_with_the_call_of_its_script(said):
+    failed = {"jobid": 1, "rule_name": "train", "rule_msg": "train it", "log": ["logs/train.log"]}
+    call = "RuleException:\nCalledProcessError in file 'train.smk', line 33:\nCommand 'x' returned 1."
+    text = said(*RUN[:3], (call, LogEvent.ERROR, {"exception": "RuleException"}), ("x", LogEvent.JOB_ERROR, failed))
+    assert text.splitlines()[1:] == ["FAILED: train it; its log: logs/train.log"]
+
+
+def test_what_stops_a_run_before_its_first_job_is_said_in_full(said):
+    text = said(info("Building DAG of jobs..."), ("WorkflowError:\nthe parameters are not valid", LogEvent.ERROR, {}))
+    assert text == "WorkflowError:\nthe parameters are not valid\n"
+
+
+@pytest.mark.parametrize("asked", ["verbose", "dryrun"])
+def test_where_everything_is_asked_for_snakemake_says_what_it_always_does(said, asked):
+    text = said(*RUN, **{asked: True})
+    assert "Building DAG of jobs..." in text and " % " not in text
