@@ -21,15 +21,15 @@ with job(snakemake.log[0], snakemake.threads):
     inputs, params = snakemake.input, snakemake.params
     main, cases = read_table(inputs.main), read_table(inputs.ablations)
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
-    grids = [read_table(path) for path in inputs.selections]
+    grids, ranks = ([read_table(path) for path in paths] for paths in (inputs.selections, inputs.ranks))
     audited = dict(zip(params.audited, map(read_table, inputs.audits), strict=True))
-    statements = paper.statements(params.settings, params.seeds)
+    statements, left = paper.statements(params.settings, params.seeds), audits.left_of(audited)
     content = page.Page(
         configuration=params.name,
         datasets=list(params.settings),
         grid=params.grid,
         audits=[*map(audit_page.in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)],
-        chapters=page.chapters(page.Results(main, cases, rows, case_rows, grids, statements, audits.left_of(audited))),
+        chapters=page.chapters(page.Results(main, cases, rows, case_rows, grids, statements, left, ranks)),
         figures=[page.figure(Path(path)) for path in inputs.figures],
         origin=page.origin([read_json(path) for path in inputs.records], now()),
         runs=page.links(read_json(inputs.tracking)["runs"]),

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypedDict
 import pandas as pd
 
 from munkey.core.files import read_bytes
-from munkey.report import ablations, paper, tables
+from munkey.report import ablations, paper, rank_table, tables
 from munkey.report.audit_page import Audited
 from munkey.report.chapters import Chapter, chapter
 from munkey.report.figures import charts
@@ -76,7 +76,8 @@ class Results:
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
     the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
-    left: what audits found to be left; empty where none was run.
+    left: what audits found to be left; empty where none was run. ranks: as `rank_table` has them, from CSV; none where
+    there is too little to rank.
     """
 
     main: pd.DataFrame
@@ -86,6 +87,7 @@ class Results:
     grids: Sequence[pd.DataFrame]
     statements: Sequence[str]
     left: tables.Left = field(default_factory=dict)
+    ranks: Sequence[pd.DataFrame] = ()
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,10 @@ def chapters(results: Results) -> list[Chapter]:
     both = paper.compare(results.main, results.cases)
     return [
         chapter("main", "Unlearning", tables.main_tables(results.main, results.rows, "html", results.left)),
+        *(
+            chapter("ranks", "Ranks", [rank_table.table(rank_table.read(each))], [rank_table.REMARK])
+            for each in results.ranks
+        ),
         chapter("runtime", "Run time", [tables.runtime_table(results.main, "html")]),
         *(
             chapter(name, title, titled)

@@ -74,12 +74,13 @@ CHARTS: dict[str, Callable[[Source], Figure]] = {
     "sensitivity": _sensitivity,
     "tokens": _tokens,
 }
-CAPTIONS = {  # of the charts, and of the retrieval examples
+CAPTIONS = {  # of the charts, of the ranks and of the retrieval examples
     "overview": "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
     "forgetting": "Forgetting against utility: Avg Gap over the seconds that unlearning takes.",
     "neighbors": "Test accuracy and Avg Gap over the number of neighbors K; one model, evaluated with each K.",
     "radar": "The grid of (p_image, p_token); the pair that the selection chose is dashed, (0, 0) gray.",
     "sensitivity": "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
     "tokens": "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training.",
+    "ranks": "Mean ranks by Avg Gap, 1 is the best; a bar joins methods that the seeds do not tell apart.",
     "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion.",
 }
