@@ -134,7 +134,7 @@ def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
     ]
     assert title == (
         "digits: mean ranks of 3 methods by Avg Gap, n = 10 seeds; Friedman p < 0.001; critical difference 1.05 by seed"
-        " (0.74 if all 20 seeds × rates were independent)"
+        " (0.74 if all 20 pairs of seed and rate were independent)"
     )
 
 

@@ -10,9 +10,9 @@ from munkey.report.summary import Row
 
 LINE = [*BLOCK, "rate"]
 REMARK = (
-    "At every seed and rate, methods are ranked by the gap to their own oracle; 1 is the best. The rates of a seed start"
-    " from the same trained models, so only seeds are independent, and the tests count seeds. The smaller critical"
-    " difference would hold if rates were independent too; it claims too much."
+    "At every seed and rate, methods are ranked by the gap to their own oracle; 1 is the best. The rates of a seed"
+    " start from the same trained models, so only seeds are independent, and the tests count seeds. The smaller"
+    " critical difference would hold if rates were independent too; it claims too much."
 )
 
 
@@ -36,12 +36,13 @@ def table(ranks: pd.DataFrame) -> Titled:
     """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from."""
     found = ranking(by_seed(ranks))
     rates = ranks.groupby(level="rate").mean().sort_index(ascending=False)
+    columns = [f"at {100 * rate:g} %" for rate in map(float, rates.index)]
     lines = [
         {
             "Method": title,
             "Rank, by seed": f"{mean:.2f}",
             "by seed and rate": f"{ranks[title].mean():.2f}",
-            **{f"at {100 * rate:g} %": f"{each:.2f}" for rate, each in rates[title].items()},
+            **{name: f"{each:.2f}" for name, each in zip(columns, rates[str(title)], strict=True)},
             "told apart from": _told_apart(found, str(title)),
         }
         for title, mean in found.mean.items()
@@ -62,5 +63,5 @@ def _title(ranks: pd.DataFrame, found: Ranking) -> str:
     return (
         f"{names}: mean ranks of {methods} methods by Avg Gap, n = {found.blocks} seeds; Friedman p {p};"
         f" critical difference {found.difference:.2f} by seed ({critical_difference(methods, lines):.2f} if all"
-        f" {lines} seeds × rates were independent)"
+        f" {lines} pairs of seed and rate were independent)"
     )

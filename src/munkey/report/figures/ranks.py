@@ -1,4 +1,4 @@
-"""Critical differences (Demšar 2006): methods at their mean ranks, a bar across those that the seeds do not tell apart."""
+"""Critical differences (Demšar 2006): methods at their mean ranks, a bar across those that are not told apart."""
 
 import matplotlib
 import pandas as pd
