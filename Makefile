@@ -11,7 +11,7 @@ RUN = $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemak
 PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
 # Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
 NAME ?= default
-.PHONY: help run plan test soak lint format docs site keep lock bench unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper reproduce
+.PHONY: help run plan test soak lint format docs site keep entry lock bench unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper reproduce
 
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,9 +84,12 @@ bench: .venv/ready  ## measure speed: training, input, deletion, evaluation, sea
 keep: .venv/ready  ## copy the results that the docs show to docs/results; NAME=default
 	python -m munkey.pipeline.keep $(NAME)
 
-docs: .venv/ready  ## write the tables in the docs, from registries and kept results
+entry: .venv/ready  ## write the results of an entry of the leaderboard, e.g. ENTRY=leaderboard/my-method
+	python -m munkey.pipeline.enter $(ENTRY)
+
+docs: .venv/ready  ## write the tables in the docs, from registries, kept results and entries
 	python -m munkey.pipeline.docs_tables README.md $(wildcard docs/*.md)
-	python -m benchmarks.page docs/performance.md docs/memory.md
+	python -m benchmarks.page docs/performance.md docs/memory.md docs/scale.md docs/cost.md
 
 site: .venv/ready  ## build the website of the docs; then open site/index.html
 	sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs/site . site

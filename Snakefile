@@ -28,6 +28,7 @@ rule all:
     input:
         table("main", "md"),
         table("runtime", "md"),
+        table("ranks", "md") if SHOWN.ranked else [],
         fill(LAYOUT.summary, part="metrics.json"),
         LAYOUT.tracking,
         LAYOUT.settings,

@@ -1,13 +1,14 @@
-"""The tables of docs/performance.md and docs/memory.md, made from benchmarks/results/*.json: `make docs`."""
+"""The tables of what was measured of speed, memory and scale, made from benchmarks/results/*.json: `make docs`."""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict, cast
 
+from benchmarks import scale
 from benchmarks.grid import Part
-from benchmarks.measuring import RESULTS, Machine, Result
+from benchmarks.measuring import RESULTS, Machine, Peak, Result
 from munkey.pipeline.docs_tables import put
 
 
@@ -16,6 +17,13 @@ class Speed(TypedDict):
 
     machine: Machine
     results: list[Result]
+
+
+class Peaks(TypedDict):
+    """What `python -m benchmarks.peaks` writes."""
+
+    machine: Machine
+    peaks: list[Peak]
 
 
 class Grid(TypedDict):
@@ -62,12 +70,18 @@ PROMISES = (
     Promise("approximate search in 1,000,000 x 768: recall@4", 0.95, at_least=True),
     Promise("a process that searches 1,000,000 rows, beyond the page cache", 1000),
 )
+TARGETS = (
+    Promise("ViT-T/16 at 224 px, float32: ViT's share of the matrix product", 80, at_least=True),
+    Promise("ViT-T/16 at 224 px, float32: time of MUNKEY / ViT", 1.03),
+    Promise("ViT-T/16 at 224 px, bfloat16: time of MUNKEY / ViT", 1.03),
+    Promise("small ViT, float32: time of MUNKEY / ViT", 1.12),
+)
 
 
-def promises(measured: Speed) -> str:
-    """What the durable memory promises beside what was measured."""
+def promises(measured: Speed, promised: Sequence[Promise] = PROMISES) -> str:
+    """What is promised, by default of the durable memory, beside what was measured."""
     lines = [
-        described(promise, row) for promise in PROMISES for row in measured["results"] if row["name"] == promise.name
+        described(promise, row) for promise in promised for row in measured["results"] if row["name"] == promise.name
     ]
     head = ["| what | promised | measured: median | quartiles | n |", "|---|---|---|---|---|"]
     return "\n".join([description(measured["machine"]), "", *head, *lines])
@@ -89,15 +103,40 @@ def grid(run: Grid) -> str:
     return "\n".join([f"{description(run['machine'])}: {wall}", "", *head, *lines])
 
 
+def peaks(measured: Peaks) -> str:
+    """Peaks of memory, as the plan of a run estimates them and as they are."""
+    lines = [
+        f"| {peak['what']} | {peak['estimated'] / 1e6:.1f} MB | {peak['measured'] / 1e6:.1f} MB |"
+        f" {peak['estimated'] / peak['measured']:.2f} |"
+        for peak in measured["peaks"]
+    ]
+    return "\n".join(
+        [description(measured["machine"]), "", "| what | estimated | measured | ratio |", "|---|---|---|---|", *lines]
+    )
+
+
+class Source(NamedTuple):
+    """A table: its marker, and how the names of the files begin that it is made from."""
+
+    marker: str
+    files: str
+
+
+TABLES: dict[Source, Callable[[object], str]] = {
+    Source("speed", "speed"): lambda content: speed(cast(Speed, content)),
+    Source("promises", "memory"): lambda content: promises(cast(Speed, content)),
+    Source("targets", "speed"): lambda content: promises(cast(Speed, content), TARGETS),
+    Source("grid", "grid"): lambda content: grid(cast(Grid, content)),
+    Source("peaks", "peaks"): lambda content: peaks(cast(Peaks, content)),
+    Source("bytes at scale", "scale"): lambda content: scale.bytes_table(cast(scale.Kept, content)),
+    Source("times at scale", "scale"): lambda content: scale.times_table(cast(scale.Kept, content)),
+}
+
+
 def filled(text: str) -> str:
     """The page with its tables made anew."""
-    tables: dict[tuple[str, str], Callable[[object], str]] = {  # name of the table, and of the files it is made from
-        ("speed", "speed"): lambda content: speed(cast(Speed, content)),
-        ("promises", "memory"): lambda content: promises(cast(Speed, content)),
-        ("grid", "grid"): lambda content: grid(cast(Grid, content)),
-    }
-    for (name, kind), table in tables.items():
-        contents = [json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{kind}-*.json"))]
+    for (name, kind), table in TABLES.items():
+        contents = [json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{kind}*.json"))]
         text = put(text, name, "\n\n".join(map(table, contents)))
     return text
 

@@ -1,7 +1,11 @@
-"""Peaks of memory, estimated and measured: `python -m benchmarks.peaks`. Linux alone can measure them."""
+"""Peaks of memory, estimated and measured: `python -m benchmarks.peaks`. Linux alone can measure them.
+
+It writes benchmarks/results/peaks.json, which docs/cost.md shows.
+"""
 
 import ctypes
 import gc
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +13,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.inference import logits, small_system
+from benchmarks.measuring import RESULTS, Peak, this_machine
 from benchmarks.training import CLASSES, MUNKEY, SMALL, Setup, Size, paper_size, random_images, stepper
 from munkey.pipeline.arithmetic import Network, answering_bytes, training_bytes
 
@@ -68,6 +73,6 @@ def status(name: str) -> float:
 
 
 if __name__ == "__main__":
-    for what, (estimated, measured) in peaks().items():
-        ratio = estimated / measured
-        print(f"{what:52} estimated {estimated / 1e6:8.1f} MB, measured {measured / 1e6:8.1f} MB, ratio {ratio:.2f}")
+    found = [Peak(what=what, estimated=bytes_[0], measured=bytes_[1]) for what, bytes_ in peaks().items()]
+    written = {"machine": this_machine("cpu"), "peaks": found}
+    (RESULTS / "peaks.json").write_text(json.dumps(written, indent=2) + "\n")

@@ -6,6 +6,7 @@ from its last measured point as a power of the number of rows.
 """
 
 import json
+import math
 import sys
 import tempfile
 import time
@@ -25,17 +26,19 @@ LARGEST = 1e9
 
 
 class Curve(TypedDict):
-    """rows, seconds: what was measured; power: seconds grow like rows to this power."""
+    """rows, seconds: what was measured; power: seconds grow like rows to this power; by: how, docs/scale.md says."""
 
     rows: list[float]
     seconds: list[float]
     power: float
+    by: int
 
 
 class Kept(TypedDict):
-    """bytes: of a row at 768 dimensions, by part; times: by operation."""
+    """bytes: of a row at 768 dimensions, by part; beside: the same of what is not drawn; times: by operation."""
 
     bytes: dict[str, float]
+    beside: dict[str, float]
     times: dict[str, Curve]
 
 
@@ -46,6 +49,55 @@ def kept() -> Kept:
 def at(curve: Curve, rows: float) -> float:
     """Seconds at so many rows, extrapolated from the last measured point."""
     return float(curve["seconds"][-1] * (rows / curve["rows"][-1]) ** curve["power"])
+
+
+SIZES = (1e6, 1e8, 1e9)  # rows, of the tables
+UNITS = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "h": 5400.0, "min": 120.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6}
+GROWTH = {0: "constant", 0.5: "∝ √N", 1: "∝ N"}  # by power
+
+
+def in_bytes(size: float) -> str:
+    unit, one = next((unit, UNITS[unit]) for unit in ("TB", "GB", "MB") if size >= UNITS[unit] or unit == "MB")
+    return f"{float(f'{size / one:.3g}'):,g} {unit}"
+
+
+def in_seconds(seconds: float) -> str:
+    """With two digits; in minutes from two minutes on, in hours from one and a half."""
+    if seconds >= UNITS["min"]:
+        unit, one = ("h", 3600.0) if seconds >= UNITS["h"] else ("min", 60.0)
+    else:
+        unit, one = next((unit, UNITS[unit]) for unit in ("s", "ms", "µs") if seconds >= UNITS[unit] or unit == "µs")
+    return f"{float(f'{seconds / one:.2g}'):g} {unit}"
+
+
+def power_of_ten(count: float) -> str:
+    """10⁶ of a million, 2·10³ of two thousand."""
+    power = math.floor(math.log10(count))
+    digits = str(power).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    first = f"{count / 10**power:g}"
+    return f"10{digits}" if first == "1" else f"{first}·10{digits}"
+
+
+def bytes_table(numbers: Kept) -> str:
+    """Bytes of a row, and of all rows at each size."""
+    header = f"| part | bytes a row | {' | '.join(map(power_of_ten, SIZES))} |"
+    lines = [
+        f"| {part} | {size:g} | {' | '.join(in_bytes(size * rows) for rows in SIZES)} |"
+        for part, size in (numbers["bytes"] | numbers["beside"]).items()
+    ]
+    return "\n".join([header, "|---" * (2 + len(SIZES)) + "|", *lines])
+
+
+def times_table(numbers: Kept) -> str:
+    """What was measured, at how many rows, how it grows, and what follows for more."""
+    larger = SIZES[1:]
+    header = f"| what | measured | by | grows | {' | '.join(map(power_of_ten, larger))} |"
+    lines = [
+        f"| {what} | {', '.join(map(in_seconds, curve['seconds']))} at {', '.join(map(power_of_ten, curve['rows']))} |"
+        f" {curve['by']} | {GROWTH[curve['power']]} | {' | '.join(in_seconds(at(curve, rows)) for rows in larger)} |"
+        for what, curve in numbers["times"].items()
+    ]
+    return "\n".join([header, "|---" * (4 + len(larger)) + "|", *lines])
 
 
 def draw_bytes(axes: Axes, parts: dict[str, float]) -> None:

@@ -117,6 +117,41 @@ def test_a_curve_goes_on_from_its_last_measured_point_as_the_page_says():
     assert {name: scale.at(times[name], 1e9) for name in said} == pytest.approx(said, rel=0.02)
 
 
+def test_the_tables_of_scale_say_what_was_measured_and_what_follows():
+    kept = {
+        "bytes": {"keys": 3072, "marks": 65},
+        "beside": {"map": 16},
+        "times": {"find": {"rows": [2e3, 1e6], "seconds": [2.1e-4, 0.003], "power": 0.5, "by": 2}},
+    }
+    assert scale.bytes_table(kept).splitlines() == [
+        "| part | bytes a row | 10⁶ | 10⁸ | 10⁹ |",
+        "|---|---|---|---|---|",
+        "| keys | 3072 | 3.07 GB | 307 GB | 3.07 TB |",
+        "| marks | 65 | 65 MB | 6.5 GB | 65 GB |",
+        "| map | 16 | 16 MB | 1.6 GB | 16 GB |",
+    ]
+    assert scale.times_table(kept).splitlines()[2:] == [
+        "| find | 210 µs, 3 ms at 2·10³, 10⁶ | 2 | ∝ √N | 30 ms | 95 ms |"
+    ]
+    assert [scale.in_seconds(time) for time in (0.5, 119, 121, 5399, 5401)] == [
+        "500 ms",
+        "120 s",
+        "2 min",
+        "90 min",
+        "1.5 h",
+    ]
+
+
+def test_peaks_stand_beside_their_estimates():
+    peak = {"what": "training", "estimated": 110e6, "measured": 100e6}
+    assert "| training | 110.0 MB | 100.0 MB | 1.10 |" in page.peaks({"machine": MACHINE, "peaks": [peak]})
+
+
+def test_targets_are_those_of_training():
+    row = {"name": page.TARGETS[0].name, "median": 72.0, "unit": "%", "n": 3, "q25": 70.0, "q75": 78.0}
+    assert "| ≥ 80 % | **72: missed** |" in page.promises({"machine": MACHINE, "results": [row]}, page.TARGETS)
+
+
 def test_the_figure_of_scale_is_drawn(tmp_path):
     scale.main(tmp_path / "scale")
     assert (tmp_path / "scale.png").stat().st_size > 10_000

@@ -34,6 +34,11 @@ def test_pages_show_what_stands_under_a_marker_or_as_a_picture():
     assert shown([PAGE, PAGE]) == expected
 
 
+def test_a_short_table_shows_what_it_is_made_from():
+    expected = ["results/mine/tables/main-audited.md", "results/mine/tables/runtime.md"]
+    assert shown(["<!-- short results/mine -->\n<!-- end -->\n", "`<!-- short results/other -->`"]) == expected
+
+
 def test_what_is_shown_is_copied_and_nothing_else(project: Path):
     assert keep("mine") == ["results/mine/figures/a.png", "results/mine/tables/main.md"]
     copies = {path.relative_to(project): path.read_text() for path in (project / "docs/results").rglob("*.*")}

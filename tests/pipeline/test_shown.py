@@ -70,6 +70,14 @@ def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set
     assert two.charts["overview"] == {"kind": "overview", "dataset": None}
 
 
+def test_ranks_are_shown_where_there_are_seeds_and_methods_enough():
+    five = {"seeds": [0, 1, 2, 3, 4], "methods": ["knn", "cf", "ssd", "munkey"]}
+    assert shown(five).ranked and "ranks" in shown(five).figures
+    assert shown(TWO | {"seeds": [0, 1, 2]}).ranked  # on two data sets
+    for too_few in ({"seeds": [0, 1, 2, 3]}, {"methods": ["knn", "cf", "munkey"]}):
+        assert not shown(five | too_few).ranked and "ranks" not in shown(five | too_few).figures
+
+
 def test_neighbors_are_drawn_only_where_k_is_ablated():
     assert "neighbors" not in shown({"ablations": {"munkey.token_dim": [32]}}).figures
     assert "neighbors" not in shown({"ablations": {"inference.k": []}}).figures

@@ -1,5 +1,7 @@
 """The report's page: text is escaped, tables are not; figures have captions; where the results came from."""
 
+from dataclasses import replace
+
 import pandas as pd
 
 from munkey.core.files import write_text
@@ -112,6 +114,15 @@ def test_the_main_table_of_the_page_has_what_is_left():
     assert ">left [%]</th>" in main.tables[0].html and "<td>2.4</td>" in main.tables[0].html
 
 
+def test_ranks_have_a_chapter_where_there_is_enough_to_rank():
+    index = pd.MultiIndex.from_product([["digits"], range(10), [0.1]], names=["dataset", "seed", "rate"])
+    ranks = pd.DataFrame({"CF": 1.0, "SSD": 2.0, "AMUN": 3.0}, index=index).reset_index()
+    results = page.Results(summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [], [])
+    names = {chapter.id: chapter for chapter in page.chapters(replace(results, ranks=[ranks]))}
+    assert "critical difference 1.05" in names["ranks"].tables[0].title and "only seeds" in names["ranks"].remarks[0]
+    assert "ranks" not in [chapter.id for chapter in page.chapters(results)]
+
+
 def test_only_runs_that_mlflow_has_are_linked():
     run = {"experiment": "digits", "name": "CF", "page": "http://localhost/1"}
     assert page.links([run, run | {"page": ""}]) == [page.Link("digits: CF", "http://localhost/1")]
@@ -149,7 +160,7 @@ def test_a_figures_caption_names_its_data_set(tmp_path):
 
 def test_every_kind_of_figure_has_a_caption():
 
-    assert set(charts.CAPTIONS) == {*charts.CHARTS, "retrieval"}
+    assert set(charts.CAPTIONS) == {*charts.CHARTS, "ranks", "retrieval"}
 
 
 def record(device, started, ended, torch="2"):

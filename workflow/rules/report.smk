@@ -30,6 +30,32 @@ rule tables:
         "../scripts/tables.py"
 
 
+rule ranks:
+    input:
+        metrics=LAYOUT.all_metrics,
+    output:
+        csv=table("ranks", "csv"),
+        markdown=table("ranks", "md"),
+        svg=fill(LAYOUT.figure, figure="ranks", ending="svg"),
+        png=report(
+            fill(LAYOUT.figure, figure="ranks", ending="png"), caption="../report/figure.rst", category="Figures"
+        ),
+    log:
+        LAYOUT.log("ranks"),
+    benchmark:
+        LAYOUT.benchmark("ranks")
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        rows=SHOWN.rows,
+        code=code("ranks.py"),
+    message:
+        "rank the methods"
+    script:
+        "../scripts/ranks.py"
+
+
 rule compare:
     input:
         main=table("main", "csv"),
@@ -125,6 +151,7 @@ rule page:
         paper=table("paper", "csv"),
         selections=expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv"),
         figures=expand(LAYOUT.figure, figure=SHOWN.figures, ending="svg"),
+        ranks=[table("ranks", "csv")] if SHOWN.ranked else [],
         audits=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="table.csv"),
         controls=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="controls.json"),
         shares=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="shares.svg"),

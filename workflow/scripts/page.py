@@ -21,10 +21,10 @@ with job(snakemake.log[0], snakemake.threads):
     inputs, params = snakemake.input, snakemake.params
     main, cases = read_table(inputs.main), read_table(inputs.ablations)
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
-    grids = [read_table(path) for path in inputs.selections]
+    grids, ranks = ([read_table(path) for path in paths] for paths in (inputs.selections, inputs.ranks))
     audited = dict(zip(params.audited, map(read_table, inputs.audits), strict=True))
-    statements = paper.statements(params.settings, params.seeds)
-    results = page.Results(main, cases, rows, case_rows, grids, statements, audits.left_of(audited))
+    statements, left = paper.statements(params.settings, params.seeds), audits.left_of(audited)
+    results = page.Results(main, cases, rows, case_rows, grids, statements, left, ranks)
     figures, costs = [page.figure(Path(path)) for path in inputs.figures], map(Path, inputs.costs)
     content = page.Page(
         configuration=params.name,

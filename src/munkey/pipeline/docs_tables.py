@@ -1,4 +1,4 @@
-"""The tables of the docs, from the registries and from kept results. `make docs` writes them into the pages.
+"""The tables of the docs, from registries, kept results and entries. `make docs` writes them into the pages.
 
 A marker names what stands below it: `<!-- methods -->`; `<!-- results/NAME/tables/main.md -->` for a file that lies
 there below docs/ (munkey.pipeline.keep); or `<!-- short results/NAME -->` for the short table of a run. Run from the
@@ -14,6 +14,11 @@ from pathlib import Path
 from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
+from munkey.pipeline.estimate import bill, gigabytes, read
+from munkey.pipeline.leaderboard import leaderboard, parts
+from munkey.pipeline.machines import machine
+from munkey.pipeline.params import load
+from munkey.pipeline.plan import Plan
 from munkey.report import glossary
 from munkey.report.markup import two_digits
 from munkey.unlearn.contract import METHODS, Method
@@ -56,21 +61,40 @@ def columns() -> str:
     return "\n".join(["| column | what it is | good |", "|---|---|---|", *rows])
 
 
+def hours() -> str:
+    """What the paper's experiment takes on GPUs whose speed is assumed, as `make plan` estimates it."""
+    plan = Plan(load(read([Path("workflow/presets/paper.yaml")])))
+    costs = bill(plan, "paper", machine("h200-assumed"), (1, 8, 64))
+    rows = [f"| {count} | {time:.1f} |" for count, time in costs.hours.items()]
+    trainings = sum(each.jobs for each in costs.work if each.step == "train")
+    jobs, steps = (sum(counts) for counts in zip(*((each.jobs, each.steps) for each in costs.work), strict=True))
+    operations = sum(each.operations for each in costs.work) / 1e15
+    about = (
+        f"*{trainings:,} trainings, {jobs:,} jobs of training, unlearning and evaluation, {steps / 1e6:,.1f} million"
+        f" steps, {operations:,.3g} PFLOP, {gigabytes(costs.disk)} of disk*"
+    )
+    return "\n".join([about, "", "| GPUs | hours, at least |", "|---|---|", *rows])
+
+
 KEPT = re.compile(r"^<!-- (results/\S+) -->$", re.MULTILINE)
 SHORT = re.compile(r"^<!-- short (results/\S+) -->$", re.MULTILINE)
+SHORTENED = ("tables/main-audited.md", "tables/runtime.md")  # what a short table is made from
 TABLES = {
     "audits": audits,
     "data sets": data_sets,
     "encoders": encoders,
     "columns": columns,
+    "leaderboard": leaderboard,
     "methods": methods,
+    "paper's hours": hours,
 }
 
 
 def filled(text: str) -> str:
     """A page with its tables made anew. Raises FileNotFoundError for a result that is not kept."""
     for name, table in TABLES.items():
-        text = put(text, name, table())
+        if f"<!-- {name} -->\n" in text:
+            text = put(text, name, table())
     for name in KEPT.findall(text):
         text = put(text, name, kept(name))
     for folder in SHORT.findall(text):
@@ -86,18 +110,19 @@ def kept(name: str) -> str:
 def short(folder: str) -> str:
     """What matters most of a kept run: its first data set, at the largest forget rate.
 
-    folder: `results/NAME`, of which tables/main-audited.md and tables/runtime.md are kept. Raises KeyError where these
-    lack a column.
+    folder: `results/NAME`, of which what is SHORTENED is kept. Raises KeyError where these lack a column.
     """
-    title, main = re.findall(r"^### (.*)\n\n((?:\|.*\n)+)", _text(f"{folder}/tables/main-audited.md"), re.MULTILINE)[0]
+    audited, times = (_text(f"{folder}/{name}") for name in SHORTENED)
+    title, main = re.findall(r"^### (.*)\n\n((?:\|.*\n)+)", audited, re.MULTILINE)[0]
     dataset, about = title.split(": ")
     systems = _lines(main)
     rate = next(column.removeprefix("TA @") for column in systems[0] if column.startswith("TA @"))
-    runtime = _lines(_text(f"{folder}/tables/runtime.md"))
     seconds = {
-        line["Method"]: line["Unlearn [s]"] for line in runtime if (line["Data set"], line["Forget"]) == (dataset, rate)
+        line["Method"]: line["Unlearn [s]"]
+        for line in _lines(times)
+        if (line["Data set"], line["Forget"]) == (dataset, rate)
     }
-    needs = {method.title: _parts(method) for method in METHODS.values()}
+    needs = {method.title: parts(sorted(method.needs)) for method in METHODS.values()}
     rows = []
     for line in systems:
         method, gap = line["Method"], re.sub(r"\*\*|</?u>", "", line[f"Avg Gap @{rate}"])
@@ -121,11 +146,6 @@ def _lines(table: str) -> list[dict[str, str]]:
     """The lines of a Markdown table, by the names of its columns."""
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
     return [dict(zip(cells[0], line, strict=True)) for line in cells[2:]]
-
-
-def _parts(method: Method) -> str:
-    """The parts of the data that must still be stored to forget: `no`, or their names."""
-    return " + ".join(sorted({need.split()[0] for need in method.needs})) or "no"
 
 
 def _rounded(seconds: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from munkey.core.files import atomic, read_bytes
+from munkey.pipeline.docs_tables import SHORT, SHORTENED
 from munkey.pipeline.layout import Layout
 
 SHOWN = re.compile(r"(?:^<!-- |!\[[^]]*\]\((?:\.\./|docs/)*)(results/[^\s)]+)", re.MULTILINE)
@@ -23,8 +24,11 @@ def pages() -> list[Path]:
 
 
 def shown(texts: Iterable[str]) -> list[str]:
-    """The results that pages show, as paths below docs/."""
-    return sorted({path for text in texts for path in SHOWN.findall(text)})
+    """The results that pages show, or make a short table from, as paths below docs/."""
+    paths: set[str] = set()
+    for text in texts:
+        paths |= {*SHOWN.findall(text), *(f"{folder}/{name}" for folder in SHORT.findall(text) for name in SHORTENED)}
+    return sorted(paths)
 
 
 def keep(name: str) -> list[str]:

@@ -25,10 +25,15 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
     """The origin of a result that depends on these parameters and was computed on this device (cpu or cuda)."""
     return {
         "commit": _commit(),
-        "params_digest": hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:16],
+        "params_digest": params_digest(params),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES},
         "device": _gpu_name() if device == "cuda" else _cpu_name(),
     }
+
+
+def params_digest(params: Mapping[str, object]) -> str:
+    """What tells these parameters from others."""
+    return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _commit() -> str:

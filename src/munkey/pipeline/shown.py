@@ -10,9 +10,11 @@ from munkey.models.family import Family
 from munkey.pipeline.layout import fill
 from munkey.pipeline.params import ablated
 from munkey.pipeline.plan import Plan
+from munkey.report.ranks import enough
 from munkey.unlearn.contract import METHODS, Method
 
 ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
+RANKS = ["ranks"]  # the figure that is made with its table, where there is enough to rank
 
 
 class TableRow(TypedDict):
@@ -75,9 +77,15 @@ class Shown:
         return charts | {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for kind, dataset in per_dataset}
 
     @property
+    def ranked(self) -> bool:
+        """Whether there are seeds and methods enough to rank."""
+        methods = [row for row in self.rows if row["oracle"] and not row["context"]]
+        return enough(len(self.params.datasets) * len(self.params.seeds), len(methods))
+
+    @property
     def figures(self) -> list[str]:
         retrievals = [f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}" for dataset in self.params.datasets]
-        return [*self.charts, *retrievals]
+        return [*self.charts, *(RANKS if self.ranked else []), *retrievals]
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
         """What a chart is drawn from: files, and traces of all seeds."""

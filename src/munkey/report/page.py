@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 
 import pandas as pd
 
-from munkey.report import ablations, paper, runtime, short, tables
+from munkey.report import ablations, paper, rank_table, runtime, short, tables
 from munkey.report.audit_page import Audited, data_url
 from munkey.report.chapters import Chapter, Link, chapter, rendered
 from munkey.report.figures import charts
@@ -73,7 +73,8 @@ class Results:
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
     the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
-    left: what audits found to be left; empty where none was run.
+    left: what audits found to be left; empty where none was run. ranks: as `rank_table` has them, from CSV; none where
+    there is too little to rank.
     """
 
     main: pd.DataFrame
@@ -83,6 +84,7 @@ class Results:
     grids: Sequence[pd.DataFrame]
     statements: Sequence[str]
     left: tables.Left = field(default_factory=dict)
+    ranks: Sequence[pd.DataFrame] = ()
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,16 @@ def chapters(results: Results) -> list[Chapter]:
     both = paper.compare(results.main, results.cases)
     return [
         chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
+        *(
+            chapter(
+                "ranks",
+                "Ranks",
+                [rank_table.table(rank_table.read(each))],
+                [rank_table.REMARK],
+                ["../tables/ranks.csv"],
+            )
+            for each in results.ranks
+        ),
         chapter("runtime", "Run time", [runtime.runtime_table(results.main, results.rows, "html")], files=[MAIN]),
         *(
             chapter(name, title, titled, files=["../tables/ablations.csv"])

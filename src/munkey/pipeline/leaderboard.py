@@ -1,0 +1,82 @@
+"""The leaderboard of docs/leaderboard.md, from the entries: a table for each setting, the smallest gap first."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from munkey.pipeline.entries import FOLDER, OVERLAY, Entry, Left, entries
+from munkey.pipeline.entry_faults import faults
+from munkey.pipeline.faults import ParamsError
+from munkey.report.markup import ABSENT, cell
+from munkey.report.summary import Row, summarize
+
+# Entries that agree in these sections stand in one table; all others are a method's own.
+SETTING = ("datasets", "seeds", "data", "model", "train", "forget", "finetune", "overrides")
+LEADING, TRAILING = ["Method", "Test accuracy"], ["left [%]", "Seconds", "Needs the data?", "Authors", "Run"]
+
+
+class Line(NamedTuple):
+    """A row. gap: at the largest rate, infinite where there is none."""
+
+    gap: float
+    cells: list[str]
+
+
+def leaderboard() -> str:
+    """The tables. Raises ParamsError for an entry that does not fit together."""
+    tables: dict[str, list[Entry]] = {}
+    for entry in entries():
+        if wrong := faults(entry):
+            raise ParamsError(f"{FOLDER / entry.name}: {'; '.join(wrong)}")
+        tables.setdefault(json.dumps([entry.results.config[name] for name in SETTING]), []).append(entry)
+    made = [_table(each, dataset) for each in tables.values() for dataset in each[0].datasets]
+    return "\n\n".join(made) or "*Nobody has entered yet.*"
+
+
+def _table(alike: Sequence[Entry], dataset: str) -> str:
+    """A table of entries that were run in the same setting, on one of its data sets."""
+    rates = sorted(map(float, alike[0].rates(dataset)), reverse=True)
+    header = [*LEADING, *(f"Avg Gap @{100 * rate:g} %" for rate in rates), *TRAILING]
+    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: line.gap)
+    shown = [f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *(line.cells for line in lines)]]
+    seeds = len(alike[0].seeds)
+    about = f"*{dataset}, n = {seeds} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten*"
+    return "\n".join([about, "", *shown])
+
+
+def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> Line:
+    results = entry.results
+    rows = [Row(name, name, None) for name in entry.systems[1:]] + [Row(results.method, results.title, results.oracle)]
+    summary = summarize(entry.tidy, rows)
+    own = summary[(summary["dataset"] == dataset) & (summary["method"] == results.method)]
+    at = {float(line["rate"]): line for _, line in own.iterrows()}
+    largest, link = at[rates[0]], entry.said.link.removeprefix("docs/")
+    gap = largest.get("gap_mean", math.nan)
+    cells = [
+        f"[{results.title}]({link})",
+        cell(largest, "TA", "markdown"),
+        *(cell(at[rate], "gap", "markdown") for rate in rates),
+        _left(results.left.get(dataset)),
+        f"{largest['unlearn_s_mean']:.2g}",
+        parts(results.needs),
+        entry.said.authors,
+        f"[{entry.said.commit[:7]}](../{FOLDER}/{entry.name}/{OVERLAY})",
+    ]
+    return Line(math.inf if pd.isna(gap) else float(gap), cells)
+
+
+def _left(left: Left | None) -> str:
+    if left is None or left.share is None:
+        return ABSENT
+    if left.verdict == "no power":
+        return left.verdict
+    interval = ABSENT if left.low is None or left.high is None else f"[{left.low:.1f}, {left.high:.1f}]"
+    return f"{left.share:.1f} {interval}"
+
+
+def parts(needs: Sequence[str]) -> str:
+    """The parts of the data that must still be stored to forget: `no`, or their names."""
+    return " + ".join(sorted({need.split()[0] for need in needs})) or "no"

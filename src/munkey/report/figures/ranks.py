@@ -1,0 +1,46 @@
+"""Critical differences (Demšar 2006): methods at their mean ranks, a bar across those that are not told apart."""
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from munkey.report.figures.theme import BLACK, DOUBLE, GRAY, THEME, VERMILLION, canvas, freeze
+from munkey.report.ranks import LEVEL, Ranking, by_seed, ranking
+
+
+@matplotlib.rc_context(THEME)
+def draw(ranks: pd.DataFrame, emphasized: str) -> Figure:
+    """ranks: from `munkey.report.rank_table.ranks`; emphasized: the method that is to stand out.
+
+    Raises ValueError where there are too few seeds or methods.
+    """
+    from scikit_posthocs import critical_difference_diagram
+
+    found = ranking(by_seed(ranks))
+    figure = canvas(DOUBLE, 1.4 + 0.15 * len(found.mean))
+    axes = figure.subplots()
+    critical_difference_diagram(
+        found.mean,
+        found.pairs,
+        alpha=LEVEL,
+        ax=axes,
+        label_fmt_left="{label}  {rank:.2f}",
+        label_fmt_right="{rank:.2f}  {label}",
+        color_palette={title: VERMILLION if title == emphasized else BLACK for title in found.mean.index},
+        crossbar_props={"color": GRAY, "linewidth": 2.5},
+        elbow_props={"linewidth": 0.8},
+        text_h_margin=0.15,
+    )
+    _scale(axes, found)
+    return freeze(figure)
+
+
+def _scale(axes: Axes, found: Ranking) -> None:
+    """The axis of ranks, and above it how far apart two methods must be."""
+    methods = len(found.mean)
+    axes.spines["top"].set(visible=True, bounds=(1, methods))
+    axes.set_xticks(range(1, methods + 1))
+    axes.plot([1, 1 + found.difference], [2, 2], color=BLACK, linewidth=1.2, marker="|", markersize=7)
+    words = f"  critical difference {found.difference:.2f}, n = {found.blocks} seeds"
+    axes.text(1 + found.difference, 2, words, va="center")

@@ -1,0 +1,77 @@
+"""Ranks of methods by the gap of each seed, and which of them a run tells apart (Demšar 2006).
+
+At every seed and rate the methods are ranked; equal gaps share the mean of their ranks. The tests compare blocks that
+must be independent of each other. A block is a seed of a data set; its rates are no blocks of their own, because they
+start from the same trained models. So the ranks of a seed are averaged over its rates and ranked again. Friedman's test
+says whether the methods differ at all, Nemenyi's which two do.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # planning imports this file, and nothing heavy
+    import pandas as pd
+
+FEWEST_BLOCKS = 5  # with fewer, the distributions that the tests assume are far off
+FEWEST_METHODS = 3
+LEVEL = 0.05
+DIGITS = 6  # gaps that differ by less differ by rounding alone
+BLOCK = ["dataset", "seed"]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods over blocks.
+
+    mean: the mean rank of each method, the best first. blocks: how many. p: of Friedman's test that all are alike.
+    difference: of mean ranks, from which on two methods are told apart. pairs: p-values of Nemenyi's test for each two.
+    """
+
+    mean: "pd.Series[float]"
+    blocks: int
+    p: float
+    difference: float
+    pairs: "pd.DataFrame"
+
+
+def enough(blocks: int, methods: int) -> bool:
+    """Whether there is enough to rank."""
+    return blocks >= FEWEST_BLOCKS and methods >= FEWEST_METHODS
+
+
+def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
+    """Ranks within each line. gaps: a line for each data set, seed and rate, a column for each method.
+
+    A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line without it would
+    rank the others among fewer.
+    """
+    return gaps.dropna(axis="columns").round(DIGITS).rank(axis="columns")
+
+
+def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
+    """The blocks: ranks of each data set and seed, from the mean over its rates. ranks: from `ranks_of`."""
+    return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
+
+
+def ranking(blocks: "pd.DataFrame") -> Ranking:
+    """The comparison over blocks (B, M) of ranks. Raises ValueError where there are too few blocks or methods."""
+    from scikit_posthocs import posthoc_nemenyi_friedman
+    from scipy.stats import friedmanchisquare
+
+    count, methods = blocks.shape
+    if not enough(count, methods):
+        needed = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
+        raise ValueError(f"ranks need {needed}; here are {count} and {methods}: add to `seeds` or `methods`")
+    differ = (blocks.nunique(axis="columns") > 1).any()
+    p = friedmanchisquare(*(blocks[name] for name in blocks)).pvalue if differ else 1.0
+    mean = blocks.mean().sort_values(kind="stable")
+    pairs = posthoc_nemenyi_friedman(blocks.reset_index(drop=True))
+    return Ranking(mean, count, float(p), critical_difference(methods, count), pairs)
+
+
+def critical_difference(methods: int, blocks: int) -> float:
+    """The smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over independent blocks."""
+    from scipy.stats import studentized_range
+
+    return float(studentized_range.ppf(1 - LEVEL, methods, math.inf)) * math.sqrt(methods * (methods + 1) / blocks / 12)
