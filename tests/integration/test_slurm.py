@@ -31,11 +31,10 @@ def cluster() -> Iterator[Cluster]:
 
 
 def adapted(project: Project) -> None:
-    """What docs/cluster.md says to change for a cluster, here without accounts and accounting."""
+    """What docs/cluster.md says to change for a cluster, here without accounting."""
     path = project.path / "profiles/slurm/config.yaml"
     profile = yaml.safe_load(path.read_text())
     profile |= {
-        "slurm-no-account": True,
         "slurm-status-command": "squeue",
         "slurm-init-seconds-before-status-checks": 1,
         "latency-wait": 5,
