@@ -209,7 +209,7 @@ def test_a_source_file_of_no_live_sample_is_found(directory):
     connection.execute("INSERT INTO sources VALUES (1000, 'a trace')")
     connection.close()
     with Predictor.load(directory) as model:
-        assert model.verify().problems == ("1 source files belong to no row that is live",)
+        assert model.verify().problems == ("source files that belong to no live row: 1",)
 
 
 FILES = [

@@ -37,7 +37,7 @@ LIBRARIES = (
 SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
 FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
-ANSWER_S = 30.0  # how long a job waits for the server to answer
+ANSWER_S = 300.0  # how long a job waits for the server to answer; on a busy machine its imports take minutes
 # The server imports with one thread, since threads do not survive a fork. Each job sets its own number.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 KILLED = "this job was killed; if nobody did that, the machine ran out of memory: see its system log"

@@ -24,8 +24,7 @@ class UnknownFilesError(KeyError):
         self.files = list(files)
 
     def __str__(self) -> str:
-        listed = ", ".join(self.files)
-        return f"{len(self.files)} files belong to no sample of this memory, so nothing was done: {listed}"
+        return f"no sample of this memory came from these files, so nothing was done: {', '.join(self.files)}"
 
 
 class ExportError(ValueError):

@@ -77,7 +77,10 @@ def test_pictures_in_nested_folders_belong_to_their_class_and_other_files_are_co
     source = source_of(pets)
     assert source.names[-1] == "dog/puppies/0.png"
     assert source.labels.tolist() == [0] * 10 + [1] * 11
-    assert "1 files without the extension of a picture" in capfd.readouterr().err
+    assert "left out 1 file without the extension of a picture" in capfd.readouterr().err
+    (pets / "dog/puppies/notes.txt").write_text("soon")
+    source_of(pets)
+    assert "left out 2 files without the extension of a picture" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,8 @@ def _pictures(folder: Path) -> list[str]:
     files = sorted(str(path) for path in _below(folder)) if folder.is_dir() else []
     pictures = pictures_only(files)
     if others := sorted(set(files) - set(pictures)):
-        others_left_out = f"{len(others)} files without the extension of a picture are left out, e.g. {others[0]}"
-        warn(printable(f"{folder}: {others_left_out}"))
+        count = "1 file" if len(others) == 1 else f"{len(others)} files"
+        warn(printable(f"{folder}: left out {count} without the extension of a picture, e.g. {others[0]}"))
     return pictures
 
 

@@ -111,7 +111,7 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
         yield "the list of dead rows makes no sense"
         return
     if stray := ledger.stray_files():
-        yield f"{stray} source files belong to no row that is live"
+        yield f"source files that belong to no live row: {stray}"
     erased = dead[: len(dead) - len(ledger.dead(after=state.erased))]
     live = np.flatnonzero(view.live)
     sentences = {
