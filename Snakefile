@@ -28,7 +28,7 @@ rule all:
     input:
         table("main", "md"),
         table("runtime", "md"),
-        fill(LAYOUT.summary, part="metrics.json"),
+        LAYOUT.methods,
         LAYOUT.tracking,
         LAYOUT.settings,
 
