@@ -49,14 +49,15 @@ reproduce: .venv/ready  ## the paper's numbers beside ours, on a GPU; REHEARSAL=
 	python -m munkey.pipeline.reproduced $(CONFIG)
 
 ##@ Results
-ui: .venv/ready  ## open MLflow; choose "Model training" at its top left
+ui: .venv/ready  ## open MLflow, at the addresses that it prints first: methods side by side
+	python -m munkey.pipeline.ui sqlite:///mlflow.db
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db
 
 report: .venv/ready  ## Snakemake's report: one page with the provenance of every file, tables and figures
 	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html -- made
 
 track: .venv/ready  ## mirror the results in MLflow again, e.g. after dvc pull
-	$(RUN) --forcerun track -- track
+	python -m munkey.pipeline.track $(CONFIG)
 
 prune-runs: .venv/ready  ## list superseded runs in MLflow; with YES=1, delete them
 	python -m munkey.pipeline.prune $(NAME) $(if $(YES),--yes)

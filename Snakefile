@@ -29,7 +29,7 @@ rule all:
         table("main", "md"),
         table("runtime", "md"),
         table("ranks", "md") if SHOWN.ranked else [],
-        fill(LAYOUT.summary, part="metrics.json"),
+        LAYOUT.methods,
         LAYOUT.tracking,
         LAYOUT.settings,
 

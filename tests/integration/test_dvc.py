@@ -1,6 +1,7 @@
 """The same experiment through DVC: versioned, pushed and pulled, never silently stale."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,15 +82,33 @@ def test_an_edited_method_re_runs_its_users_in_the_pulled_clone(pulled: Project)
 
 def test_metrics_plots_and_params_show_and_compare(pulled: Project) -> None:
     shown = json.loads(pulled.run("dvc", "metrics", "show", "--json").stdout)
-    means = shown[""]["data"]["results/default/summary/metrics.json"]["data"]["digits"]["rate0.1"]
-    assert 0 <= means["munkey"]["TA"] <= 100
+    means = shown[""]["data"]["results/default/methods/means/digits/rate0.1/munkey.json"]["data"]
+    assert list(means) == ["gap", "TA", "RA", "FA", "MIA", "P_s", "unlearn_s"] and 0 <= means["TA"] <= 100
+    assert len(shown[""]["data"]) == 7
+    lines = pulled.run("dvc", "metrics", "show").stdout.splitlines()
+    assert len(lines) == 8 and max(map(len, lines)) < 140
     pulled.params({"inference": {"k": 1}})
     pulled.run("dvc", "repro")
     assert "inference.k" in pulled.run("dvc", "params", "diff").stdout
     assert "munkey" in pulled.run("dvc", "metrics", "diff").stdout
     pulled.run("dvc", "plots", "show")
     page = (pulled.path / "dvc_plots/index.html").read_text()
-    assert "training loss" in page and "forgetting against time" in page
+    pictures = re.findall(r'<img src="(static/[^":]*)">', page)
+    assert [name.rpartition("_summary_")[2] for name in pictures] == ["forgetting.svg", "losses.svg"]
+    assert all((pulled.path / "dvc_plots" / name).read_text().startswith("<?xml") for name in pictures)
+    assert "<script" not in page and "://" not in page
+    assert pulled.run("git", "status", "--porcelain", "dvc_plots").stdout == ""
+
+
+def test_mirroring_again_changes_nothing_that_dvc_knows(pulled: Project) -> None:
+    assert not (pulled.path / "mlflow.db").exists()
+    told = pulled.run("make", "-o", ".venv/ready", "track").stdout
+    assert "'created': 17" in told and (pulled.path / "mlflow.db").exists()
+    assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
+    assert pulled.planned() == {} and pulled.run("git", "status", "--porcelain").stdout == ""
+    pulled.params({"inference": {"k": 1}})
+    refused = pulled.run("make", "-o", ".venv/ready", "track", check=False)
+    assert refused.returncode != 0 and "with other parameters than params.yaml" in refused.stderr
 
 
 def test_back_to_the_committed_state_is_clean(pulled: Project) -> None:

@@ -1,11 +1,14 @@
 """The mirror in MLflow: complete, idempotent, restorable, safe with several at once, embedded or on a server."""
 
+import base64
 import json
+import re
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,13 +39,24 @@ def store(project: Project) -> str:
     return f"sqlite:///{project.path}/mlflow.db"
 
 
+RUNS = 17  # 7 systems, each as a method and with its one seed; 2 models; the tables
+AFTER_K = 11  # of these that another inference.k changes: KNN and the 3 with a memory, twice each; all models; tables
+
+
 def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(finished: Project) -> None:
     runs = shown(store(finished))
-    assert len(runs) == 10 and all(len(found) == 1 for found in runs.values())
-    run = runs["MUNKEY @0.1 seed 0"][0]
-    assert {"TA", "RA", "FA", "MIA", "gap", "P_s", "unlearn_s"} <= set(run.data.metrics)
+    assert len(runs) == RUNS and all(len(found) == 1 for found in runs.values())
+    run, method = runs["MUNKEY @0.1 seed 0"][0], runs["MUNKEY @0.1"][0]
+    assert {"TA", "RA", "FA", "MIA", "seed_gap", "P_s", "unlearn_s"} <= set(run.data.metrics)
+    assert run.data.metrics.items() >= {name: method.data.metrics[name] for name in ("TA", "RA", "FA", "MIA")}.items()
+    assert method.data.metrics["gap"] == run.data.metrics["seed_gap"]
+    assert run.data.tags["mlflow.parentRunId"] == method.info.run_id
+    assert [given.dataset.name for given in run.inputs.dataset_inputs] == ["digits", "digits forget 0.1 seed 0"]
     assert run.data.params["seed"] == "0" and run.data.params["model.width"] == "16"
+    assert (run.data.params["inference.k"], run.data.params["keys.image_size"]) == ("4", "32")
     assert run.data.tags["method"] == "munkey" and run.data.tags["rate"] == "0.1"
+    commit = finished.run("git", "rev-parse", "HEAD").stdout.strip()
+    assert run.data.tags["mlflow.source.git.commit"].startswith(commit)
     assert run.info.status == "FINISHED" and run.info.end_time >= run.info.start_time
     client = MlflowClient(store(finished))
     curve = client.get_metric_history(run.info.run_id, "train/loss")
@@ -52,6 +66,33 @@ def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(fin
     assert len(client.get_metric_history(tuned.info.run_id, "unlearn/loss")) == 1
     tables = runs["Tables"][0]
     assert "main.md" in {a.path for a in client.list_artifacts(tables.info.run_id)}
+
+
+def test_models_are_registered_under_clear_names(finished: Project) -> None:
+    runs = shown(store(finished))
+    versions = {version.name: version for version in MlflowClient(store(finished)).search_model_versions()}
+    assert {name: version.run_id for name, version in versions.items()} == {
+        "munkey-default-digits-original-m-seed0": runs["Model of Original (M) seed 0"][0].info.run_id,
+        "munkey-default-digits-munkey-rate0.1-seed0": runs["Model of MUNKEY @0.1 seed 0"][0].info.run_id,
+    }
+    assert all(
+        version.tags["munkey.head"] == MlflowClient(store(finished)).get_run(version.run_id).data.tags["munkey.head"]
+        for version in versions.values()
+    )
+
+
+def test_the_ui_says_where_methods_are_compared_and_that_view_finds_them(finished: Project) -> None:
+    (address,) = re.findall(r"http://\S+", finished.run("python", "-m", "munkey.pipeline.ui", store(finished)).stdout)
+    experiment, key = re.search(r"/experiments/(\d+)/runs\?.*&viewStateShareKey=(\S+)$", address).groups()
+    client = MlflowClient(store(finished))
+    envelope = json.loads(client.get_experiment(experiment).tags[f"mlflow.sharedViewState.{key}"])
+    page = json.loads(zlib.decompress(base64.b64decode(envelope["state"].removeprefix("deflate;"))))
+    assert page["orderByAsc"] and page["groupBy"]["groupByKeys"][0]["groupByData"] == "method"
+    found = client.search_runs([experiment], page["searchFilter"], order_by=[f"{page['orderByKey']} ASC"])
+    assert len(found) == 14
+    gaps = [run.data.metrics["gap"] for run in found if "gap" in run.data.metrics]
+    assert gaps == sorted(gaps) and len(gaps) == 4
+    assert [run.data.tags["kind"] for run in found[:4]] == ["method"] * 4
 
 
 def logged_model(project: Project, name: str) -> Path:
@@ -92,7 +133,8 @@ def test_models_may_be_left_out(project: Project) -> None:
     assert {name for name, seen in states.items() if seen == ["superseded"]} == {
         "Model of Original (M) seed 0", "Model of MUNKEY @0.1 seed 0",
     }  # fmt: skip
-    assert len(states) == 10
+    assert len(states) == RUNS
+    assert MlflowClient(store(project)).search_registered_models() == []
 
 
 def test_filters_find_runs_by_method_rate_and_seed(finished: Project) -> None:
@@ -106,7 +148,7 @@ def test_tracking_again_never_duplicates_and_a_deleted_store_comes_back(project:
     # the copy starts without a store of its own: mlflow.db came along, so its runs are kept
     project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
     first = shown(store(project))
-    assert {name: len(found) for name, found in first.items()} == dict.fromkeys(first, 1) and len(first) == 10
+    assert {name: len(found) for name, found in first.items()} == dict.fromkeys(first, 1) and len(first) == RUNS
     (project.path / "mlflow.db").unlink()
     project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
     again = shown(store(project))
@@ -183,16 +225,19 @@ def test_two_checkouts_share_a_tracking_server_and_leave_each_others_runs_alone(
     assert project.planned() == {}
     other = project.copy(tmp_path / "other")
     other.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
-    assert len(shown(server)) == 10 and all(len(found) == 2 for found in shown(server).values())
+    assert len(shown(server)) == RUNS and all(len(found) == 2 for found in shown(server).values())
     other.params({"inference": {"k": 1}})
     done = other.snakemake()
     assert f"MLflow    {server}" in done.stdout + done.stderr
+    assert f"{server}/#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=munkey/" in done.stdout
     states: dict[str, list[str]] = {}
     for run in (run for found in shown(server).values() for run in found):
         states.setdefault(run.data.tags["munkey.project"], []).append(run.data.tags["munkey.state"])
     mine = json.loads((project.path / ".munkey.json").read_text())["project"]
-    assert states.pop(mine) == ["current"] * 10
-    assert sorted(Counter(*states.values()).items()) == [("current", 10), ("superseded", 7)]
+    assert states.pop(mine) == ["current"] * RUNS
+    assert sorted(Counter(*states.values()).items()) == [("current", RUNS), ("superseded", AFTER_K)]
+    owners = Counter(version.tags["munkey.project"] for version in MlflowClient(server).search_model_versions())
+    assert sorted(owners.values()) == [2, 2]
 
 
 def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) -> None:
@@ -208,7 +253,7 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
     assert project.planned() == {} and project.planned("--configfile", "small.yaml") == {}
     runs = [run for found in shown(store(project)).values() for run in found]
     names = Counter(run.data.tags["munkey.configuration"] for run in runs)
-    assert names == {"default": 10, "small": 9}
+    assert names == {"default": RUNS, "small": 15}
     assert {run.data.tags["munkey.state"] for run in runs} == {"current"}
 
 
@@ -231,7 +276,7 @@ def test_superseded_runs_are_pruned_by_a_command(project: Project) -> None:
     project.params({"inference": {"k": 1}})
     project.snakemake()
     prune = ("make", "-o", ".venv/ready", "prune-runs")
-    assert "7 superseded; --yes" in project.run(*prune).stdout
-    assert sum(len(found) for found in shown(store(project)).values()) == 17
-    assert "7 deleted" in project.run(*prune, "YES=1").stdout
-    assert sum(len(found) for found in shown(store(project)).values()) == 10
+    assert f"{AFTER_K} superseded; --yes" in project.run(*prune).stdout
+    assert sum(len(found) for found in shown(store(project)).values()) == RUNS + AFTER_K
+    assert f"{AFTER_K} deleted" in project.run(*prune, "YES=1").stdout
+    assert sum(len(found) for found in shown(store(project)).values()) == RUNS

@@ -12,12 +12,15 @@ import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
+from munkey.pipeline.tracked import SEED_GAP
+from munkey.report.summary import short
 from tests.integration.conftest import Project
 from tests.integration.services import MISSING, Services, commands
 from tests.integration.slurm import wait
 from tests.integration.test_kills import results
+from tests.integration.test_mlflow import AFTER_K, RUNS
 
-TABLES = "results/default/tables"
+TABLES, SETTINGS = "results/default/tables", "results/default/settings.json"
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def track(services: Services, projects: list[Project]) -> list[CompletedProcess[
     """`make track` in several checkouts at once."""
     [command] = commands("When a server is away")
     with ThreadPoolExecutor(len(projects)) as pool:
-        return list(pool.map(lambda project: services.run(project, command), projects))
+        return list(pool.map(lambda project: services.run(project, command, check=False), projects))
 
 
 def check_mirror(project: Project, site: str, folder: Path) -> None:
@@ -53,11 +56,12 @@ def check_mirror(project: Project, site: str, folder: Path) -> None:
     current = [run for run in runs_of(project, site) if run.data.tags["munkey.state"] == "current"]
     assert {run.info.status for run in current} == {"FINISHED"}
     by_name = {run.info.run_name: run for run in current}
-    assert len(by_name) == len(current) == 8
+    assert len(by_name) == len(current) == RUNS
     table = pd.read_csv(project.path / "results/default/metrics.csv")
     for method, part in table.groupby("method"):
-        [run] = [run for run in current if run.data.tags.get("method") == method]
-        expected = dict(zip(part["metric"], part["value"], strict=True))
+        [run] = [run for run in current if (run.data.tags["kind"], run.data.tags.get("method")) == ("run", method)]
+        names = part["metric"].replace({"gap": SEED_GAP})
+        expected = {name: short(value) for name, value in zip(names, part["value"], strict=True)}
         assert {name: run.data.metrics[name] for name in expected} == expected
     stored = MlflowClient(site).download_artifacts(by_name["Tables"].info.run_id, "main.md", str(folder))
     assert Path(stored).read_text() == (project.path / TABLES / "main.md").read_text()
@@ -80,27 +84,27 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
     done = services.run(second, take)
     assert "Nothing to be done" in done.stdout + done.stderr
     assert results(second) == results(first)
-    assert states(runs_of(first, services.site)) == {"current": 8} and runs_of(second, services.site) == []
+    assert states(runs_of(first, services.site)) == {"current": RUNS} and runs_of(second, services.site) == []
 
     both = [first, second]
     for project, k in zip(both, (3, 1), strict=True):
         project.params({"inference": {"k": k}})
-        services.run(project, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md")
+        services.run(project, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md {SETTINGS}")
     assert (first.path / TABLES / "main.md").read_text() != (second.path / TABLES / "main.md").read_text()
     with ThreadPoolExecutor(1) as pool:
         tracking = pool.submit(track, services, both)
         wait(lambda: bool(runs_of(second, services.site)), services.logs, 3600)
         services.kill_mlflow()
         _, cut_off = tracking.result()
-    last_line = cut_off.stdout.splitlines()[-1]
+    last_line = cut_off.stderr
     assert f"tracking.uri = {services.site} cannot be used" in last_line and "`make track`" in last_line
     services.start_mlflow()
-    assert sum(states(runs_of(second, services.site)).values()) < 8
+    assert sum(states(runs_of(second, services.site)).values()) < RUNS
 
     for done in track(services, both):
-        assert f"MLflow    {services.site}" in done.stdout + done.stderr
-    assert states(runs_of(first, services.site)) == {"current": 8, "superseded": 5}
-    assert states(runs_of(second, services.site)) == {"current": 8}
+        assert done.returncode == 0 and f"MLflow at {services.site}" in done.stdout, done.stderr
+    assert states(runs_of(first, services.site)) == {"current": RUNS, "superseded": AFTER_K}
+    assert states(runs_of(second, services.site)) == {"current": RUNS}
     for project in both:
         folder = tmp_path / f"{project.path.name} artifacts"
         folder.mkdir()

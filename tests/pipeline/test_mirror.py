@@ -8,9 +8,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from munkey.core.files import write_text
+from munkey.pipeline import mlflow_models
 from munkey.pipeline.mirror import mirror, record
-from munkey.pipeline.mlflow_store import StoreError
-from munkey.pipeline.tracking import Run
+from munkey.pipeline.mlflow_store import StoreError, opened
+from munkey.pipeline.tracking import Run, Samples
+from munkey.pipeline.ui import main
 
 URI = "sqlite:///mlflow.db"
 CURRENT = "tags.`munkey.state` = 'current'"
@@ -50,9 +52,119 @@ def test_a_result_that_is_back_is_current_again(checkout):
     before = mirror(URI, "default", [run("a")])
     mirror(URI, "default", [run("a", 2.0)])
     back = mirror(URI, "default", [run("a")])
-    assert back == (counts(restored=1, superseded=1), before.pages)
+    assert (back.counts, back.pages) == (counts(restored=1, superseded=1), before.pages)
     assert stored(checkout, CURRENT) == {"a": [1.0]}
     assert stored(checkout, "tags.`munkey.superseded` != ''") == {"a": [2.0]}
+
+
+def parents(folder):
+    """By the name of a current run and what it measured, the one that it is nested under."""
+    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()], CURRENT)
+    names = {each.info.run_id: (each.info.run_name, each.data.metrics["TA"]) for each in runs}
+    return {names[each.info.run_id]: names.get(each.data.tags.get("mlflow.parentRunId")) for each in runs}
+
+
+def test_a_run_that_is_kept_is_nested_under_the_new_one_of_its_parent(checkout):
+    def runs(mean, second):
+        return [run("mean", mean), run("one", parent="mean"), run("two", second, parent="mean")]
+
+    mirror(URI, "default", runs(1.0, 1.0))
+    assert parents(checkout) == {("mean", 1.0): None, ("one", 1.0): ("mean", 1.0), ("two", 1.0): ("mean", 1.0)}
+    assert mirror(URI, "default", runs(2.0, 3.0)).counts == counts(kept=1, created=2, superseded=2)
+    assert parents(checkout) == {("mean", 2.0): None, ("one", 1.0): ("mean", 2.0), ("two", 3.0): ("mean", 2.0)}
+    assert mirror(URI, "default", runs(2.0, 3.0)).counts == counts(kept=3)
+
+
+def test_the_samples_of_a_run_are_its_inputs(checkout):
+    mirror(URI, "default", [run("a", inputs=(Samples("digits", "training", "results/digits", "abc", 7),))])
+    client = MlflowClient(f"sqlite:///{checkout}/mlflow.db")
+    (found,) = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
+    (given,) = found.inputs.dataset_inputs
+    assert (given.dataset.name, given.dataset.digest, given.dataset.profile) == ("digits", "abc", '{"num_rows": 7}')
+    assert [(tag.key, tag.value) for tag in given.tags] == [("mlflow.data.context", "training")]
+
+
+def methods(rate, gap=1.0):
+    tags = {"kind": "method", "method": "cf", "rate": rate}
+    return Run("digits", f"CF @{rate}", {}, {"gap": gap}, tags)
+
+
+def keys(folder):
+    experiment = MlflowClient(f"sqlite:///{folder}/mlflow.db").get_experiment_by_name("digits")
+    return [tag.rpartition("munkey/local/")[2] for tag in sorted(experiment.tags) if "sharedViewState" in tag]
+
+
+def test_an_experiment_has_a_note_and_the_views_of_the_rates_that_there_are(checkout, capsys):
+    mirrored = mirror(URI, "default", [methods("0.1"), methods("0.02")])
+    mirror(URI, "default-overlay", [methods("0.5")])
+    assert keys(checkout) == ["default-overlay/rate0.5", "default/rate0.02", "default/rate0.1"]
+    address = "http://127.0.0.1:5000/#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=munkey/local"
+    assert mirrored.views["digits: Methods by gap, 10 % forgotten"] == f"{address}/default/rate0.1"
+    assert main([URI]) is None
+    assert [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        f"{address}/{key}" for key in keys(checkout)
+    ]
+    mirror(URI, "default", [methods("0.1")])
+    assert keys(checkout) == ["default-overlay/rate0.5", "default/rate0.1"]
+
+
+def test_a_note_that_somebody_wrote_stays(checkout):
+    client = MlflowClient(f"sqlite:///{checkout}/mlflow.db")
+    mirror(URI, "default", [run("a")])
+    experiment = client.get_experiment_by_name("digits")
+    assert experiment.tags["mlflow.note.content"].startswith("Open *Views*")
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    client.set_experiment_tag(experiment.experiment_id, "mlflow.note.content", "mine")
+    mirror(URI, "default", [run("a", 2.0)])
+    assert client.get_experiment_by_name("digits").tags["mlflow.note.content"] == "mine"
+
+
+def registered(folder):
+    """What the registry holds: the name of each version, and what its run measured. No name is without a version."""
+    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    versions = client.search_model_versions()
+    models = {model.name for model in client.search_registered_models()}
+    assert models == {version.name for version in versions}
+    return sorted((version.name, client.get_run(version.run_id).data.metrics["TA"]) for version in versions)
+
+
+def model(name, accuracy=1.0):
+    """A run as if it had a model, without one to export."""
+    return Run(
+        "digits", name, {}, {"TA": accuracy}, {"mlflow.note.content": "words", "seed": "0"}, registered=f"m-{name}"
+    )
+
+
+def test_the_registry_holds_one_version_of_each_current_model_however_often_it_is_mirrored(checkout):
+    for accuracy in (1.0, 1.0, 2.0, 3.0, 1.0):
+        mirror(URI, "default", [model("a", accuracy), model("b")])
+        assert registered(checkout) == [("m-a", accuracy), ("m-b", 1.0)]
+    mirror(URI, "small", [model("a", 4.0)])
+    assert registered(checkout) == [("m-a", 1.0), ("m-a", 4.0), ("m-b", 1.0)]
+    mirror(URI, "default", [run("c")])
+    assert registered(checkout) == [("m-a", 4.0)]
+    mirror(URI, "small", [])
+    assert registered(checkout) == []
+
+
+def test_a_version_says_what_it_is_and_finds_its_model_from_wherever_the_store_is(checkout):
+    mirror(URI, "default", [model("a")])
+    client = MlflowClient(f"sqlite:///{checkout}/mlflow.db")
+    (version,) = client.search_model_versions()
+    run_id = version.run_id
+    assert version.source == f"runs:/{run_id}/model" and version.description == "words"
+    assert version.tags == {"seed": "0", "munkey.project": "local", "munkey.configuration": "default"}
+
+
+def test_a_model_that_somebody_registered_under_our_name_stays(checkout):
+    client = MlflowClient(f"sqlite:///{checkout}/mlflow.db")
+    client.create_registered_model("m-a")
+    theirs = client.create_model_version("m-a", "file:///theirs")
+    mirror(URI, "default", [model("a")])
+    with opened(URI, "default") as store:
+        mlflow_models.register(store.client, store.owner, {})
+    assert [version.version for version in client.search_model_versions()] == [theirs.version]
 
 
 def test_configurations_do_not_touch_each_others_runs(checkout):

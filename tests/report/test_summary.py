@@ -9,15 +9,15 @@ from munkey.core.files import write_json, write_text
 from munkey.report.summary import (
     GAP_METRICS,
     Row,
-    dvc_curves,
-    dvc_metrics,
-    dvc_points,
+    methods,
     read_metrics,
+    short,
     summarize,
+    training_losses,
     with_seed_gaps,
 )
 from tests.conftest import ROOT
-from tests.report.inputs import MEASURED, ROWS, extra, line, tidy
+from tests.report.inputs import MEASURED, ROWS, line, tidy
 
 PAPER = ROOT.parent / "shared/paper/tables.csv"
 
@@ -150,29 +150,25 @@ def test_the_papers_printed_gaps_follow_from_its_printed_rows():
     assert checked == 109
 
 
-TIMES = [(0, "cf", "unlearn_s", 2.0), (1, "cf", "unlearn_s", 4.0), (0, "knn", "unlearn_s", 0.5)]
-
-
-def test_dvc_compares_means_with_four_digits_and_leaves_out_what_was_not_measured():
+def test_dvc_compares_the_means_of_a_method_in_a_file_without_what_was_not_measured():
     measured = MEASURED | {"cf": [(78, 99, 80, 60), (80, 97, 84, 62), (83, 98, 82, 64)]}
-    nested = dvc_metrics(summarize(tidy(measured), ROWS))
-    assert list(nested) == ["digits"] and list(nested["digits"]) == ["rate0.1"]
-    assert nested["digits"]["rate0.1"]["knn"] == {"TA": 75, "RA": 90, "FA": 74, "MIA": 50}
-    assert nested["digits"]["rate0.1"]["cf"] == {"TA": 80.3333, "RA": 98, "FA": 82, "MIA": 62, "gap": 6.4167}
+    found = methods(summarize(tidy(measured), ROWS))
+    assert list(found) == [f"digits/rate0.1/{row.name}" for row in ROWS]
+    assert found["digits/rate0.1/knn"] == {"TA": 75, "RA": 90, "FA": 74, "MIA": 50}
+    assert found["digits/rate0.1/cf"] == {"gap": 6.417, "TA": 80.33, "RA": 98, "FA": 82, "MIA": 62}
 
 
-def test_dvc_plots_what_has_both_a_time_and_a_gap():
-    points = dvc_points(summarize(pd.concat([tidy(), extra(TIMES)]), ROWS))
-    assert points == [{"dataset": "digits", "rate": 0.1, "title": "CF", "unlearn_s_mean": 3.0, "gap_mean": 25 / 4}]
-    assert dvc_points(summarize(tidy(), ROWS)) == []
+@pytest.mark.parametrize(("value", "shown"), [(80.33333, 80.33), (0.00081234, 0.0008123), (1234.56, 1235), (0, 0)])
+def test_numbers_to_be_read_have_four_digits(value, shown):
+    assert short(value) == shown
 
 
-def test_dvc_plots_every_training_under_its_own_name(tmp_path, monkeypatch):
+def test_a_training_is_known_by_the_place_of_its_record(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "results/default/models/digits/seed1/full/original-t/record.json"
+    path = "results/default/models/digits/seed1/full/original-t/record.json"
     write_json(path, {"history": [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 0.5}]})
-    run = "digits full original-t seed1"
-    assert dvc_curves(["results/default/models/digits/seed1/full/original-t/record.json"]) == [
-        {"run": run, "epoch": 1, "loss": 2.5},
-        {"run": run, "epoch": 2, "loss": 0.5},
+    losses = training_losses([path])
+    assert losses.to_dict("records") == [
+        {"dataset": "digits", "seed": "seed1", "subset": "full", "system": "original-t", "epoch": 1, "loss": 2.5},
+        {"dataset": "digits", "seed": "seed1", "subset": "full", "system": "original-t", "epoch": 2, "loss": 0.5},
     ]

@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ import pytest
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline.mirror import mirror
 from munkey.pipeline.mlflow_store import StoreError, opened
-from munkey.pipeline.tracking import Model, Run, model_run
+from munkey.pipeline.tracked import model_run
+from munkey.pipeline.tracking import Model, Run
 from munkey.serve.predictor import Predictor
 from tests.serve.inputs import result_in, sections
 from tests.serve.small import picture_in
@@ -29,7 +31,8 @@ def run_of(result: Path) -> Run:
     """The run that shows a tiny trained MUNKEY."""
     record = str(result / "record.json")
     shown = Evaluation("toy", "", "0.1", 0, "original-m", logits="", record=record, training=record, forget="")
-    return model_run(Model(str(result / "system.safetensors"), shown, sections()), {"original-m": "Original (M)"})
+    model = Model(str(result / "system.safetensors"), shown, sections())
+    return replace(model_run(model, {"original-m": "Original (M)"}, "tiny"), parent="")
 
 
 @pytest.fixture(scope="module")

@@ -87,9 +87,9 @@ rule summary:
         tables=table("main", "csv"),
         records=sorted({run.training for run in PLAN.main}),
     output:
-        metrics=fill(LAYOUT.summary, part="metrics.json"),
-        curves=fill(LAYOUT.summary, part="curves.csv"),
-        forgetting=fill(LAYOUT.summary, part="forgetting.csv"),
+        methods=directory(LAYOUT.methods),
+        losses=fill(LAYOUT.summary, part="losses.svg"),
+        forgetting=fill(LAYOUT.summary, part="forgetting.svg"),
     log:
         LAYOUT.log("summary"),
     benchmark:
@@ -113,6 +113,7 @@ rule track:
         table("runtime", "md"),
         plan.files_of(PLAN.main),
         list(PLAN.searches_of(PLAN.main)),
+        [path for dataset in PARAMS.datasets for path in PLAN.prepared(dataset).values()],
         PLAN.exported_with if PARAMS.tracking.models else [],
         list(PLAN.models) if PARAMS.tracking.models else [],
     output:
@@ -135,7 +136,8 @@ rule track:
             for path, run in PLAN.models.items()
             if PARAMS.tracking.models
         },
-        rows=SHOWN.rows,
+        titles=SHOWN.titles,
+        asked={dataset: PLAN.asked(dataset) for dataset in PARAMS.datasets},
         code=code("track.py"),
     message:
         "mirror every run in MLflow"

@@ -1,20 +1,29 @@
-"""Summarize for DVC: means by data set, rate and method; training curves; gap against time."""
+"""Summarize for DVC: a file of metrics for each method, and pictures of training losses and of gap against time."""
 
 from munkey.pipeline import fork_server
 
 fork_server.start()
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from munkey.core.files import read_table, write_csv, write_json
+from munkey.core.files import atomic, read_table
 from munkey.pipeline.job import job
 from munkey.report import summary
+from munkey.report.figures import charts, forgetting, losses, theme
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 with job(snakemake.log[0], snakemake.threads):
-    table = read_table(snakemake.input.tables)
-    write_json(snakemake.output.metrics, summary.dvc_metrics(table))
-    write_csv(snakemake.output.curves, summary.dvc_curves(snakemake.input.records))
-    write_csv(snakemake.output.forgetting, summary.dvc_points(table), summary.POINT_COLUMNS)
+    files, output = snakemake.input, snakemake.output
+    table = read_table(files.tables)
+    for name, metrics in summary.methods(table).items():
+        # In a folder and without checksums: DVC would show what else there is as metrics too.
+        with atomic(Path(output.methods, "means", f"{name}.json")) as file:
+            file.write_text(json.dumps(metrics, indent=2) + "\n")
+    drawn = {"losses": losses.draw(summary.training_losses(files.records))}
+    drawn["forgetting"] = forgetting.draw(table, charts.PAPERS_METHOD)
+    for name, figure in drawn.items():
+        theme.save(figure, Path(output[name]).with_suffix(""))

@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import write_json
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline import mirror, tracking
+from munkey.pipeline import mirror, tracked
 from munkey.pipeline.job import job
 from munkey.pipeline.layout import Layout
+from munkey.pipeline.tracking import Model
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 with job(snakemake.log[0], snakemake.threads):
     params = snakemake.params
-    evaluations = [Evaluation(**run) for run in params.runs]
-    searches = {path: Evaluation(**run) for path, run in params.searches.items()}
-    titles = {row["name"]: row["title"] for row in params.rows}
-    models = [
-        tracking.Model(path, Evaluation(**model["run"]), model["sections"]) for path, model in params.models.items()
-    ]
-    runs = tracking.runs_of(evaluations, searches, titles, Layout(params.name), models)
+    results = tracked.Results(
+        Layout(params.name),
+        [Evaluation(**run) for run in params.runs],
+        {path: Evaluation(**run) for path, run in params.searches.items()},
+        params.titles,
+        params.asked,
+        [Model(path, Evaluation(**model["run"]), model["sections"]) for path, model in params.models.items()],
+    )
+    runs = tracked.runs_of(results)
     write_json(snakemake.output.mirrored, mirror.record(params.uri, params.name, runs, params.attempt))

@@ -1,33 +1,34 @@
-"""An MLflow store, which others may use too: how it is opened, and what is whose. No other module imports mlflow.
+"""An MLflow store, which others may use too: how it is opened, and what is whose.
 
 Each run carries the checkout and the configuration that it came from; a `Store` reaches no other runs than its own.
+No module but this one, `mlflow_experiments` and `mlflow_models` imports mlflow.
 """
 
-import importlib.metadata
+import json
 import os
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
+from munkey.pipeline import mlflow_models
 from munkey.pipeline.checkout import project
 from munkey.pipeline.job import now
-from munkey.pipeline.tracking import Model, Run, public
+from munkey.pipeline.mlflow_experiments import Experiments, every
+from munkey.pipeline.tracking import Model, Run, Samples, public
+from munkey.pipeline.views import View, key_of, views_of
 
 if TYPE_CHECKING:
-    from mlflow.entities import Experiment, Metric
+    from mlflow.entities import DatasetInput, Metric
     from mlflow.entities import Run as MlflowRun
-    from mlflow.store.entities import PagedList
     from mlflow.tracking import MlflowClient
-
-Item = TypeVar("Item")
 
 PROJECT, CONFIGURATION, DIGEST = "munkey.project", "munkey.configuration", "munkey.digest"  # tags: whose, and of what
 STATE, SINCE = "munkey.state", "munkey.superseded"  # tags: whether the results on disk still say so; since when not
-MEMORY, HEAD = "munkey.memory", "munkey.head"  # tags of a model: its memory's name, and the head of its chain
+PARENT = "mlflow.parentRunId"  # a tag: under which run MLflow shows it
+SOURCE = {"mlflow.source.name": "munkey", "mlflow.source.type": "LOCAL"}  # tags
 CURRENT, SUPERSEDED = "current", "superseded"
 LOCK = Path(".snakemake/mlflow.lock")  # held by the one mirror that is at work here; an SQLite file has its own
 ARTIFACTS = "mlartifacts"  # the folder beside an SQLite file
@@ -57,6 +58,7 @@ class StoredRun(NamedTuple):
     whole: bool
     current: bool
     since: str
+    parent: str
     page: str
 
 
@@ -66,30 +68,31 @@ class Store:
     def __init__(self, client: "MlflowClient", uri: str, database: Path | None, configuration: str) -> None:
         self.client = client
         self.site = public(uri).rstrip("/") if uri.startswith("http") else UI
-        self.artifacts = (database.parent / ARTIFACTS).as_uri() if database else None
+        self.experiments = Experiments(client, (database.parent / ARTIFACTS).as_uri() if database else None)
         self.owner = {PROJECT: project(database), CONFIGURATION: configuration}
+        self.mine = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in self.owner.items())
 
     def runs(self) -> list[StoredRun]:
         """All of them, in any experiment that is not deleted."""
-        mine = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in self.owner.items())
-        experiments = _all(lambda token: self.client.search_experiments(page_token=token))
-        names = {experiment.experiment_id: experiment.name for experiment in experiments}
-        found = _all(lambda token: self.client.search_runs(list(names), mine, page_token=token))
+        names = self.experiments.names()
+        found = every(lambda token: self.client.search_runs(list(names), self.mine, page_token=token))
         return [self._stored(run, names[run.info.experiment_id]) for run in found]
 
-    def create(self, run: Run, digest: str) -> StoredRun:
-        """Add a run. Its state comes last, so that one that was cut short has none."""
+    def create(self, run: Run, digest: str, parent: str = "") -> StoredRun:
+        """Add a run, nested under the one with this id. Its state comes last: one that was cut short has none."""
         from mlflow.entities import Param, RunTag
 
         started, ended = _milliseconds(run.started), _milliseconds(run.ended)
-        tags = {**run.tags, **self.owner, DIGEST: digest, "mlflow.source.name": "munkey"}
-        experiment_id = self._experiment_id(run.experiment)
+        tags = {**run.tags, **self.owner, **SOURCE, DIGEST: digest} | ({PARENT: parent} if parent else {})
+        experiment_id = self.experiments.id_of(run.experiment)
         created = self.client.create_run(experiment_id, start_time=started, run_name=run.name, tags=tags)
         run_id = created.info.run_id
         for path in run.artifacts:
             self.client.log_artifact(run_id, path)
+        if run.inputs:
+            self.client.log_inputs(run_id, [_dataset_input(samples) for samples in run.inputs])
         if run.model:
-            self._log_model(run_id, run.model)
+            _log_model(self.client, run_id, run.model)
         params = [Param(name, str(value)) for name, value in run.params.items()]
         for start in range(0, len(params), PARAMS):
             self.client.log_batch(run_id, params=params[start : start + PARAMS])
@@ -100,39 +103,9 @@ class Store:
         self.client.set_terminated(run_id, "FINISHED", end_time=ended)
         return self._stored(self.client.get_run(run_id), run.experiment)
 
-    def _log_model(self, run_id: str, model: Model) -> None:
-        """Export a model and log it as `model`: for MLflow a directory, and the name of the module that reads it.
-
-        Raises StoreError where it cannot be exported here.
-        """
-        from mlflow import pyfunc
-        from mlflow.entities import RunTag
-        from mlflow.models import ModelSignature
-        from mlflow.types import ColSpec, DataType, Schema
-
-        from munkey.encoders.registry import MissingEncoderError
-        from munkey.serve.errors import ExportError
-        from munkey.serve.export import export
-        from munkey.serve.mlflow_model import COLUMN
-        from munkey.serve.predictor import Predictor
-
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                directory = export(model.system, Path(folder) / "exported", model.sections)
-            except (ExportError, MissingEncoderError) as error:
-                wanted = "all other runs are there; `tracking.models: false` leaves models out"
-                raise StoreError(f"{model.system} cannot be logged as a model ({error}): {wanted}") from error
-            with Predictor.load(directory) as predictor:
-                tags = {MEMORY: predictor.manifest.memory.store, HEAD: predictor.head}
-            pyfunc.save_model(
-                Path(folder) / "logged" / "model",
-                loader_module="munkey.serve.mlflow_model",
-                data_path=str(directory),
-                signature=ModelSignature(inputs=Schema([ColSpec(DataType.binary, COLUMN)])),
-                pip_requirements=[f"munkey=={importlib.metadata.version('munkey')}"],
-            )
-            self.client.log_artifacts(run_id, str(Path(folder) / "logged"))
-        self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
+    def nest(self, run: StoredRun, parent: str) -> None:
+        """Show a run under the one with the id `parent`."""
+        self.client.set_tag(run.id, PARENT, parent)
 
     def restore(self, run: StoredRun) -> None:
         """Mark a superseded run as current."""
@@ -148,6 +121,28 @@ class Store:
         """Delete a run; until `mlflow gc`, MLflow could restore it."""
         self.client.delete_run(run.id)
 
+    def register(self, names: Mapping[str, str]) -> None:
+        """Have the registry hold exactly these models as ours. names: by the id of the run that has the model."""
+        mlflow_models.register(self.client, self.owner, names)
+
+    def show(self, runs: Sequence[Run]) -> dict[str, str]:
+        """Describe the experiments of these runs, and give them views that compare methods: addresses by name."""
+        owner = tuple(self.owner.values())
+        views = views_of(runs, owner, f"{self.mine} and tags.`{STATE}` = '{CURRENT}'")
+        for name in dict.fromkeys(run.experiment for run in runs):
+            self.experiments.describe(name)
+        self.experiments.show(views, key_of(owner, ""))
+        return {f"{view.experiment}: {view.name}": self._address(view) for view in views}
+
+    def views(self) -> dict[str, str]:
+        """The views that all configurations of this checkout have in the store: addresses by name."""
+        views = self.experiments.views(key_of([self.owner[PROJECT]], ""))
+        return {f"{view.experiment}: {view.name}": self._address(view) for view in views}
+
+    def _address(self, view: View) -> str:
+        experiment = self.experiments.id_of(view.experiment)
+        return f"{self.site}/#/experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={view.key}"
+
     def _stored(self, run: "MlflowRun", experiment: str) -> StoredRun:
         tags = run.data.tags
         return StoredRun(
@@ -158,31 +153,9 @@ class Store:
             whole=run.info.status == "FINISHED" and STATE in tags,
             current=tags.get(STATE) == CURRENT,
             since=tags.get(SINCE, ""),
+            parent=tags.get(PARENT, ""),
             page=f"{self.site}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}",
         )
-
-    def _experiment_id(self, name: str) -> str:
-        from mlflow.exceptions import MlflowException
-
-        experiment = self.client.get_experiment_by_name(name) or self._new_experiment(name)
-        if experiment.lifecycle_stage == "deleted":
-            restore = f"mlflow experiments restore --experiment-id {experiment.experiment_id}"
-            raise MlflowException(
-                f"its experiment {name} was deleted; `{restore}` brings it back, `mlflow gc` removes it"
-            )
-        return experiment.experiment_id
-
-    def _new_experiment(self, name: str) -> "Experiment":
-        from mlflow.exceptions import MlflowException
-
-        location = f"{self.artifacts}/{name}" if self.artifacts else None
-        try:
-            return self.client.get_experiment(self.client.create_experiment(name, artifact_location=location))
-        except MlflowException:
-            made = self.client.get_experiment_by_name(name)  # by another mirror, just now
-            if made is None:
-                raise
-            return made
 
 
 @contextmanager
@@ -241,7 +214,7 @@ def _relocate(client: "MlflowClient", database: Path) -> None:
     from mlflow.entities import ViewType
 
     folder = database.parent / ARTIFACTS
-    for experiment in _all(lambda token: client.search_experiments(ViewType.ALL, page_token=token)):
+    for experiment in every(lambda token: client.search_experiments(ViewType.ALL, page_token=token)):
         number, name, before = experiment.experiment_id, experiment.name, experiment.artifact_location
         here = f"{folder.as_uri()}/{name}"
         if before != here and before.endswith(f"/{ARTIFACTS}/{name}"):
@@ -264,15 +237,19 @@ def _reason(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _all(search: "Callable[[str | None], PagedList[Item]]") -> Iterator[Item]:
-    """Everything that a search finds, page after page."""
-    token = None
-    while True:
-        page = search(token)
-        yield from page
-        token = page.token
-        if not token:
-            return
+def _log_model(client: "MlflowClient", run_id: str, model: Model) -> None:
+    try:
+        mlflow_models.log(client, run_id, model)
+    except mlflow_models.ModelError as error:
+        raise StoreError(f"{error}: all other runs are there; `tracking.models: false` leaves models out") from error
+
+
+def _dataset_input(samples: Samples) -> "DatasetInput":
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    source, profile = json.dumps({"uri": samples.source}), json.dumps({"num_rows": samples.count})
+    dataset = Dataset(samples.name, samples.digest, "local", source, profile=profile)
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", samples.context)])
 
 
 def _metrics(run: Run, stamp: int) -> "list[Metric]":

@@ -6,7 +6,7 @@ from itertools import product
 
 from munkey.core.state import state_of
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline.cases import AUDIT, Cases, dataset_of, is_audit
+from munkey.pipeline.cases import AUDIT, Cases, Sections, dataset_of, is_audit
 from munkey.pipeline.layout import fill
 from munkey.pipeline.params import ablated
 from munkey.unlearn.contract import METHODS, Method
@@ -159,6 +159,16 @@ class Plan(Cases):
         for name in self.params.datasets:
             paths += [*self.prepared(name).values(), self.keys(name), fill(self.layout.metrics, dataset=name)]
         return paths
+
+    def asked(self, dataset: str) -> dict[str, Sections]:
+        """By system, how its memory is asked: for which keys, and with which knobs of `inference`."""
+        keys = self.sections(dataset, "keys")
+        return {
+            run.method: keys | {"inference": self.evaluate_settings(dataset, run.method)["inference"]}
+            if self.family_of(run.method).has_memory
+            else {}
+            for run in self.main_of(dataset)
+        }
 
     def main_of(self, dataset: str) -> list[Evaluation]:
         return self.evaluations(dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset])

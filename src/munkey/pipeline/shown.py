@@ -47,6 +47,11 @@ class Shown:
         trained = [_original_row(family) for family in families] + [_oracle_row(family) for family in families]
         return trained + [_method_row(METHODS[name]) for name in self.params.methods]
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """What each system is called."""
+        return {row["name"]: row["title"] for row in self.rows}
+
     @cached_property
     def ablation_rows(self) -> list[TableRow]:
         """Rows of the tables of ablations: original, oracle, and after deletion."""

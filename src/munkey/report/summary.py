@@ -16,7 +16,7 @@ from munkey.core.files import read_json, read_table
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 # The metrics that DVC compares, and their columns in a summary.
-COMPARED = {"TA": "TA_mean", "RA": "RA_mean", "FA": "FA_mean", "MIA": "MIA_mean", "gap": "gap_mean", "P_s": "P_s_mean"}
+COMPARED = {name: f"{name}_mean" for name in ("gap", *GAP_METRICS, "P_s", "unlearn_s")}
 
 
 @dataclass(frozen=True)
@@ -124,33 +124,31 @@ def _ordered(table: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     return table.drop(columns="place").reset_index(drop=True)
 
 
-def dvc_metrics(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """For `dvc metrics`: data set, rate, method, metric -> mean over seeds, with 4 digits after the point."""
-    nested: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
-    for line in summary.to_dict("records"):
-        means = {name: round(line[column], 4) for name, column in COMPARED.items() if pd.notna(line.get(column))}
-        nested.setdefault(line["dataset"], {}).setdefault(f"rate{line['rate']:g}", {})[line["method"]] = means
-    return nested
-
-
-POINT_COLUMNS = ("dataset", "rate", "title", "unlearn_s_mean", "gap_mean")
-
-
-def dvc_points(summary: pd.DataFrame) -> list[dict[str, object]]:
-    """For `dvc plots`: a line per system that has both a time to unlearn and a gap."""
+def methods(summary: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """For `dvc metrics`, which shows a line for each file: DATASET/rateRATE/METHOD -> metric -> mean over seeds."""
     lines = summary.to_dict("records")
-    timed = [line for line in lines if pd.notna(line.get("unlearn_s_mean")) and pd.notna(line.get("gap_mean"))]
-    return [{name: line[name] for name in POINT_COLUMNS} for line in timed]
+    return {
+        f"{line['dataset']}/rate{line['rate']:g}/{line['method']}": {
+            name: short(line[column]) for name, column in COMPARED.items() if pd.notna(line.get(column))
+        }
+        for line in lines
+    }
 
 
-def dvc_curves(records: Iterable[str]) -> list[dict[str, object]]:
-    """For `dvc plots`: a line per epoch of every training.
+def short(value: float) -> float:
+    """A number with four significant digits, for columns that are read. The CSV files have all digits."""
+    return float(f"{value:.4g}")
 
-    records: paths that end in DATASET/SEED/SUBSET/SYSTEM/record.json.
+
+def training_losses(records: Iterable[str]) -> pd.DataFrame:
+    """A line per epoch of every training of an original or an oracle: dataset, seed, subset, system, epoch, loss.
+
+    records: paths that end in DATASET/seedSEED/SUBSET/SYSTEM/record.json.
     """
-    curves: list[dict[str, object]] = []
-    for path in records:
-        dataset, seed, subset, system = Path(path).parts[-5:-1]
-        run = f"{dataset} {subset} {system} {seed}"
-        curves += [{"run": run} | epoch for epoch in read_json(path)["history"]]
-    return curves
+    columns = ["dataset", "seed", "subset", "system"]
+    lines = [
+        dict(zip(columns, Path(path).parts[-5:-1], strict=True)) | {"epoch": epoch["epoch"], "loss": epoch["loss"]}
+        for path in records
+        for epoch in read_json(path)["history"]
+    ]
+    return pd.DataFrame(lines, columns=[*columns, "epoch", "loss"])

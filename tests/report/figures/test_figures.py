@@ -1,5 +1,6 @@
 """Figures: they show what they were given, text is inside and apart, the same figure gives the same bytes."""
 
+import itertools
 import re
 from functools import partial
 
@@ -9,7 +10,7 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
-from munkey.report.figures import cost, curves, diagram, forgetting, pairs, projection, retrieval, theme
+from munkey.report.figures import cost, curves, diagram, forgetting, losses, pairs, projection, retrieval, theme
 
 RNG = np.random.default_rng(0)
 
@@ -91,11 +92,24 @@ def example(status="forgotten", after="7"):
     return retrieval.Example("forget sample", picture(), "3", before, later)
 
 
+def trainings():
+    """Two data sets, originals and oracles of two families, three seeds, ten epochs."""
+    places = itertools.product(("digits", "other"), ("seed0", "seed1", "seed2"), ("full", "rate0.1", "rate0.02"), "tm")
+    return pd.DataFrame(
+        {"dataset": dataset, "seed": seed, "subset": subset, "epoch": epoch, "loss": (1 + int(seed[-1])) / epoch}
+        | {"system": f"{'original' if subset == 'full' else 'retrain'}-{letter}"}
+        for dataset, seed, subset, letter in places
+        for epoch in range(1, 11)
+    )
+
+
 ALL = {
     "k_curve": lambda: curves.k_curve(curve()),
     "pairs": lambda: pairs.draw(grid(), 0.3),
     "cost": lambda: cost.draw(*costs(), "MUNKEY"),
     "forgetting": lambda: forgetting.draw(methods(), "MUNKEY"),
+    "forgetting, nothing to draw": lambda: forgetting.draw(methods().assign(gap_mean=np.nan), "MUNKEY"),
+    "losses": lambda: losses.draw(trainings()),
     "sensitivity": lambda: curves.sensitivity(training()),
     "projection": lambda: projection.draw([moment(), moment(), moment()]),
     "projection, many classes": lambda: projection.draw([moment(30, 90)]),
@@ -140,6 +154,21 @@ def test_names_of_methods_lie_apart_and_munkey_stands_out():
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     assert names["MUNKEY"].get_fontweight() == "bold" and names["CF"].get_fontweight() == "normal"
     assert axes.get_xscale() == "log"
+
+
+def test_where_no_method_has_a_gap_and_a_time_the_figure_says_so():
+    (text,) = ALL["forgetting, nothing to draw"]().texts
+    assert text.get_text() == "No method has both a gap and a time to unlearn."
+
+
+def test_losses_are_means_over_seeds_with_a_line_for_each_subset_and_a_panel_for_each_family():
+    figure = ALL["losses"]()
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [f"{name}, original and retrained ({letter})" for name in ("digits", "other") for letter in "TM"]
+    for axes in figure.axes:
+        assert [line.get_label() for line in axes.lines] == ["on all samples", "without 2 %", "without 10 %"]
+        assert [line.get_ydata()[1] for line in axes.lines] == [1.0, 1.0, 1.0]  # of 1/2, 2/2, 3/2
+        assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
 
 def test_the_k_curve_has_a_line_per_data_set_and_ticks_at_k():
@@ -243,6 +272,8 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
         (partial(pairs.draw, threshold=0.3), grid().assign(chosen=True), "at most one chosen"),
         (partial(forgetting.draw, emphasized="MUNKEY"), methods().assign(unlearn_s_mean=0.0), "must be positive"),
         (curves.sensitivity, training().assign(P_s=np.inf), "infinite"),
+        (losses.draw, trainings().assign(loss=np.nan), "NaN"),
+        (losses.draw, trainings().iloc[:0], "no rows"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, frame, message):

@@ -11,7 +11,18 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from munkey.report.figures import scatter
 from munkey.report.figures.scatter import Point
-from munkey.report.figures.theme import BLUE, DOUBLE, GREEN, THEME, VERMILLION, canvas, checked, freeze, seed_count
+from munkey.report.figures.theme import (
+    BLUE,
+    DOUBLE,
+    GREEN,
+    THEME,
+    VERMILLION,
+    canvas,
+    checked,
+    freeze,
+    seed_count,
+    words,
+)
 
 TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap, percentage points
 COLUMNS = ["dataset", "rate", "title", "unlearn_s_mean", "gap_mean", "gap_sd", "n"]
@@ -22,12 +33,15 @@ def draw(summary: pd.DataFrame, emphasized: str) -> Figure:
     """Seconds to unlearn against Avg Gap, a named point per method, a panel per data set and rate.
 
     summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without a time (originals)
-    or without a gap (oracles, KNN) are left out. emphasized: the title of the method that is to stand out.
+    or without a gap (oracles, KNN) are left out; where no row is left, the figure says so. emphasized: the title of the
+    method that is to stand out.
 
     Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so that one failed
-    method does not squeeze all the others together. Raises ValueError where no row is left or a time is not positive.
+    method does not squeeze all the others together. Raises ValueError where a time is not positive.
     """
     frame = _complete(summary)
+    if frame.empty:
+        return words("No method has both a gap and a time to unlearn.")
     datasets, rates = sorted(frame["dataset"].unique()), sorted(frame["rate"].unique(), reverse=True)
     figure = canvas(DOUBLE if len(rates) > 1 else 4.5, 3.0 * len(datasets))
     grid = figure.subplots(len(datasets), len(rates), squeeze=False)
@@ -49,10 +63,9 @@ def _complete(summary: pd.DataFrame) -> pd.DataFrame:
     """The rows with both a time and a gap."""
     frame = checked(summary, COLUMNS, ["n"], "forgetting")
     complete = frame.dropna(subset=["unlearn_s_mean", "gap_mean"])
-    rows = checked(complete, COLUMNS, ["unlearn_s_mean", "gap_mean"], "forgetting, rows with both a time and a gap")
-    if (rows["unlearn_s_mean"] <= 0).any():
+    if (complete["unlearn_s_mean"] <= 0).any():
         raise ValueError("forgetting: times must be positive, the axis is logarithmic")
-    return rows.fillna({"gap_sd": 0.0})
+    return complete.fillna({"gap_sd": 0.0})
 
 
 def _point(line: pd.Series, emphasized: str) -> Point:

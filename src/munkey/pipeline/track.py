@@ -1,0 +1,63 @@
+"""Mirroring the results of this folder in MLflow again, e.g. after `dvc pull`. No result changes, nor what DVC knows.
+
+    python -m munkey.pipeline.track [OVERLAY ...]
+
+`make track` calls it.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from munkey.core.files import DamagedFileError, read_json
+from munkey.pipeline import mirror
+from munkey.pipeline.estimate import read
+from munkey.pipeline.mlflow_store import StoreError
+from munkey.pipeline.params import ParamsError, load
+from munkey.pipeline.plan import Plan
+from munkey.pipeline.shown import Shown
+from munkey.pipeline.tracked import Results, runs_of
+from munkey.pipeline.tracking import Model, public
+
+
+class StaleResultsError(RuntimeError):
+    """The results are not those of the parameters as they are now."""
+
+
+def results_of(plan: Plan) -> Results:
+    """What a run of these parameters made. Raises FileNotFoundError, DamagedFileError, StaleResultsError."""
+    made_with = read_json(plan.layout.settings)
+    if any(made_with.get(case) != plan.export_settings(case) for case in plan.params.datasets):
+        raise StaleResultsError(
+            "the results were made with other parameters than params.yaml and its overlays have now"
+        )
+    models = plan.models if plan.params.tracking.models else {}
+    return Results(
+        plan.layout,
+        plan.main,
+        plan.searches_of(plan.main),
+        Shown(plan).titles,
+        {dataset: plan.asked(dataset) for dataset in plan.params.datasets},
+        [Model(path, run, plan.export_settings(run.dataset)) for path, run in models.items()],
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> str | None:
+    """The command. Returns what is wrong, if anything."""
+    parser = argparse.ArgumentParser(prog="python -m munkey.pipeline.track", description=__doc__.split("\n")[0])
+    parser.add_argument("overlays", nargs="*", type=Path, help="files that change params.yaml")
+    try:
+        plan = Plan(load(read(parser.parse_args(arguments).overlays)))
+        uri = plan.params.tracking.uri
+        mirrored = mirror.mirror(uri, plan.params.name, runs_of(results_of(plan)))
+    except (ParamsError, DamagedFileError, StoreError) as error:
+        return str(error)
+    except (FileNotFoundError, StaleResultsError) as error:
+        return f"{error}: `make run` makes them"
+    print(f"MLflow at {public(uri)}: {mirrored.counts}")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Training loss over the epochs: originals beside the oracles that were retrained without a forget set."""
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from munkey.report.figures.theme import DASHES, DOUBLE, PALETTE, THEME, canvas, checked, freeze, seed_count
+
+COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
+
+
+@matplotlib.rc_context(THEME)
+def draw(losses: pd.DataFrame) -> Figure:
+    """A row for each data set, a panel for each family, a line for each subset. Means over seeds, bands of one sd.
+
+    losses: as `munkey.report.summary.training_losses`. Raises ValueError for no rows, missing columns or NaN.
+    """
+    frame = checked(losses, COLUMNS, ["epoch", "loss"], "losses")
+    frame["family"] = frame["system"].str.rpartition("-")[2].str.upper()
+    datasets, families = sorted(frame["dataset"].unique()), list(dict.fromkeys(frame["family"]))
+    figure = canvas(DOUBLE, 0.6 + 2.2 * len(datasets))
+    grid = figure.subplots(len(datasets), len(families), squeeze=False, sharex="row", sharey="row")
+    for row, dataset in zip(grid, datasets, strict=True):
+        for axes, family in zip(row, families, strict=True):
+            part = frame[(frame["dataset"] == dataset) & (frame["family"] == family)]
+            _panel(axes, part)
+            axes.set_title(f"{dataset}, original and retrained ({family})", loc="left")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    seeds = seed_count(frame.groupby("system")["seed"].nunique())
+    figure.supylabel("training loss", fontsize=8)
+    figure.supxlabel(f"epoch; mean ± standard deviation over {seeds} seeds", fontsize=8)
+    return freeze(figure)
+
+
+def _panel(axes: Axes, part: pd.DataFrame) -> None:
+    for number, (subset, lines) in enumerate(part.groupby("subset", sort=True)):
+        values = lines.groupby("epoch")["loss"].agg(["mean", "std"]).fillna({"std": 0.0})
+        color, dashes = PALETTE[number % len(PALETTE)], DASHES[number % len(DASHES)]
+        axes.plot(values.index, values["mean"], color=color, linestyle=dashes, label=_words(str(subset)))
+        low, high = values["mean"] - values["std"], values["mean"] + values["std"]
+        axes.fill_between(values.index, low, high, color=color, alpha=0.15, linewidth=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _words(subset: str) -> str:
+    return "on all samples" if subset == "full" else f"without {100 * float(subset.removeprefix('rate')):g} %"
