@@ -318,3 +318,11 @@ def test_planning_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
+
+
+def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():
+    asked = small_plan().asked("digits")
+    assert {name for name, sections in asked.items() if sections} == {"original-m", "retrain-m", "munkey", "knn"}
+    assert asked["munkey"]["inference"] == {"k": 4, "fusion": "ensemble", "temperature": 0.07}
+    assert asked["knn"]["inference"] == {"k": 4}
+    assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"]["image_size"] == 96

@@ -23,7 +23,5 @@ with job(snakemake.log[0], snakemake.threads):
         # In a folder and without checksums: DVC would show what else there is as metrics too.
         with atomic(Path(output.methods, "means", f"{name}.json")) as file:
             file.write_text(json.dumps(metrics, indent=2) + "\n")
-    drawn = {"losses": losses.draw(summary.training_losses(files.records))}
-    drawn["forgetting"] = forgetting.draw(table, charts.PAPERS_METHOD)
-    for name, figure in drawn.items():
-        theme.save(figure, Path(output[name]).with_suffix(""))
+    theme.save(losses.draw(summary.training_losses(files.records)), Path(output.losses).with_suffix(""))
+    theme.save(forgetting.draw(table, charts.PAPERS_METHOD), Path(output.forgetting).with_suffix(""))

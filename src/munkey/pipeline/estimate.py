@@ -3,7 +3,7 @@
 An estimate from the models' arithmetic and a machine's benchmark file. `munkey plan` prints it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -63,7 +63,7 @@ def work_of(plan: Plan) -> dict[str, float]:
         work = Workload(plan, plan.main).all()
     except ParamsError:
         return {}
-    jobs, seconds = Counter[str](), Counter[str]()
+    jobs, seconds = Counter[str](), defaultdict[str, float](float)
     for each in work:
         jobs[each.step] += each.jobs
         seconds[each.step] += seconds_of(each, on)

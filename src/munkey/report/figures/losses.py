@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from munkey.report.figures.theme import DASHES, DOUBLE, PALETTE, THEME, canvas, checked, freeze, seed_count
+from munkey.report.figures.theme import CLASS_COLORS, DASHES, DOUBLE, THEME, canvas, checked, freeze, seed_count
 
 COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
 
@@ -37,7 +37,7 @@ def draw(losses: pd.DataFrame) -> Figure:
 def _panel(axes: Axes, part: pd.DataFrame) -> None:
     for number, (subset, lines) in enumerate(part.groupby("subset", sort=True)):
         values = lines.groupby("epoch")["loss"].agg(["mean", "std"]).fillna({"std": 0.0})
-        color, dashes = PALETTE[number % len(PALETTE)], DASHES[number % len(DASHES)]
+        color, dashes = CLASS_COLORS[number % len(CLASS_COLORS)], DASHES[number % len(DASHES)]
         axes.plot(values.index, values["mean"], color=color, linestyle=dashes, label=_words(str(subset)))
         low, high = values["mean"] - values["std"], values["mean"] + values["std"]
         axes.fill_between(values.index, low, high, color=color, alpha=0.15, linewidth=0)
