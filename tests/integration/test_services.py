@@ -18,6 +18,8 @@ from tests.integration.slurm import wait
 from tests.integration.test_kills import results
 
 TABLES = "results/default/tables"
+RUNS = 10  # seven systems, the tables, and the models of an original and of what MUNKEY left of it
+OF_K = 7  # those that change with inference.k: KNN, three of MUNKEY, the tables and the models
 
 
 @pytest.fixture
@@ -53,13 +55,16 @@ def check_mirror(project: Project, site: str, folder: Path) -> None:
     current = [run for run in runs_of(project, site) if run.data.tags["munkey.state"] == "current"]
     assert {run.info.status for run in current} == {"FINISHED"}
     by_name = {run.info.run_name: run for run in current}
-    assert len(by_name) == len(current) == 8
+    assert len(by_name) == len(current) == RUNS
     table = pd.read_csv(project.path / "results/default/metrics.csv")
     for method, part in table.groupby("method"):
-        [run] = [run for run in current if run.data.tags.get("method") == method]
+        [run] = [run for run in current if run.data.tags.items() >= {"kind": "run", "method": method}.items()]
         expected = dict(zip(part["metric"], part["value"], strict=True))
         assert {name: run.data.metrics[name] for name in expected} == expected
-    stored = MlflowClient(site).download_artifacts(by_name["Tables"].info.run_id, "main.md", str(folder))
+    client = MlflowClient(site)
+    for name in ("Model of Original (M) seed 0", "Model of MUNKEY @0.1 seed 0"):
+        assert "model" in {artifact.path for artifact in client.list_artifacts(by_name[name].info.run_id)}
+    stored = client.download_artifacts(by_name["Tables"].info.run_id, "main.md", str(folder))
     assert Path(stored).read_text() == (project.path / TABLES / "main.md").read_text()
 
 
@@ -80,7 +85,7 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
     done = services.run(second, take)
     assert "Nothing to be done" in done.stdout + done.stderr
     assert results(second) == results(first)
-    assert states(runs_of(first, services.site)) == {"current": 8} and runs_of(second, services.site) == []
+    assert states(runs_of(first, services.site)) == {"current": RUNS} and runs_of(second, services.site) == []
 
     both = [first, second]
     for project, k in zip(both, (3, 1), strict=True):
@@ -95,12 +100,12 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
     last_line = cut_off.stdout.splitlines()[-1]
     assert f"tracking.uri = {services.site} cannot be used" in last_line and "`make track`" in last_line
     services.start_mlflow()
-    assert sum(states(runs_of(second, services.site)).values()) < 8
+    assert sum(states(runs_of(second, services.site)).values()) < RUNS
 
     for done in track(services, both):
         assert f"MLflow    {services.site}" in done.stdout + done.stderr
-    assert states(runs_of(first, services.site)) == {"current": 8, "superseded": 5}
-    assert states(runs_of(second, services.site)) == {"current": 8}
+    assert states(runs_of(first, services.site)) == {"current": RUNS, "superseded": OF_K}
+    assert states(runs_of(second, services.site)) == {"current": RUNS}
     for project in both:
         folder = tmp_path / f"{project.path.name} artifacts"
         folder.mkdir()
