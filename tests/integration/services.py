@@ -57,7 +57,7 @@ class Services:
         """Commands of the page with our ports and folders, with our PostgreSQL, and without an installation."""
         for port, free in self.ports.items():
             text = re.sub(rf"(?<=:){port}\b|(?<=--port ){port}\b", str(free), text)
-        text = text.replace("/srv/s3", f"{self.folder}/s3").replace("make ", "make -o .venv/ready ")
+        text = re.sub(r"\bmake ", "make -o .venv/ready ", text.replace("/srv/s3", f"{self.folder}/s3"))
         return text.replace(
             "sudo -u postgres psql", f"psql --host={self.database} --port={self.ports['5432']} --username=postgres"
         )
