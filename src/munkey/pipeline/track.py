@@ -51,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
         plan = Plan(load(read(parser.parse_args(arguments).overlays)))
         uri = plan.params.tracking.uri
         mirrored = mirror.mirror(uri, plan.params.name, runs_of(results_of(plan)))
-    except (ParamsError, DamagedFileError, StoreError) as error:
+    except (ParamsError, DamagedFileError, StaleResultsError, StoreError) as error:
         return str(error)
-    except (FileNotFoundError, StaleResultsError) as error:
-        return f"{error}: `make run` makes them"
+    except FileNotFoundError as error:
+        return f"{error.filename} is not there: `make run` makes it"
     print(f"MLflow at {public(uri)}: {mirrored.counts}")
     return None
 
