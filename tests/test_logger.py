@@ -90,7 +90,7 @@ def test_a_line_that_moves_never_wraps(said, monkeypatch):
 
 
 def test_a_failed_job_is_named_with_its_log_and_not_with_the_call_of_its_script(said):
-    failed = {"jobid": 1, "rule_name": "train", "rule_msg": "train it", "log": ["logs/train.log"]}
+    failed = {"jobid": 1, "rule_name": "train", "rule_msg": None, "log": ["logs/train.log"]}
     call = "RuleException:\nCalledProcessError in file 'train.smk', line 33:\nCommand 'x' returned 1."
     text = said(*RUN[:3], (call, LogEvent.ERROR, {"exception": "RuleException"}), ("x", LogEvent.JOB_ERROR, failed))
     assert text.splitlines()[1:] == ["FAILED: train it; its log: logs/train.log"]

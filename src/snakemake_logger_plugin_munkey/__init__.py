@@ -65,14 +65,14 @@ class LogHandler(LogHandlerBase):
         elif waiting and event == LogEvent.JOB_FINISHED:
             self.say(waiting.end(said["job_id"]))
         elif waiting and event == LogEvent.JOB_ERROR:
-            waiting.fail(said["jobid"])
-            self.say(f"FAILED: {said['rule_msg'] or said['rule_name']}; its log: {', '.join(said['log'])}")
+            what = waiting.fail(said["jobid"]) or said["rule_name"]
+            self.say(f"FAILED: {what}; its log: {', '.join(said['log'])}")
         elif event == LogEvent.ERROR or (event is None and record.msg):
             self.pass_on(record)
 
     def begin(self, jobs: dict[str, int]) -> None:
         self.waiting = Waiting(jobs)
-        self.say(f"{sum(jobs.values())} jobs")
+        self.say("1 job" if sum(jobs.values()) == 1 else f"{sum(jobs.values())} jobs")
         if self.moves:
             Thread(target=self.tick, daemon=True).start()
 

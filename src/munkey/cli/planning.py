@@ -45,8 +45,9 @@ def plan(
     from munkey.pipeline.params import load
     from munkey.pipeline.plan import Plan
 
-    planned, on = Plan(load(estimate.read(overlays or []))), machines.machine(machine, memory)
-    costs = estimate.bill(planned, target, on, _counts(gpus))
+    counts, planned = _counts(gpus), Plan(load(estimate.read(overlays or [])))
+    on = machines.machine(machine, memory)
+    costs = estimate.bill(planned, target, on, counts)
     name = planned.params.name
     outcome.say("\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json)
     if costs.refusals:

@@ -3,7 +3,6 @@
 An estimate from the models' arithmetic and a machine's benchmark file. `munkey plan` prints it.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -63,11 +62,12 @@ def work_of(plan: Plan) -> dict[str, float]:
         work = Workload(plan, plan.main).all()
     except ParamsError:
         return {}
-    jobs, seconds = Counter[str](), defaultdict[str, float](float)
-    for each in work:
-        jobs[each.step] += each.jobs
-        seconds[each.step] += seconds_of(each, on)
-    return {step: seconds[step] / jobs[step] for step in jobs if seconds[step]}
+    costly = [each for each in work if each.operations]
+    by_step = {step: [each for each in costly if each.step == step] for step in {each.step for each in costly}}
+    return {
+        step: sum(seconds_of(each, on) for each in kinds) / sum(each.jobs for each in kinds)
+        for step, kinds in by_step.items()
+    }
 
 
 def seconds_of(work: Work, on: Machine) -> float:

@@ -33,9 +33,9 @@ class Waiting:
         """A job begins, perhaps again."""
         self.running[number] = Job(rule, what, self.clock())
 
-    def fail(self, number: int) -> None:
-        """A job has ended without a result."""
-        self.running.pop(number, None)
+    def fail(self, number: int) -> str:
+        """A job has ended without a result. Returns what it was; nothing where it did not run."""
+        return job.what if (job := self.running.pop(number, None)) else ""
 
     def end(self, number: int) -> str:
         """A job has ended. Returns the line that says so."""
