@@ -34,10 +34,6 @@ def test_an_entry_fits_together(folder: Path):
     assert link.startswith("https://") or (ROOT / link).is_file()
 
 
-def test_this_repository_has_entered_its_own_method():
-    assert "munkey" in {entries.read(folder).said.method for folder in ENTRIES}
-
-
 # A run that is made up, and its entry
 
 
