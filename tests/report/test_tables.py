@@ -32,7 +32,7 @@ def test_the_lowest_gap_is_bold_and_context_is_not_ranked(markup, bold, none):
 
 
 def test_gaps_that_are_not_told_apart_are_not_marked():
-    cells = marked(MEASURED | {"scrub": [tuple(v - 1 for v in seed) for seed in MEASURED["cf"]]}, "markdown")
+    cells = marked(MEASURED | {"scrub": [(ta, ra, fa - 1, mia - 1) for ta, ra, fa, mia in MEASURED["cf"]]}, "markdown")
     assert "**" not in cells["CF"] + cells["SCRUB"] and cells["CF"] != cells["SCRUB"]
 
 

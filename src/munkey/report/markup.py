@@ -73,7 +73,7 @@ def emphasized(cell: str, markup: Markup) -> str:
 
 def seeds(n: int) -> str:
     """`n = 3 seeds`, `n = 1 seed`."""
-    return f"n = {n} seed" + "s" * (n != 1)
+    return f"n = {n} seed" + ("" if n == 1 else "s")
 
 
 def over_seeds(n: int) -> str:
