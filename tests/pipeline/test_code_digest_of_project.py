@@ -166,7 +166,8 @@ def test_scripts_depend_on_the_definitions_that_make_their_results(script, used,
 
 
 def test_no_result_depends_on_the_checks_of_parameters_or_on_the_job_around_it():
-    mirrored = tuple(f"pipeline.{name}." for name in ("tracking", "mirror", "mlflow_store", "checkout", "job"))
+    modules = ("tracked", "tracking", "views", "mirror", "checkout", "job")
+    mirrored = ("pipeline.mlflow_", *(f"pipeline.{name}." for name in modules))
     for script in SCRIPTS:
         for name in explain(script, *ROOTS.get(script.name, ())):
             dotted = f"{name.removeprefix('munkey.').replace(':', '.')}."

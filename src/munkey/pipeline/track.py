@@ -30,7 +30,7 @@ def results_of(plan: Plan) -> Results:
     made_with = read_json(plan.layout.settings)
     if any(made_with.get(case) != plan.export_settings(case) for case in plan.params.datasets):
         raise StaleResultsError(
-            "the results were made with other parameters than params.yaml and its overlays have now"
+            "the results were made with other parameters than params.yaml and its overlays have now: `make run` first"
         )
     models = plan.models if plan.params.tracking.models else {}
     return Results(
