@@ -82,10 +82,11 @@ class Waiting:
         return None if any(rule in self.work for rule in self.jobs) else 0.0
 
     def _typical(self, rule: str) -> float:
-        """Seconds of a job of a rule. One of which nothing is known is taken to be as short as the shortest."""
+        """Seconds of a job of a rule. One of which nothing is known is like the others whose work is not known."""
         if rule in self.ended:
             return self._mean(rule)
-        return self.work.get(rule, 0.0) * (self._unit or 0.0) or min(map(self._mean, self.ended))
+        others = [self._mean(each) for each in self.ended if each not in self.work] or [0.0]
+        return self.work.get(rule, 0.0) * (self._unit or 0.0) or sum(others) / len(others)
 
     def _mean(self, rule: str) -> float:
         return self.seconds[rule] / self.ended[rule]
