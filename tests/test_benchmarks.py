@@ -36,7 +36,7 @@ def test_the_time_of_a_run_is_split_without_remainder(tmp_path):
 @pytest.mark.parametrize("name", ["attention", "deletion", "evaluation"])
 def test_a_benchmark_reports_n_median_and_quartiles(name, capsys):
     rows = BENCHMARKS[name]("cpu", 2)
-    assert len(rows) == len(capsys.readouterr().out.splitlines()) > 2
+    assert len(rows) == len(capsys.readouterr().out.splitlines()) > 1
     for row in rows:
         assert row["n"] == 2 and 0 < row["q25"] <= row["median"] <= row["q75"]
         assert f"| {row['name']} |" in page.speed({"machine": MACHINE, "results": rows})
