@@ -26,17 +26,13 @@ with job(snakemake.log[0], snakemake.threads):
     statements, left = paper.statements(params.settings, params.seeds), audits.left_of(audited)
     results = page.Results(main, cases, rows, case_rows, grids, statements, left, ranks)
     figures, costs = [page.figure(Path(path)) for path in inputs.figures], map(Path, inputs.costs)
-    content = page.Page(
-        configuration=params.name,
-        datasets=list(params.settings),
-        grid=params.grid,
-        story=page.story(results),
-        pictures=[*map(page.cost, audited, costs)] or [figure for figure in figures if figure.name == "forgetting"],
-        audits=[*map(audit_page.in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)],
-        chapters=page.chapters(results),
-        figures=figures,
-        origin=page.origin([read_json(path) for path in inputs.records], now()),
-        runs=page.links(read_json(inputs.tracking)["runs"]),
-        params=yaml.safe_dump(dict(snakemake.config), sort_keys=False),
+    pictures = [*map(page.cost, audited, costs)] or [figure for figure in figures if figure.name == "forgetting"]
+    found = [*map(audit_page.in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)]
+    origin = page.origin([read_json(path) for path in inputs.records], now())
+    runs, config = (
+        page.links(read_json(inputs.tracking)["runs"]),
+        yaml.safe_dump(dict(snakemake.config), sort_keys=False),
     )
+    content = page.Page(params.name, list(params.settings), params.grid, page.story(results), pictures, found,
+                        page.chapters(results), figures, origin, runs, config)  # fmt: skip
     write_text(snakemake.output.page, page.render(content, Path(inputs.template)))
