@@ -14,7 +14,8 @@ PROMISED_S = 2 * 600  # ten minutes of two cores; the time of the processors, so
 
 
 def shape(line: str) -> str:
-    """A line without what differs from run to run: folders, hashes, numbers, and the spaces that align a table."""
+    """A line without what differs from run to run: folders, hashes, numbers, and how a table is aligned and marked."""
+    line = re.sub(r"\*\*|</?u>", "", line)
     line = re.sub(r"/\S+(?=/pictures/)", "FOLDER", line)
     line = re.sub(r"\b[0-9a-f]{12,}\b", "HASH", line)
     return re.sub(r"\s+", " ", re.sub(r"\d[\d.,:]*", "N", re.sub(r"-{3,}", "---", line))).strip()

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.cli.outcome import NotVerifiedError, say, working
+from munkey.core.console import counted
 from munkey.serve import said
 from munkey.serve.predictor import Predictor
 
@@ -58,7 +59,7 @@ def compact(predictor: Predictor, as_json: bool) -> None:
     with working("compacting"):
         predictor.compact()
     value = _left(predictor)
-    say(f"compacted: {value['samples']} samples, {value['bytes']:,} bytes", value, as_json)
+    say(f"compacted: {counted(value['samples'], 'sample')}, {value['bytes']:,} bytes", value, as_json)
 
 
 def _left(predictor: Predictor) -> said.Json:
@@ -73,5 +74,5 @@ def export(result: str, directory: Path, as_json: bool) -> None:
         exported(result, directory)
     with Predictor.load(directory) as predictor:
         search = predictor.search.described()
-        text = f"{directory}: {len(predictor.ids)} samples, head {predictor.head}\nsearch: {search}"
+        text = f"{directory}: {counted(len(predictor.ids), 'sample')}, head {predictor.head}\nsearch: {search}"
         say(text, _left(predictor) | {"search": search}, as_json)
