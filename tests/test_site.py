@@ -39,7 +39,7 @@ class Links(HTMLParser):
 
 def build(project: Project) -> subprocess.CompletedProcess[str]:
     """What `make site` does."""
-    return project.run(sys.executable, "-m", "sphinx", *RECIPE.split(), check=False)
+    return project.run(sys.executable, "-m", "sphinx", *RECIPE.split(), check=False, timeout=3600)
 
 
 @pytest.fixture(scope="module")
