@@ -42,7 +42,6 @@ apidoc_modules = [
         "path": "../../src/munkey",
         "destination": "docs/reference",
         "exclude_patterns": ["../../src/munkey/cli/__main__.py"],
-        "automodule_options": ["members", "show-inheritance"],
         "module_first": True,
     }
 ]

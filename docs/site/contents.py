@@ -7,7 +7,7 @@ from sphinx.application import Sphinx
 CONTENTS = {  # of a page: headings, with the pages below each, named from its folder; * stands for any name
     "README": {
         "Start": ["docs/tutorial", "docs/method", "docs/glossary", "docs/faq"],
-        "Results": ["docs/results", "docs/gallery", "docs/audits", "docs/claims"],
+        "Results": ["docs/results", "docs/leaderboard", "docs/gallery", "docs/audits", "docs/claims"],
         "Use a model": [
             "docs/serving",
             "docs/command",
