@@ -67,7 +67,7 @@ test: .venv/ready  ## run the tests
 	pytest --numprocesses auto --dist loadfile
 
 soak: .venv/ready  ## run the tests that take many minutes: a thousand kills of the memory, a rehearsal of the paper
-	pytest -m soak
+	pytest -m soak -rP
 
 lint: .venv/ready  ## check style, types, imports between packages, workflow
 	lint-imports --no-cache --no-logo

@@ -29,11 +29,16 @@ def rows(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return ids, keys, tokens
 
 
-def made(folder: Path, count: int) -> None:
-    """A memory of `count` rows."""
-    with Store.create(folder, *rows(np.arange(min(count, BLOCK)))) as store:
-        for start in range(BLOCK, count, BLOCK):
-            store.add(*rows(np.arange(start, min(start + BLOCK, count))))
+def made(folder: Path, count: int, name: str | None = None) -> None:
+    """A memory of `count` rows. name: of their source files, with a place for the id; None: they have none."""
+
+    def names(ids: np.ndarray) -> list[str | None]:
+        return [name and name.format(i) for i in ids.tolist()]
+
+    first, *others = np.split(np.arange(count), range(BLOCK, count, BLOCK))
+    with Store.create(folder, *rows(first), files=names(first)) as store:
+        for ids in others:
+            store.add(*rows(ids), files=names(ids))
 
 
 class Times:
@@ -112,6 +117,18 @@ def measured(folder: Path, count: int, deletions: int, opens: int) -> list[Resul
     ]
 
 
+def purged(folder: Path, count: int) -> list[Result]:
+    """A purge of rows that all have the name of a source file, a tenth of them deleted: SQLite writes its file anew."""
+    made(folder / "named", count, "train/class/{:08}.jpg")
+    times = Times()
+    with Store.open(folder / "named", writer=True) as store:
+        store.delete(np.random.default_rng(0).permutation(count)[: count // 10])
+        store.settle()
+        times.of(store.purge)
+    name = f"{count:,} rows with names: purge, a tenth of them deleted"
+    return [*reported(name, times.wall), *reported(f"{name}, CPU", times.cpu)]
+
+
 def memory(device: str, rounds: int) -> list[Result]:
     """For `make bench`: three sizes, and how the time of a deletion grows with them."""
     results: list[Result] = []
@@ -135,6 +152,8 @@ def main() -> None:
     for size in arguments.sizes:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             measured(Path(folder), size, arguments.deletions, arguments.opens)
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            purged(Path(folder), size)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
     assert np.array_equal(predictor.predict(images.images[test]).logits, pipeline(result, images)[test])
     for one in test[:3]:  # alone as well as with others
         assert np.array_equal(predictor.predict(images.images[[one]]).logits, pipeline(result, images)[[one]])
+    many = np.resize(test, 64 * 4 + 1)  # the last one alone in its block of passes
+    assert np.array_equal(predictor.predict(images.images[many]).logits, pipeline(result, images)[many])
 
 
 def test_after_forgetting_its_logits_are_those_of_the_method(predictor, result, images):

@@ -8,7 +8,7 @@ from safetensors.torch import load as tensors_in
 
 from munkey.core import gpu
 from munkey.data.image_set import ImageSet
-from munkey.encoders.keys import extract, filled_up
+from munkey.encoders.keys import LEAST, extract
 from munkey.encoders.registry import Encoder, find
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
@@ -77,7 +77,7 @@ class Network:
     def logits(self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors) -> np.ndarray:
         """Logits (N, C) of images (N, H, W, 3) uint8. memory: the rows among which the neighbors are."""
         count = len(images)
-        whole = filled_up(images)
+        whole = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])  # no block is a small one
         last = np.minimum(np.arange(len(whole)), count - 1)
         samples = ImageSet(whole, np.arange(len(whole)), np.arange(len(whole)), np.zeros(len(whole), dtype=np.int64))
         system = System("munkey", self.manifest.network, self.model, memory)
