@@ -35,7 +35,7 @@ def processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     project = installed(checkout(tmp_path / "project"))
     project.commit("as it stands")
