@@ -286,7 +286,7 @@ def test_the_workflow_is_lint_clean(finished: Project) -> None:
 
 
 def test_the_report_is_one_page_with_captions(project: Project) -> None:
-    project.snakemake("results/default/figures/forgetting.png")
+    project.snakemake("--", "results/default/figures/forgetting.png")
     project.run("snakemake", "--report", "report.html", "--", "made")
     page = (project.path / "report.html").read_text()
     assert "figures/forgetting.png" in page  # `made` has what `make paper` made so far
