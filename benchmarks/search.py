@@ -23,7 +23,7 @@ ROWS, WIDTH, TOKEN = 1_000_000, 768, 128
 BLOCK = 50_000  # rows that are made at a time
 DIRECTIONS, DEPTH = 2_000, 4
 EXACT, APPROXIMATE = 256, 1024  # queries
-LOOKUP = LookupSettings(approximate_from=1, lists=1000, probes=32)
+LOOKUP = LookupSettings(approximate_from=1, lists=1000, probes=30)
 
 
 def keys(count: int, seed: int) -> np.ndarray:
