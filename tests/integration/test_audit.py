@@ -25,6 +25,7 @@ def test_an_audit_trains_pairs_and_asks_every_path(project: Project) -> None:
         "evaluate",
         "audit",
         "audit_shown",
+        "audit_cost",
         "attacks",
         "storage",
         "main_audited",
