@@ -70,7 +70,7 @@ class Project:
     def copy(self, target: Path) -> "Project":
         """A copy with its history, results and what Snakemake knows of them."""
         shutil.copytree(self.path, target, symlinks=True)
-        return Project(target)
+        return Project(target, self.plugins)
 
     def clone(self, target: Path) -> "Project":
         """A fresh clone: nothing that git does not hold."""
