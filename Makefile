@@ -66,7 +66,7 @@ prune-runs: .venv/ready  ## list superseded runs in MLflow; with YES=1, delete t
 test: .venv/ready  ## run the tests
 	pytest --numprocesses auto --dist loadfile
 
-soak: .venv/ready  ## run the tests that take many minutes: kills of the memory, the tutorial, a rehearsal of the paper, faults at random
+soak: .venv/ready  ## run the tests that take many minutes: kills of the memory, the tutorial, the website, a rehearsal of the paper, faults at random
 	pytest -m soak -rP
 
 lint: .venv/ready  ## check style, types, imports between packages, workflow

@@ -94,3 +94,8 @@ def test_python_on_the_command_line_runs(code: str, tmp_path: Path) -> None:
 def test_yaml_as_printed_names_sections_of_the_parameters(text: str) -> None:
     sections = set(yaml.safe_load((ROOT / "params.yaml").read_text()))
     assert set(yaml.safe_load(text)) <= sections
+
+
+def test_every_page_is_in_the_navigation_of_the_website() -> None:
+    contents = (ROOT / "docs/site/contents.py").read_text()
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f'"docs/{page.stem}"' not in contents] == []
