@@ -20,11 +20,9 @@ TEMPLATE = ROOT / "workflow/report/page.html.j2"
 
 def page_of(**contents):
     empty = {
-        "configuration": "small",
-        "datasets": [],
-        "grid": "",
+        "heading": page.Heading("small", [], ""),
         "story": page.chapter("story", "In short", []),
-        "pictures": [],
+        "costs": [],
         "audits": [],
         "chapters": [],
         "figures": [],
@@ -37,7 +35,9 @@ def page_of(**contents):
 
 def test_the_page_escapes_text_but_not_tables():
     chapter = page.chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
-    text = page.render(page_of(grid="<script>", chapters=[chapter], params="a: <b>"), TEMPLATE)
+    text = page.render(
+        page_of(heading=page.Heading("small", [], "<script>"), chapters=[chapter], params="a: <b>"), TEMPLATE
+    )
     assert " &lt;script&gt;" in text and "<script>" not in text.split("<script>\n")[0] and "<td><b>1</b></td>" in text
     assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
 
@@ -45,7 +45,7 @@ def test_the_page_escapes_text_but_not_tables():
 def test_the_page_shows_all_that_it_is_given():
     text = page.render(
         page_of(
-            datasets=["digits", "other"],
+            heading=page.Heading("small", ["digits", "other"], ""),
             figures=[page.Figure("pairs", "Pairs.", "data:image/svg+xml;base64,AAAA", "../figures/pairs.svg")],
             origin=[page.Fact("Commit", "abc")],
             runs=[page.Link("digits: CF", "http://localhost/#/1")],
@@ -55,7 +55,7 @@ def test_the_page_shows_all_that_it_is_given():
     assert "<title>munkey: digits, other (small)</title>" in text and "Configuration <b>small</b>" in text
     assert 'src="data:image/svg+xml;base64,AAAA"' in text and 'href="../figures/pairs.svg"' in text
     assert "<dt>Commit</dt><dd>abc</dd>" in text
-    assert "1 runs in MLflow" in text and '<a href="http://localhost/#/1">digits: CF</a>' in text
+    assert "1 run in MLflow" in text and '<a href="http://localhost/#/1">digits: CF</a>' in text
     assert '<a href="http://localhost">http://localhost</a>' in text and "make ui" not in text
     assert "MLflow" not in page.render(page_of(), TEMPLATE)
 
@@ -70,9 +70,7 @@ def test_the_story_comes_first_and_its_columns_are_explained_beside_it():
     summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
     results = page.Results(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
     picture = page.Figure("cost-digits", "Cost.", "data:image/svg+xml;base64,AAAA", "../audit/digits/cost.svg")
-    text = page.render(
-        page_of(story=page.story(results), pictures=[picture], chapters=page.chapters(results)), TEMPLATE
-    )
+    text = page.render(page_of(story=page.story(results), costs=[picture], chapters=page.chapters(results)), TEMPLATE)
     parts = ['id="story"', 'id="cost-digits"', "<dt>left [%]</dt>", "<td>2.4</td>", "../tables/main.csv", 'id="main"']
     places = [text.index(part) for part in parts]
     assert places == sorted(places)

@@ -19,20 +19,22 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     inputs, params = snakemake.input, snakemake.params
-    main, cases = read_table(inputs.main), read_table(inputs.ablations)
+    (main, cases), grids, ranks = (
+        list(map(read_table, inputs.get(each))) for each in ("tables", "selections", "ranks")
+    )
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
-    grids, ranks = ([read_table(path) for path in paths] for paths in (inputs.selections, inputs.ranks))
     audited = dict(zip(params.audited, map(read_table, inputs.audits), strict=True))
     statements, left = paper.statements(params.settings, params.seeds), audits.left_of(audited)
     results = page.Results(main, cases, rows, case_rows, grids, statements, left, ranks)
-    figures, costs = [page.figure(Path(path)) for path in inputs.figures], map(Path, inputs.costs)
-    pictures = [*map(page.cost, audited, costs)] or [figure for figure in figures if figure.name == "forgetting"]
-    found = [*map(audit_page.in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)]
-    origin = page.origin([read_json(path) for path in inputs.records], now())
-    runs, config = (
-        page.links(read_json(inputs.tracking)["runs"]),
-        yaml.safe_dump(dict(snakemake.config), sort_keys=False),
+    content = page.Page(
+        heading=page.Heading(params.name, list(params.settings), params.grid),
+        story=page.story(results),
+        costs=[*map(page.cost, audited, map(Path, inputs.costs))],
+        audits=[*map(audit_page.in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)],
+        chapters=page.chapters(results),
+        figures=[page.figure(Path(path)) for path in inputs.figures],
+        origin=page.origin([read_json(path) for path in inputs.records], now()),
+        runs=page.links(read_json(inputs.tracking)["runs"]),
+        params=yaml.safe_dump(dict(snakemake.config), sort_keys=False),
     )
-    content = page.Page(params.name, list(params.settings), params.grid, page.story(results), pictures, found,
-                        page.chapters(results), figures, origin, runs, config)  # fmt: skip
     write_text(snakemake.output.page, page.render(content, Path(inputs.template)))

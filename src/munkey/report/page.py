@@ -87,25 +87,36 @@ class Results:
     ranks: Sequence[pd.DataFrame] = ()
 
 
-@dataclass(frozen=True)
-class Page:
-    """Everything that the page shows.
-
-    configuration: its name. grid: seeds, rates and methods in words. story: the short tables; pictures: the figures
-    above them. audits: of the data sets that were audited. runs: in MLflow. params: the parameters as YAML.
-    """
+class Heading(NamedTuple):
+    """configuration: its name. grid: seeds, rates and methods in words."""
 
     configuration: str
     datasets: Sequence[str]
     grid: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that the page shows.
+
+    heading: what was run. story: the short tables. costs, audits: of the data sets that were audited. runs: in MLflow.
+    params: the parameters as YAML.
+    """
+
+    heading: Heading
     story: Chapter
-    pictures: Sequence[Figure]
+    costs: Sequence[Figure]
     audits: Sequence[Audited]
     chapters: Sequence[Chapter]
     figures: Sequence[Figure]
     origin: Sequence[Fact]
     runs: Sequence[Link]
     params: str
+
+    @property
+    def pictures(self) -> Sequence[Figure]:
+        """The figures above the short tables."""
+        return self.costs or [figure for figure in self.figures if figure.name == "forgetting"]
 
     @property
     def site(self) -> str:
