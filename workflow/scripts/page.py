@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     inputs, params = snakemake.input, snakemake.params
-    (main, cases), grids, ranks = (
-        list(map(read_table, inputs.get(each))) for each in ("tables", "selections", "ranks")
-    )
+    (main, cases), grids, ranks = ([*map(read_table, inputs.get(name))] for name in ("tables", "selections", "ranks"))
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
     audited = dict(zip(params.audited, map(read_table, inputs.audits), strict=True))
     statements, left = paper.statements(params.settings, params.seeds), audits.left_of(audited)
