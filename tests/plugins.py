@@ -1,6 +1,7 @@
 """Packages with plug-ins, installed as anybody's would be."""
 
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,3 +30,9 @@ def written(folder: Path, files: Mapping[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
+
+
+def forget(*packages: str) -> None:
+    """Packages that a test has made: the next import of these names finds the next test's."""
+    for module in [name for name in sys.modules if name.partition(".")[0] in packages]:
+        del sys.modules[module]

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from munkey.core import plugins
-from tests.plugins import written
+from tests.plugins import forget, written
 
 REGISTRY = "from munkey.core.registry import Registry\nCOLORS = Registry('color', 'palette.colors')\n"
 ADD = "from palette.registry import COLORS\nCOLORS.add('{}', {})\n"
@@ -30,8 +30,7 @@ def palette(tmp_path, monkeypatch):
 
     yield make
     plugins.installed.cache_clear()
-    for module in [name for name in sys.modules if name.partition(".")[0] in ("palette", "shop", "other")]:
-        del sys.modules[module]
+    forget("palette", "shop", "other")
 
 
 def test_a_plug_in_is_an_entry_like_any_other(palette):

@@ -1,7 +1,6 @@
 """A registry refuses a name that is taken and one that is unknown; those of the project are complete."""
 
 import importlib
-import sys
 
 import pytest
 import yaml
@@ -12,6 +11,7 @@ from munkey.encoders.registry import ENCODERS
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS, method
 from tests.conftest import ROOT
+from tests.plugins import forget
 
 
 @pytest.fixture
@@ -56,9 +56,8 @@ def palette(tmp_path, monkeypatch):
         text = f"from palette.registry import COLORS\nCOLORS.add('{name}', {value})\n"
         (package / f"colors/{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    for module in [name for name in sys.modules if name.partition(".")[0] == "palette"]:
-        monkeypatch.delitem(sys.modules, module)
-    return importlib.import_module("palette.registry")
+    yield importlib.import_module("palette.registry")
+    forget("palette")
 
 
 @pytest.mark.parametrize(
