@@ -16,6 +16,7 @@ from statistics import median
 from typing import NamedTuple, TypedDict
 
 from benchmarks.measuring import RESULTS, file_for, this_machine
+from munkey.pipeline.layout import DEFAULT, Layout
 
 PROJECT = Path(__file__).parents[1]
 WORK = {"train", "unlearn", "evaluate"}  # the steps that a run is for
@@ -37,13 +38,14 @@ class Run(NamedTuple):
     wall: float
 
 
-def seconds_of_jobs(results: Path) -> dict[str, list[float]]:
-    """Wall seconds of every job by its step, the folder under results/benchmarks."""
+def seconds_of_jobs(project: Path) -> dict[str, list[float]]:
+    """Wall seconds of every job of the default run by its step, the first part of a benchmark file's name."""
+    folder = project / Path(Layout(DEFAULT).benchmark("step")).parent
     seconds: dict[str, list[float]] = {}
-    for path in sorted((results / "benchmarks").rglob("*.tsv")):
+    for path in sorted(folder.rglob("*.tsv")):
         with path.open() as file:
             (line,) = csv.DictReader(file, delimiter="\t")
-        step = path.relative_to(results / "benchmarks").parts[0].removesuffix(".tsv")
+        step = path.relative_to(folder).parts[0].removesuffix(".tsv")
         seconds.setdefault(step, []).append(float(line["s"]))
     return seconds
 
@@ -76,7 +78,7 @@ def whole_run(cores: int) -> Run:
         started = time.monotonic()
         subprocess.run(command, cwd=clone, env=environment, check=True)
         wall = time.monotonic() - started
-        return Run(parts(seconds_of_jobs(clone / "results"), wall, cores), wall)
+        return Run(parts(seconds_of_jobs(clone), wall, cores), wall)
 
 
 def main() -> None:

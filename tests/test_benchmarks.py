@@ -6,19 +6,15 @@ import pytest
 
 from benchmarks import grid, measuring, memory, page, scale, search, training
 from benchmarks.run import BENCHMARKS
+from munkey.pipeline.layout import Layout
 from munkey.settings import LookupSettings
 
 MACHINE = {"device": "a CPU", "cores": 2, "date": "2026-11-21", "versions": {"torch": "2"}}
 
 
 def test_the_time_of_a_run_is_split_without_remainder(tmp_path):
-    for path, seconds in {
-        "forget/a/r.tsv": 0.5,
-        "forget/b/r.tsv": 0.1,
-        "train/a.tsv": 20.1,
-        "unlearn/a/b.tsv": 0.3,
-    }.items():
-        target = tmp_path / "benchmarks" / path
+    for name, seconds in {"forget/a/r": 0.5, "forget/b/r": 0.1, "train/a": 20.1, "unlearn/a/b": 0.3}.items():
+        target = tmp_path / Layout("default").benchmark(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(f"s\th:m:s\n{seconds}\t0:00:01\n")
     jobs = grid.seconds_of_jobs(tmp_path)
