@@ -69,6 +69,7 @@ class DatasetParams(Section):
                 f"data.image_size = {self.data.image_size} must be a multiple of"
                 f" model.patch_size = {self.model.patch_size}"
             )
+        self._check_limit()
         for name in self.unlearn:
             if name not in METHODS.refused:  # whose section can wait until its file is mended
                 require_registered("unlearn", name, METHODS)
@@ -82,6 +83,16 @@ class DatasetParams(Section):
             if value > self.keys.depth:
                 raise ValueError(f"{key} = {value} must be at most keys.depth = {self.keys.depth}")
         return self
+
+    def _check_limit(self) -> None:
+        """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
+        limit, rate = self.source.limit_per_class, max(self.forget.rates)
+        most = math.ceil(rate * (limit or 0)) if self.forget.sampling == "stratified" else 1
+        if limit is not None and most >= limit:
+            raise ValueError(
+                f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave none of some"
+                " class; raise it"
+            )
 
 
 class Params(DatasetParams):
