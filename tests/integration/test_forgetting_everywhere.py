@@ -18,10 +18,10 @@ GONE, KEPT = [{trace(row) for row in rows} for rows in ([KEYS[3], TOKENS[3]], [K
 WORD = b"a name that only this row has"
 
 
-def page(section: str) -> str:
-    """The commands of a section."""
-    text = (ROOT / "docs/forgetting-everywhere.md").read_text().split(f"## {section}\n")[1]
-    return re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1]
+def page(section: str, block: int = 0) -> str:
+    """The commands, or the Python, of a section."""
+    text = (ROOT / "docs/forgetting-everywhere.md").read_text().split(f"## {section}\n")[1].split("\n## ")[0]
+    return re.findall(r"```(?:sh|python)\n(.*?)```", text, re.DOTALL)[block]
 
 
 def run(folder: Path, commands: str, **variables: str) -> str:
@@ -44,6 +44,25 @@ def places(folder: Path, traces: set[bytes]) -> set[str]:
     """The top folders in which any of the traces is found."""
     found = [path for path in files_of((folder,)) if search(path, traces)]
     return {"/".join(path.relative_to(folder).parts[:3]) for path in found}
+
+
+@pytest.mark.slow
+def test_the_files_of_an_experiment_that_hold_a_sample_are_found(project):
+    """An export that forgot it holds it no longer; the experiment does, but for what was made without it."""
+    project.run("munkey", "export", "default/digits/seed0", "shipped")
+    [listed] = (project.path / "results/default/forget/digits/seed0").glob("rate*.csv")
+    forgotten, rate = int(listed.read_text().split()[1]), listed.stem
+    code = page("The experiment that made it").replace("[5]", f"[{forgotten}]")
+    before = set(project.run("python", "-c", code).stdout.split())
+    project.run("munkey", "forget", "shipped", "--ids", str(forgotten))
+    project.run("munkey", "purge", "shipped")
+    after = set(project.run("python", "-c", code).stdout.split())
+    assert {path.partition("/")[0] for path in before - after} == {"shipped"} and after < before
+    models = "results/default/models/digits/seed0"
+    holds = {path for path in after if path.startswith(models)}
+    assert f"{models}/full/original-m/system.safetensors" in holds
+    assert not any(f"{rate}/{system}/" in path for path in holds for system in ("munkey", "retrain-m"))
+    assert any(path.endswith("keys.npz") for path in after)
 
 
 @pytest.mark.slow
@@ -93,6 +112,8 @@ def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
         store.purge()
     assert places(tmp_path, GONE) == {f"mlartifacts/{run_id}/artifacts", f"mlartifacts/models/{model}"}
     assert WORD in (tmp_path / "mlflow.db").read_bytes()
+    listed = run(tmp_path, page("Earlier versions in MLflow", 1), MLFLOW_TRACKING_URI="sqlite:///mlflow.db")
+    assert listed.split() == [run_id, model, "munkey"]
     run(tmp_path, page("Earlier versions in MLflow"), RUN=run_id, MODEL=model, NAME="digits", VERSION="1")
     assert places(tmp_path, GONE) == set() and places(tmp_path, KEPT) == {
         "memory/generation-1/keys",
