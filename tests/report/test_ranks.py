@@ -138,6 +138,13 @@ def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
     )
 
 
+def test_the_blocks_of_several_data_sets_are_pairs():
+    ranks = ranks_of(pd.concat([gaps(5), gaps(5).rename(index={"digits": "cells"}, level="dataset")]))
+    assert ": mean ranks of 3 methods by Avg Gap, n = 10 pairs of data set and seed;" in rank_table.table(ranks).title
+    (axes,) = figure.draw(ranks, "b").axes
+    assert "n = 10 pairs of data set and seed" in texts(axes)[3]
+
+
 def texts(axes):
     return [text.get_text() for text in axes.texts]
 

@@ -54,6 +54,13 @@ def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
 
 
+def counted(ranks: "pd.DataFrame") -> str:
+    """How many blocks ranks have, in words. ranks: from `ranks_of`."""
+    blocks = by_seed(ranks).index
+    several = blocks.get_level_values("dataset").nunique() > 1
+    return f"{len(blocks)} {'pairs of data set and seed' if several else 'seeds'}"
+
+
 def ranking(blocks: "pd.DataFrame") -> Ranking:
     """The comparison over blocks (B, M) of ranks. Raises ValueError where there are too few blocks or methods."""
     from scikit_posthocs import posthoc_nemenyi_friedman

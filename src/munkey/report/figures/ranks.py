@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from munkey.report.figures.theme import BLACK, DOUBLE, GRAY, THEME, VERMILLION, canvas, freeze
-from munkey.report.ranks import LEVEL, Ranking, by_seed, ranking
+from munkey.report.ranks import LEVEL, Ranking, by_seed, counted, ranking
 
 
 @matplotlib.rc_context(THEME)
@@ -32,15 +32,15 @@ def draw(ranks: pd.DataFrame, emphasized: str) -> Figure:
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
-    _scale(axes, found)
+    _scale(axes, found, counted(ranks))
     return freeze(figure)
 
 
-def _scale(axes: Axes, found: Ranking) -> None:
-    """The axis of ranks, and above it how far apart two methods must be."""
+def _scale(axes: Axes, found: Ranking, blocks: str) -> None:
+    """The axis of ranks, and above it how far apart two methods must be, with so many blocks."""
     methods = len(found.mean)
     axes.spines["top"].set(visible=True, bounds=(1, methods))
     axes.set_xticks(range(1, methods + 1))
     axes.plot([1, 1 + found.difference], [2, 2], color=BLACK, linewidth=1.2, marker="|", markersize=7)
-    words = f"  critical difference {found.difference:.2f}, n = {found.blocks} seeds"
+    words = f"  critical difference {found.difference:.2f}, n = {blocks}"
     axes.text(1 + found.difference, 2, words, va="center")
