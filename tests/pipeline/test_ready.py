@@ -3,6 +3,7 @@
 import shutil
 from collections import namedtuple
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from munkey.data.download import MissingDataError, PublishedFile
 from munkey.encoders.registry import MissingEncoderError
 from munkey.pipeline import machines, ready
 from munkey.pipeline.estimate import Bill, bill
-from munkey.pipeline.machines import ASSUMED, this_machine
+from munkey.pipeline.machines import ASSUMED, machine
 from munkey.pipeline.plan import Plan
 from tests.conftest import ROOT
 from tests.pipeline.test_estimate import EPYC, plan_of
@@ -112,13 +113,17 @@ def test_jobs_that_cannot_fit_are_named():
 def test_a_machine_that_was_not_benchmarked_takes_assumed_speeds_and_its_own_memory(monkeypatch):
     monkeypatch.setattr(machines, "gpu_visible", lambda: False)
     monkeypatch.setattr(machines, "_memory", lambda of_gpu: 5e9)
-    on = this_machine()  # no benchmarks in this empty folder
-    assert on.speeds == ASSUMED["h200-assumed"].speeds and on.memory == 5e9 and not on.measured
+    monkeypatch.setattr(machines, "provenance", lambda params, device: {"device": "an abacus, CPU"})
+    for folder, speeds in ((Path("empty"), ASSUMED["h200-assumed"].speeds), (ROOT / machines.RESULTS, EPYC.speeds)):
+        on = machine(folder=folder)
+        assert on.speeds == speeds and on.memory == 5e9 and not on.measured
+        assert machine(memory_gb=2, folder=folder).memory == 2e9
+    assert on.name == "this machine, not benchmarked, at the speed of AMD EPYC, CPU"
 
 
 def test_the_command_says_what_it_will_take_and_all_that_is_missing(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(ready, "this_machine", lambda: EPYC)
+    monkeypatch.setattr(ready, "machine", lambda: EPYC)
     assert ready.main([PAPER, REHEARSAL]) is None
     said = capsys.readouterr().out
     assert said.startswith(

@@ -48,24 +48,23 @@ class Machine:
 def machine(name: str | None = None, memory_gb: float | None = None, folder: Path = RESULTS) -> Machine:
     """The machine of a benchmark file `speed-NAME.json`, an assumed one, or this one where there is no name.
 
-    Raises ValueError that lists the names there are.
+    This one, where it was not benchmarked, has its own memory and the speeds of another of its kind, assumed: of the
+    first CPU in the folder, or of a GPU. Raises ValueError that lists the names there are.
     """
-    if name in ASSUMED:
-        known = ASSUMED[name]
-    else:
-        wanted = name or slug(provenance({}, "cuda" if gpu_visible() else "cpu")["device"])
-        known = _measured(folder / f"speed-{wanted}.json", wanted, sorted(folder.glob("speed-*.json")))
-    memory = memory_gb * 1e9 if memory_gb else known.memory
-    return Machine(known.name, known.speeds, memory, known.gpu, known.measured)
+    known = _this(folder) if name is None else ASSUMED[name] if name in ASSUMED else _named(name, folder)
+    return replace(known, memory=memory_gb * 1e9) if memory_gb else known
 
 
-def this_machine() -> Machine:
-    """The machine that this runs on; where it was not benchmarked, its memory and the speeds of an assumed one."""
-    try:
-        return machine()
-    except ValueError:
-        (assumed,) = ASSUMED.values()
-        return replace(assumed, memory=_memory(gpu_visible()))
+def _this(folder: Path) -> Machine:
+    gpu = gpu_visible()
+    own = folder / f"speed-{slug(provenance({}, 'cuda' if gpu else 'cpu')['device'])}.json"
+    if own.exists():
+        return _measured(own)
+    alike = [] if gpu else [found for found in map(_measured, sorted(folder.glob("speed-*.json"))) if not found.gpu]
+    (assumed,) = ASSUMED.values()
+    other = [*alike, assumed][0]
+    name = f"this machine, not benchmarked, at the speed of {other.name.removesuffix(', assumed')}"
+    return replace(other, name=name, memory=_memory(gpu), measured=False)
 
 
 def slug(device: str) -> str:
@@ -73,12 +72,15 @@ def slug(device: str) -> str:
     return re.sub(r"\W+", "-", device).strip("-").lower()
 
 
-def _measured(file: Path, name: str, others: list[Path]) -> Machine:
+def _named(name: str, folder: Path) -> Machine:
+    file = folder / f"speed-{name}.json"
     if not file.exists():
-        names = [*(path.stem.removeprefix("speed-") for path in others), *ASSUMED]
-        raise ValueError(
-            f"no benchmarks of {name}: `make bench` measures this machine; or --machine {', '.join(names)}"
-        )
+        names = [*(path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))), *ASSUMED]
+        raise ValueError(f"no benchmarks of {name}: `make bench` measures a machine; here are {', '.join(names)}")
+    return _measured(file)
+
+
+def _measured(file: Path) -> Machine:
     content = json.loads(file.read_text())
     medians = {result["name"]: result["median"] for result in content["results"]}
     device = content["machine"]["device"]

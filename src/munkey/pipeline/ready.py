@@ -16,7 +16,7 @@ from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.pipeline.estimate import Bill, bill, gigabytes, heading, read, totals
-from munkey.pipeline.machines import this_machine
+from munkey.pipeline.machines import machine
 from munkey.pipeline.params import ParamsError, load
 from munkey.pipeline.plan import Plan
 from munkey.pipeline.shown import Shown
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     parser.add_argument("--gpus", type=int, default=1, help="how many jobs use a GPU at once (default: %(default)s)")
     given = parser.parse_args(arguments)
     try:
-        plan, on = Plan(load(read(given.overlays))), this_machine()
+        plan, on = Plan(load(read(given.overlays))), machine()
         costs = bill(plan, "paper", on, [given.gpus])
     except ParamsError as error:
         return str(error)
