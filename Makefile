@@ -64,9 +64,9 @@ prune-runs: .venv/ready  ## list superseded runs in MLflow; with YES=1, delete t
 
 ##@ Development
 test: .venv/ready  ## run the tests
-	pytest --numprocesses auto --dist loadfile
+	pytest --numprocesses auto --dist loadfile --durations 40 --durations-min 15
 
-soak: .venv/ready  ## run the tests that take many minutes: kills of the memory, the tutorial, the website, a rehearsal of the paper, faults at random
+soak: .venv/ready  ## run the tests that take many minutes: kills of the memory, damaged files, the tutorial, the website, a rehearsal of the paper, faults at random
 	pytest -m soak -rP
 
 lint: .venv/ready  ## check style, types, imports between packages, workflow

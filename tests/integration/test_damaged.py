@@ -47,9 +47,12 @@ def command_in(said: str, damaged: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(project: Project) -> None:
+@pytest.mark.parametrize("files", [READ_BY[::4], pytest.param(READ_BY, marks=pytest.mark.soak)], ids=["some", "all"])
+def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
+    project: Project, files: list[tuple[str, str]]
+) -> None:
     before = contents(project)
-    for damaged, made in READ_BY:
+    for damaged, made in files:
         damage(project.path / damaged)
         failed = project.snakemake("--force", "--", made, check=False)
         assert failed.returncode != 0, f"{made} was made from a damaged {damaged}"
