@@ -19,7 +19,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from munkey.core.files import atomic
-from munkey.memory.store.ledger import VERSION, Receipt, first_head, moment
+from munkey.memory.store.chain import Receipt, first_head, moment
+from munkey.memory.store.ledger import VERSION
 from munkey.memory.store.rows import checked_ids
 from munkey.memory.store.store import Store
 from munkey.memory.store.verify import breaks
