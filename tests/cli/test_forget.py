@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from munkey.memory.store.ledger import Ledger
 from munkey.serve import certificate
 from munkey.serve.predictor import Predictor
 from tests.serve.small import IDS
@@ -85,7 +86,7 @@ def test_a_file_of_ids_that_cannot_be_read_is_refused(munkey, model, tmp_path):
 def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_path):
     ended = munkey("forget", model, "--ids", "10,12", "--certificate", tmp_path / "receipt.json", "--json")
     made = certificate.read(tmp_path / "receipt.json")
-    assert ended.code == 0 and (made.rows, made.ids, made.zeroed) == (2, None, True)
+    assert ended.code == 0 and (made.rows, made.ids, made.rows_zeroed) == (2, None, True)
     assert (made.before.live, made.after.live) == (24, 22) and made.after.head == ended.json["head"]
     assert made.ids_sha256 == certificate.salted([10, 12], bytes.fromhex(ended.json["salt"]))
     assert ended.json["salt"] not in (tmp_path / "receipt.json").read_text() + (tmp_path / "receipt.html").read_text()
@@ -99,6 +100,41 @@ def test_a_certificate_lists_ids_only_when_told_to(munkey, model, tmp_path):
 def test_a_certificate_without_a_name_of_its_own_stops_it_before_anything_is_deleted(munkey, model, tmp_path):
     assert munkey("forget", model, "--ids", "10", "--certificate", tmp_path / "receipt.html").code == 2
     assert left(model) == IDS.tolist()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["forget", "MODEL", "--ids", "12", "--certificate", "receipt.json"],
+        ["certificate", "MODEL", "receipt.json"],
+        ["certificate", "MODEL", "receipt.json", "--ids", "10", "--salt", "00"],
+        ["certificate", "MODEL", "new.json", "--ids", "10"],
+        ["certificate", "MODEL", "new.json", "--salt", "00"],
+        ["certificate", "MODEL", "receipt.json", "--check", "--deletion", "1"],
+    ],
+    ids=" ".join,
+)
+def test_a_certificate_is_never_overwritten_and_nothing_is_deleted_then(words, munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    munkey("forget", model, "--ids", "10", "--certificate", "receipt.json")
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
+    ended = munkey(*[model if word == "MODEL" else word for word in words])
+    assert ended.code == 2 and ended.err.count("\n") == 1 and left(model) == without(10)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.*")} == before
+
+
+@pytest.mark.parametrize("prevented", [False, True])
+def test_a_purge_that_was_prevented_is_said_and_not_claimed(prevented, munkey, model, tmp_path, monkeypatch):
+    if prevented:  # as by a process that reads for as long as SQLite waits
+        monkeypatch.setattr(Ledger, "empty_wal", lambda _: False)
+    ended = munkey("forget", model, "--files", "pets/10.png", "--certificate", tmp_path / "receipt.json", "--json")
+    assert ended.code == 0 and ended.json["purged"] is not prevented
+    assert certificate.read(tmp_path / "receipt.json").purged is not prevented
+    assert ("names of source files may be left" in ended.err) is prevented
+
+
+def test_without_a_certificate_nothing_is_purged(munkey, model):
+    assert munkey("forget", model, "--ids", "10", "--json").json["purged"] is False
 
 
 def test_a_certificate_that_cannot_be_written_does_not_hide_the_deletion(munkey, model, tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from munkey.memory.store.store import Store
 from munkey.serve import certificate
 from munkey.serve.certificate import Certificate, CertificateError
+from munkey.serve.sealed import digest
 from tests.memory.store.inputs import create, raw
 
 IDS = raw(12)[0]
@@ -39,9 +40,9 @@ def test_it_holds_what_the_chain_holds(store):
 
 def test_zeros_are_claimed_only_once_they_are_on_the_disk(store):
     receipt = store.delete(IDS[:1])
-    assert not certificate.certify(store, receipt).zeroed
+    assert not certificate.certify(store, receipt).rows_zeroed
     store.purge()
-    assert certificate.certify(store, receipt).zeroed
+    assert certificate.certify(store, receipt).rows_zeroed and not certificate.certify(store, receipt).purged
 
 
 def test_an_earlier_deletion_is_certified_from_the_chain(store):
@@ -71,7 +72,7 @@ def test_ids_stand_in_it_only_if_they_are_asked_for(store, tmp_path):
         assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
     listed = certificate.listing(made, IDS[[7, 2]].tolist())
     assert listed.ids == tuple(sorted(IDS[[7, 2]].tolist())) and "itself a trace" in listed.not_claimed[-1]
-    assert listed.sha256 == listed.digest() != made.sha256
+    assert listed.sha256 == digest(listed) != made.sha256
 
 
 def test_who_holds_ids_and_salt_can_show_that_they_are_meant():
@@ -130,18 +131,29 @@ def test_another_memory_does_not_bear_it_out(store, tmp_path):
         assert fault == f"the certificate is of the memory {made.memory}, and this is {other.state.store.hex()}"
 
 
-@pytest.mark.parametrize("change", ["first", "deleted", "before", "after"])
-def test_a_resealed_lie_is_found_by_the_memory(change, store):
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"first": 2}, "another deletion in its place"),
+        ({"first": 2, "rows": 3}, "another deletion in its place"),
+        ({"deleted": "2020-01-01T00:00:00.000000+00:00"}, "another deletion in its place"),
+        ({"before": {"head": "0" * 64}}, "another deletion in its place"),
+        ({"after": {"head": "0" * 64}}, "another deletion in its place"),
+        ({"rows": 5}, "it says 5 rows, and the numbers of its first and last row say otherwise"),
+        ({"before": {"deletions": 0}}, "it says 2 rows, and its numbers of deletions say otherwise"),
+        ({"after": {"deletions": 9}}, "it says 2 rows, and its numbers of deletions say otherwise"),
+        ({"before": {"live": 1000}}, "it says 2 rows, and its numbers of live rows say otherwise"),
+        ({"after": {"live": None}}, "it says 2 rows, and its numbers of live rows say otherwise"),
+        ({"after": {"dead": 2}}, "it says 2 rows, and its numbers of dead rows say otherwise"),
+        ({"ids": (1, 2, 3)}, "it says 2 rows, and its ids say otherwise"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_resealed_lie_is_found_by_the_memory(lie, said, store):
     store.delete(IDS[5:7])
     made = deleted(store, IDS[:2])
-    lies = {
-        "first": made.first - 1,
-        "deleted": "2020-01-01T00:00:00.000000+00:00",
-        "before": made.before.model_copy(update={"head": made.after.head}),
-        "after": made.after.model_copy(update={"head": made.before.head}),
-    }
-    lie = made.model_copy(update={change: lies[change]}).sealed()
-    assert "another deletion in its place" in certificate.faults(lie, store)[0]
+    nested = {name: getattr(made, name).model_copy(update=lie[name]) for name in ("before", "after") if name in lie}
+    assert said in "; ".join(certificate.faults(made.model_copy(update=lie | nested).sealed(), store))
 
 
 def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
@@ -153,6 +165,21 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
         assert said in words
     assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
     assert not re.search(r"<script|<link|<img|https?://", page)
+
+
+@pytest.mark.parametrize(
+    ("purged", "said"), [(True, "No byte of them, or of the names"), (False, "Whether names of their source files")]
+)
+def test_the_page_claims_a_purge_only_after_one(purged, said, store):
+    assert said in certificate.html(certificate.certify(store, store.delete(IDS[:1]), purged=purged))
+
+
+@pytest.mark.parametrize("there", ["receipt.json", "receipt.html"])
+def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
+    (tmp_path / there).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CertificateError, match=rf"{there}: is there already, and no certificate is overwritten"):
+        certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
+    assert [path.name for path in tmp_path.glob("receipt*")] == [there]
 
 
 def test_markup_in_a_certificate_is_shown_as_text(store):

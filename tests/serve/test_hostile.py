@@ -38,23 +38,34 @@ def refused(directory: Path, *said: str) -> None:
             Predictor.load(directory, writer=writer, device="cpu") as model,
         ):
             model.predict(PICTURE)
-        assert "put an undamaged export there" in str(raised.value)
+        assert str(raised.value).endswith(". Nothing was changed; put an undamaged export there")
+        assert str(raised.value).count("Nothing was changed") == 1
         for words in said:
             assert words in str(raised.value)
     assert contents(directory) == before
 
 
 def manifest(directory: Path, **changes: object) -> None:
-    """Change the manifest. changes: of its entries, nested ones as `inference__k`."""
-    path = directory / "manifest.json"
-    content = json.loads(path.read_text())
+    """Change the manifest and seal it again. changes: of its entries, nested ones as `inference__k`."""
+    content = changed(directory, **changes)
+    del content["sha256"]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    manifest_is(directory, content | {"sha256": hashlib.sha256(text.encode()).hexdigest()})
+
+
+def manifest_is(directory: Path, content: dict[str, object]) -> None:
+    (directory / "manifest.json").write_text(json.dumps(content))
+
+
+def changed(directory: Path, **changes: object) -> dict[str, object]:
+    content = json.loads((directory / "manifest.json").read_text())
     for place, value in changes.items():
         *parents, last = place.split("__")
         entry = content
         for parent in parents:
             entry = entry[parent]
         entry[last] = value
-    path.write_text(json.dumps(content))
+    return content
 
 
 def weights(directory: Path, change) -> None:
@@ -71,8 +82,8 @@ def weights(directory: Path, change) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 1}, "of format 1"),
-        ({"version": "2"}, "of format 2"),
+        ({"version": 2}, "of format 2, while this munkey reads format 3"),
+        ({"version": "3"}, 'of format "3", while this munkey reads format 3'),
         ({"format": "something else"}, "not the manifest of a model"),
         ({"classes": []}, "classes"),
         ({"classes": ["cat"]}, "weights.safetensors"),
@@ -115,6 +126,22 @@ def test_a_manifest_that_makes_no_sense_is_refused(changes, said, directory):
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"classes": ["fish", "dog & co", "cat"]},
+        {"inference__k": 1},
+        {"memory__first_new_id": 0},
+        {"sha256": None},
+        {"sha256": "0" * 64},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_makes_sense_and_is_not_the_one_that_was_written_is_refused(changes, directory):
+    manifest_is(directory, changed(directory, **changes))
+    refused(directory, "manifest.json: was changed after it was written")
+
+
+@pytest.mark.parametrize(
     "text", ["", "[]", "nul", "1e999", "{" * 100_000, '{"format": NaN}', "\x00", '{"version": 1' + "0" * 9999 + "}"]
 )
 def test_a_manifest_that_is_no_json_is_refused(text, directory):
@@ -131,11 +158,21 @@ def test_what_is_no_export_is_refused(directory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["manifest.json", "weights.safetensors", "memory", "memory/store.db", "memory/generation-1/keys"]
+    "name",
+    [
+        "manifest.json",
+        "weights.safetensors",
+        "memory",
+        "memory/lock",
+        "memory/store.db",
+        "memory/store.db-wal",
+        "memory/generation-1/keys",
+    ],
 )
 def test_links_and_pipes_are_not_followed(name, directory, tmp_path):
     path = directory / name
-    shutil.move(path, tmp_path / "moved")
+    if path.exists():
+        shutil.move(path, tmp_path / "moved")
     path.symlink_to(tmp_path / "moved")
     refused(directory)
     path.unlink()

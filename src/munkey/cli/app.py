@@ -166,7 +166,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute the chain of deletions, check every row and the index. Ends with 1 where anything is wrong.
+    """Recompute the chain of deletions, every row, the index and all sums. Ends with 1 where anything is wrong.
 
     \b
     munkey verify model
@@ -240,7 +240,7 @@ def certificate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a certificate of the last deletion, or check one. A check that fails ends with 1.
+    """Write a certificate of the last deletion, or check one. A check that fails ends with 1; no file is overwritten.
 
     \b
     munkey certificate model receipt.json                    also writes receipt.html, for people
@@ -252,6 +252,7 @@ def certificate(
     """
     from munkey.cli import certifying, choice
 
+    certifying.require_fitting(check, deletion, ids, salt)
     with model(directory) as predictor:
         if check:
             certifying.check(predictor.store, file, choice.wanted_ids(ids, None), salt, as_json)

@@ -9,6 +9,14 @@ from munkey.memory.store.store import Store
 from munkey.serve import certificate
 
 
+def require_fitting(check: bool, deletion: int | None, ids: str | None, salt: str | None) -> None:
+    """Raise ValueError where an option would be passed over in silence."""
+    if not check and (ids is not None or salt is not None):
+        raise ValueError("--ids and --salt go with --check: a certificate that is written later knows no ids")
+    if check and deletion is not None:
+        raise ValueError("--deletion goes without --check: a certificate says itself which deletion it is of")
+
+
 def write(store: Store, file: Path, deletion: int | None, as_json: bool) -> None:
     """Write the certificate of an earlier deletion, from the chain."""
     made = certificate.certify(store, certificate.receipt_of(store, deletion))
@@ -25,8 +33,9 @@ def check(store: Store, file: Path, ids: Sequence[int], salt: str | None, as_jso
         found.append("these ids with this salt are not the ones that it means")
     if found:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(found)}")
-    meant = ", of exactly the ids that were given" if ids else ""
-    text = f"{file}: verified: the chain holds the deletion of {counted(made.rows, 'sample')} on {made.deleted}{meant}"
+    meant = "; it means exactly the ids that were given" if ids else ""
+    held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
+    text = f"{file}: verified: the chain holds {held}{meant}"
     say(text, {"sound": True, "said": text, "certificate": made.model_dump(mode="json")}, as_json)
 
 

@@ -20,31 +20,34 @@ def describe(predictor: Predictor, chosen: Choice, as_json: bool) -> None:
 
 
 def forget(predictor: Predictor, chosen: Choice, file: Path | None, list_ids: bool, as_json: bool) -> None:
-    """Forget, and say so; with a file, purge and write the certificate."""
+    """Forget, and say so; with a file, purge and write the certificate. purged: whether no byte is left in any file."""
     if file is not None:
-        certificate.page_of(file)  # a name that does not do is found before anything is deleted
+        certificate.page_of(file)  # a name that does not do, or is taken, is found before anything is deleted
     before = certificate.snapshot(predictor.store)
     with working("forgetting"):
         receipt = predictor.forget(chosen.ids)
-    value = said.forgotten(receipt) | {"missing": chosen.missing, "left": len(predictor.ids)}
+    value = said.forgotten(receipt) | {"purged": False, "missing": chosen.missing, "left": len(predictor.ids)}
     text = f"forgot {counted(len(chosen.ids), 'sample')}, {value['left']:,} left{_missing(chosen)}"
     text += f"\nhead of the chain: {receipt.after}"
     if file is not None and receipt.sequences:
         salt = secrets.token_bytes(16)
-        _purge(predictor)
-        made = certificate.naming(certificate.certify(predictor.store, receipt, before), chosen.ids.tolist(), salt)
+        purged = _purged(predictor)
+        certified = certificate.certify(predictor.store, receipt, before, purged=purged)
+        made = certificate.naming(certified, chosen.ids.tolist(), salt)
         page = _written(certificate.listing(made, chosen.ids.tolist()) if list_ids else made, file)
-        value |= {"certificate": str(file), "page": str(page), "salt": salt.hex()}
+        value |= {"purged": purged, "certificate": str(file), "page": str(page), "salt": salt.hex()}
         text += f"\ncertificate: {file}, for people: {page}\nsalt of its ids, in no file: {salt.hex()}"
     say(text, value, as_json)
 
 
-def _purge(predictor: Predictor) -> None:
-    """Zeros on the disk before the certificate says so; where a reader is in the way of the rest, say that."""
+def _purged(predictor: Predictor) -> bool:
+    """Purge, and whether that was possible: where a reader is in the way, zeros are on the disk, but names may stay."""
     try:
         predictor.purge()
     except LockedMemoryError as error:
-        print(f"munkey: {error}", file=sys.stderr)
+        print(f"munkey: {error}; until then, names of source files may be left in it", file=sys.stderr)
+        return False
+    return True
 
 
 def _written(made: certificate.Certificate, file: Path) -> Path:

@@ -7,7 +7,7 @@ with a salt that is in no file: who holds salt and ids can show that these ids w
 
 import hashlib
 import importlib.metadata
-import json
+import os
 import platform
 import sqlite3
 from collections.abc import Iterable
@@ -18,11 +18,14 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
+from munkey.core.console import counted
 from munkey.core.files import atomic
-from munkey.memory.store.ledger import VERSION, Receipt, first_head, moment
+from munkey.memory.store.chain import Receipt, first_head, moment
+from munkey.memory.store.ledger import VERSION
 from munkey.memory.store.rows import checked_ids
 from munkey.memory.store.store import Store
 from munkey.memory.store.verify import breaks
+from munkey.serve.sealed import digest
 
 TEMPLATE = "certificate.html.j2"
 NOT_CLAIMED = (
@@ -58,12 +61,14 @@ class Snapshot(Strict):
 class Certificate(Strict):
     """What a deletion left in the chain. memory: the name of the store, hexadecimal; times: ISO 8601, UTC.
 
-    first, last: sequence numbers of its rows; zeroed: whether their zeros were known to be on the disk; ids_sha256:
-    SHA-256(salt ‖ ids, ascending, 8 bytes each, little-endian); sha256: of all the rest in canonical form.
+    first, last: sequence numbers of its rows; rows_zeroed: whether zeros in place of their keys, tokens, ids and labels
+    were known to be on the disk; purged: whether it was known that no byte of them, or of the names of their source
+    files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8 bytes each, little-endian);
+    sha256: of all the rest (`munkey.serve.sealed`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     memory: str
     rows: PositiveInt
     ids: tuple[NonNegativeInt, ...] | None = None
@@ -74,19 +79,14 @@ class Certificate(Strict):
     last: PositiveInt
     before: Snapshot
     after: Snapshot
-    zeroed: bool
+    rows_zeroed: bool
+    purged: bool
     versions: dict[str, str]
     not_claimed: tuple[str, ...]
     sha256: str = ""
 
-    def digest(self) -> str:
-        """SHA-256 of its canonical form: JSON in UTF-8, keys sorted, no spaces, without `sha256` itself."""
-        value = self.model_dump(mode="json", exclude={"sha256"})
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()
-
     def sealed(self) -> "Certificate":
-        return self.model_copy(update={"sha256": self.digest()})
+        return self.model_copy(update={"sha256": digest(self)})
 
 
 def snapshot(store: Store) -> Snapshot:
@@ -101,9 +101,10 @@ def salted(ids: Iterable[int], salt: bytes) -> str:
     return hashlib.sha256(salt + np.unique(checked_ids(list(ids))).tobytes()).hexdigest()
 
 
-def certify(store: Store, receipt: Receipt, before: Snapshot | None = None) -> Certificate:
+def certify(store: Store, receipt: Receipt, before: Snapshot | None = None, *, purged: bool = False) -> Certificate:
     """The certificate of a deletion. before: the memory before it, where that was recorded; then `after` is now.
 
+    purged: whether the memory was purged since; from the chain alone, that cannot be known.
     Raises CertificateError where nothing was deleted.
     """
     if not receipt.sequences:
@@ -118,7 +119,8 @@ def certify(store: Store, receipt: Receipt, before: Snapshot | None = None) -> C
         last=last,
         before=before or Snapshot(head=receipt.before, deletions=first - 1),
         after=snapshot(store) if before else Snapshot(head=receipt.after, deletions=last),
-        zeroed=store.state.erased >= last,
+        rows_zeroed=store.state.erased >= last,
+        purged=purged,
         versions={
             "munkey": importlib.metadata.version("munkey"),
             "memory format": str(VERSION),
@@ -161,7 +163,7 @@ def faults(certificate: Certificate, store: Store) -> list[str]:
     name, links = store.state.store, store.chain()
     if certificate.memory != name.hex():
         return [f"the certificate is of the memory {certificate.memory}, and this is {name.hex()}"]
-    found = list(breaks(links, name))
+    found = [*contradictions(certificate), *breaks(links, name)]
     if certificate.last > len(links):
         return [
             *found,
@@ -176,6 +178,22 @@ def faults(certificate: Certificate, store: Store) -> list[str]:
     return found
 
 
+def contradictions(certificate: Certificate) -> list[str]:
+    """What cannot be true in it, whatever the memory: numbers that do not follow from its number of rows."""
+    rows, first, last = certificate.rows, certificate.first, certificate.last
+    before, after, ids = certificate.before, certificate.after, certificate.ids
+    consistent = {
+        "the numbers of its first and last row": last - first + 1 == rows,
+        "its numbers of deletions": (before.deletions, after.deletions) == (first - 1, first - 1 + rows),
+        "its numbers of live rows": after.live == (None if before.live is None else before.live - rows),
+        "its numbers of dead rows": after.dead == (None if before.dead is None else before.dead + rows),
+        "its ids": ids is None or len(set(ids)) == rows,
+    }
+    return [
+        f"it says {counted(rows, 'row')}, and {what} say otherwise" for what, right in consistent.items() if not right
+    ]
+
+
 def read(path: str | Path) -> Certificate:
     """A certificate from its file. Raises CertificateError where it is none, or was changed."""
     try:
@@ -183,13 +201,13 @@ def read(path: str | Path) -> Certificate:
     except (OSError, ValidationError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not what `munkey` writes as one"
         raise CertificateError(f"{path}: no certificate ({why})") from error
-    if certificate.sha256 != certificate.digest():
+    if certificate.sha256 != digest(certificate):
         raise CertificateError(f"{path}: was changed after it was written: its SHA-256 is not the one in it")
     return certificate
 
 
 def write(certificate: Certificate, path: str | Path) -> Path:
-    """Write it as JSON to `path`, and the page beside it, whose path is returned."""
+    """Write it as JSON to `path`, and the page beside it, whose path is returned. Raises as `page_of` does."""
     page = page_of(path)
     for place, text in ((Path(path), certificate.model_dump_json(indent=2) + "\n"), (page, html(certificate))):
         with atomic(place) as temporary:
@@ -198,10 +216,17 @@ def write(certificate: Certificate, path: str | Path) -> Path:
 
 
 def page_of(path: str | Path) -> Path:
-    """Where the page of a certificate lies. Raises CertificateError where that is the certificate itself."""
+    """Where the page of a new certificate will lie.
+
+    Raises CertificateError where that is the certificate itself, and where either is there already: what a certificate
+    says may be known from nowhere else, so none is ever overwritten.
+    """
     page = Path(path).with_suffix(".html")
     if page == Path(path):
         raise CertificateError(f"{path}: give the name of the JSON file; the page is written beside it, as .html")
+    for file in (Path(path), page):
+        if os.path.lexists(file):
+            raise CertificateError(f"{file}: is there already, and no certificate is overwritten; give a new name")
     return page
 
 

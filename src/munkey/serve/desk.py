@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from munkey.memory.store.ledger import Receipt
+from munkey.memory.store.chain import Receipt
 from munkey.memory.store.verify import Report
 from munkey.serve.prediction import Prediction
 from munkey.serve.predictor import Predictor

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from munkey.core.files import atomic
 from munkey.serve.errors import UnreadableModelError, understood
+from munkey.serve.sealed import digest
 from munkey.settings import (
     Count,
     DataSettings,
@@ -26,7 +27,7 @@ from munkey.settings import (
 if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
-VERSION = 2  # of the format of the directory
+VERSION = 3  # of the format of the directory
 NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
@@ -77,7 +78,10 @@ class Provenance(Section):
 
 
 class Manifest(Section):
-    """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files."""
+    """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files.
+
+    sha256: of all the rest (`munkey.serve.sealed`); `write` puts it in.
+    """
 
     format: Literal["munkey model"]
     version: Count
@@ -94,6 +98,7 @@ class Manifest(Section):
     source: Text | None
     provenance: Provenance
     files: dict[Static, Digest]
+    sha256: Digest | None = None
 
     @model_validator(mode="after")
     def _moderate(self) -> Self:
@@ -117,8 +122,9 @@ class Manifest(Section):
         )
 
     def write(self, directory: Path) -> None:
+        sealed = self.model_copy(update={"sha256": digest(self)})
         with atomic(directory / NAME) as temporary:
-            temporary.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            temporary.write_text(sealed.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 def regular(path: Path, largest: int | None = None) -> bytes:
@@ -137,7 +143,7 @@ def regular(path: Path, largest: int | None = None) -> bytes:
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a directory. Raises UnreadableModelError where there is none, or one that makes no sense."""
+    """The manifest of a directory. Raises UnreadableModelError where there is none, or it is not what was written."""
     path = directory / NAME
     if not path.exists() and not path.is_symlink():
         raise UnreadableModelError(directory, f"is not an exported model: it has no {NAME}")
@@ -146,14 +152,21 @@ def read(directory: Path) -> Manifest:
         if not isinstance(content, dict) or content.get("format") != "munkey model":
             raise UnreadableModelError(path, "is not the manifest of a model")
         if content.get("version") != VERSION:
-            said = f"of format {str(content.get('version'))[:20]}, while this munkey reads format {VERSION}"
+            said = f"of format {json.dumps(content.get('version'))[:20]}, while this munkey reads format {VERSION}"
             raise UnreadableModelError(path, said)
-        try:
-            return Manifest.model_validate_json(json.dumps(content))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))[:100]
-            raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
+        manifest = _parsed(path, json.dumps(content))
+        if manifest.sha256 != digest(manifest):
+            raise UnreadableModelError(path, "was changed after it was written: its SHA-256 is not the one in it")
+        return manifest
+
+
+def _parsed(path: Path, text: str) -> Manifest:
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100]
+        raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
 
 
 def static(directory: Path, manifest: Manifest, name: Static) -> bytes:

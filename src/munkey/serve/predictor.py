@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from munkey.core.ids import NOBODY
 from munkey.memory.search.search import Search
+from munkey.memory.store.chain import Receipt
 from munkey.memory.store.errors import ClosedMemoryError, UnreadableMemoryError
 from munkey.memory.store.index import UnreadableIndexError
-from munkey.memory.store.ledger import Receipt
 from munkey.memory.store.rows import checked_ids
 from munkey.memory.store.store import Store
 from munkey.memory.store.verify import Report
@@ -224,7 +224,7 @@ def _store(directory: Path, manifest: Manifest, writer: bool) -> Store:
     try:
         store = Store.open(folder, writer=writer)
     except UnreadableMemoryError as error:
-        raise UnreadableModelError(folder, f"cannot be read ({error})") from error
+        raise UnreadableModelError(error.path, error.why) from error
     state = store.state
     if state.store.hex() != manifest.memory.store:
         store.close()

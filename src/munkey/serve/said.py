@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from munkey.memory.store.ledger import Receipt
+from munkey.memory.store.chain import Receipt
 from munkey.memory.store.verify import Report
 from munkey.serve.prediction import Prediction
 

@@ -1,5 +1,6 @@
 """A damaged memory is refused with a sentence, and nothing in it is changed."""
 
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -63,6 +64,16 @@ def linked_generation(folder: Path) -> None:
     (folder / "generation-1").symlink_to(folder.parent / "elsewhere")
 
 
+def in_place_of(name: str, make):
+    """Something that is no plain file, where the memory's own file would be."""
+
+    def change(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        make(folder / name)
+
+    return change
+
+
 DAMAGES = {
     **{f"{name} cut": cut(name) for name in ("keys", "tokens", "records", "live")},
     "keys away": lambda folder: rows(folder, "keys").unlink(),
@@ -80,11 +91,27 @@ DAMAGES = {
     "NaN": not_a_number,
     "a link": linked,
     "a link to a folder": linked_generation,
-    "another version": sql("PRAGMA user_version=3"),
+    "the lock is a link": in_place_of("lock", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
+    "the lock is a pipe": in_place_of("lock", os.mkfifo),
+    "the lock is a folder": in_place_of("lock", os.mkdir),
+    "the log is a link": in_place_of("store.db-wal", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
+    "the log is a pipe": in_place_of("store.db-wal", os.mkfifo),
+    "the index of the log is a link": in_place_of("store.db-shm", lambda path: path.symlink_to("store.db")),
+    "another version": sql("PRAGMA user_version=4"),
     "another program's": sql("PRAGMA application_id=7"),
     "no state": sql("DELETE FROM state"),
     "two states": sql("INSERT INTO state SELECT * FROM state"),
     "no log": sql("DROP TABLE log"),
+    "no chain": sql("DELETE FROM log"),
+    "another last link": sql("UPDATE log SET head = randomblob(32)"),
+    "a link more": sql("INSERT INTO log SELECT 2, at, entry, randomblob(32) FROM log"),
+    "fewer zeros": sql("UPDATE state SET erased = 0"),
+    "no seal": sql("UPDATE state SET seal = NULL"),
+    "fewer rows": sql("UPDATE state SET rows = 11"),
+    "the source file of another row": sql(
+        "UPDATE sources SET file = (SELECT file FROM sources WHERE row = 4) WHERE row = 3"
+    ),
+    "a source file away": sql("DELETE FROM sources WHERE row = 3"),
     "more rows": sql("UPDATE state SET rows = 1 << 40"),
     "fewer than none": sql("UPDATE state SET rows = -1"),
     "rows in words": sql("UPDATE state SET rows = 'many'"),
@@ -116,6 +143,16 @@ def test_damage_is_refused_with_a_sentence_and_nothing_changes(damage, writer, f
     assert files(folder) == before
 
 
+def test_a_chain_that_is_erased_after_a_compaction_is_refused(folder):
+    with create(folder) as store:
+        store.delete(IDS[:2])
+        store.compact()
+    sql("DELETE FROM log")(folder)
+    for writer in (True, False):
+        with pytest.raises(UnreadableMemoryError, match="last link of its chain of deletions, was changed"):
+            Store.open(folder, writer=writer)
+
+
 def test_what_is_no_memory_is_left_alone(folder):
     folder.mkdir()
     (folder / "mine").write_text("x")
@@ -131,6 +168,7 @@ FOUND = {
     "UPDATE log SET at = at + 1 WHERE sequence = 1": "broken at link 1",
     "DELETE FROM log WHERE sequence = 2": "broken at link 2",
     "INSERT INTO dead SELECT sequence + 3, row FROM dead": "makes no sense",
+    "UPDATE dead SET sequence = sequence + 9 WHERE sequence = 3": "those of the dead rows: 1 have another number",
 }
 
 
@@ -146,7 +184,7 @@ def test_a_changed_chain_is_found(statement, folder):
 
 
 def test_a_row_that_is_put_back_is_found(folder):
-    with create(folder) as store:
+    with Store.create(folder, IDS, KEYS, TOKENS) as store:
         before = {name: rows(folder, name).read_bytes() for name in ("keys", "tokens", "records", "live")}
         store.delete(IDS[:2])
     for name, data in before.items():
@@ -175,7 +213,7 @@ def test_a_lost_write_ahead_log_is_refused_and_does_not_bring_back_what_it_delet
 
 
 def test_a_row_that_stands_twice_is_found(folder):
-    create(folder).close()
+    Store.create(folder, IDS, KEYS, TOKENS).close()
     for name in ("keys", "tokens", "records"):
         data = np.frombuffer(rows(folder, name).read_bytes(), "u1").reshape(12, -1).copy()
         data[4] = data[3]

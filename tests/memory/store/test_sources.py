@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from munkey.memory.store.ledger import Ledger, State
+from munkey.memory.store.matrices import Matrices
 from munkey.memory.store.store import Store
+from munkey.memory.store.verify import mismatched
 from tests.memory.store.inputs import add, create, files_of, raw
+from tests.memory.store.test_damage import sql
 
 IDS, KEYS, TOKENS = raw(12)
 
@@ -45,6 +48,37 @@ def test_some_rows_have_none_and_some_share_one(folder):
     with Store.create(folder, IDS[:3], KEYS[:3], TOKENS[:3], files=["a", None, "a"]) as store:
         assert known(store) == dict(zip(IDS[:3].tolist(), ["a", None, "a"], strict=True))
         assert sorted(store.ids_from("a").tolist()) == sorted(IDS[[0, 2]].tolist())
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("UPDATE sources SET file = (SELECT file FROM sources AS other WHERE other.row = 8) WHERE row = 7", "7"),
+        ("UPDATE sources SET file = file || 'x' WHERE row = 7", "7"),
+        ("DELETE FROM sources WHERE row IN (7, 8)", "7, 8"),
+    ],
+)
+def test_a_name_that_is_not_the_rows_own_is_found(statement, rows, folder):
+    with create(folder, 60) as store:  # of so many, opening looks at every third
+        store.delete(raw(60)[0][:3])
+    sql(statement)(folder)
+    with Store.open(folder) as reader:
+        assert f"{len(rows.split())} rows do not match their commitment: {rows}" in str(reader.verify())
+
+
+def test_a_row_that_is_deleted_while_it_is_verified_is_no_problem(folder, monkeypatch):
+    """The ledger drops its name first: it is hidden only then."""
+    with create(folder) as store, Store.open(folder) as reader:
+        seen, hide = [], Matrices.hide
+
+        def verified_first(*arguments):
+            monkeypatch.setattr(Matrices, "hide", hide)
+            seen.append(mismatched(reader._ledger, reader.view, np.arange(12)).tolist())
+            hide(*arguments)
+
+        monkeypatch.setattr(Matrices, "hide", verified_first)
+        store.delete(IDS[:2])
+        assert seen == [[]]
 
 
 @pytest.mark.parametrize("files", [["a"], ["a", 7], ["a", b"b"], ["a", "\udcff"]])

@@ -7,7 +7,7 @@ import pytest
 
 from munkey.memory.store.errors import ClosedMemoryError, UnknownIdsError
 from munkey.memory.store.store import AT_ONCE, Store
-from tests.memory.store.inputs import content, create, expected, raw
+from tests.memory.store.inputs import content, create, expected, files_of, raw
 
 IDS, KEYS, TOKENS = raw(12)
 
@@ -68,10 +68,11 @@ def test_the_chain_by_hand(folder):
     at = int(receipt.when.timestamp() * 1e6 + 0.5)
     head = hashlib.sha256(name).digest()
     assert (receipt.store, receipt.before, receipt.sequences) == (name.hex(), head.hex(), range(1, 3))
+    files = files_of(IDS)
     for sequence, row in enumerate(sorted([3, 5], key=lambda row: IDS[row]), start=1):
         salt, label = records[row]["salt"].tobytes(), row.to_bytes(8, "little")
         hidden = name + salt + int(IDS[row]).to_bytes(8, "little") + label + KEYS[row].tobytes() + TOKENS[row].tobytes()
-        commitment = hashlib.sha256(hidden).digest()
+        commitment = hashlib.sha256(hidden + b"\0" + files[row].encode()).digest()
         assert records[row]["commitment"].tobytes() == commitment
         numbers = sequence.to_bytes(8, "little") + at.to_bytes(8, "little")
         head = hashlib.sha256(head + numbers + hashlib.sha256(commitment).digest()).digest()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from munkey.memory.store.errors import LockedMemoryError
+from munkey.memory.store.errors import LockedMemoryError, UnreadableMemoryError
 
 _LOCKS: set[int] = set()  # descriptors that a forked child must not keep open, or its parent's lock would outlive it
 
@@ -25,6 +25,12 @@ os.register_at_fork(after_in_child=_forget_locks)
 def opened(path: Path, flags: int) -> int:
     """A descriptor of a file that is no link. Raises OSError, e.g. for a link. A pipe is read as an empty file."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+
+
+def require_plain(path: Path) -> None:
+    """Raise UnreadableMemoryError where a link, a pipe or a folder is in the place of a file. None may be there."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UnreadableMemoryError(path, "not a plain file, where the memory's own file should be")
 
 
 def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:

@@ -14,9 +14,10 @@ OUTSIDE = {
 
 
 class UnreadableMemoryError(ValueError):
-    """The folder is not a memory that this version can read; nothing in it was changed."""
+    """The folder is not a memory that this version can read; nothing in it was changed. path: of what is wrong."""
 
     def __init__(self, path: Path, why: str) -> None:
+        self.path, self.why = path, why
         super().__init__(f"{path}: {why}. Nothing was changed; put an undamaged copy of the memory there")
 
 

@@ -1,26 +1,26 @@
 """The truth about a memory, in SQLite: which rows there are, which are dead, and the chain of deletions."""
 
 import hashlib
+import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from munkey.memory.store.chain import Link, Receipt, first_head, moment, next_head, packed
 from munkey.memory.store.errors import UnreadableMemoryError, failure
 from munkey.memory.store.rows import entry
 
-VERSION = 2  # of the format of the whole folder
+VERSION = 3  # of the format of the whole folder
 WIDEST = 1 << 20  # numbers in a key or token
 APPLICATION = 0x6D756E6B  # "munk", so that no other SQLite file passes for a memory
 SCHEMA = """
 CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, generation INTEGER, rows INTEGER,
-                    erased INTEGER);
+                    erased INTEGER, seal BLOB);
 CREATE TABLE log (sequence INTEGER PRIMARY KEY, at INTEGER, entry BLOB, head BLOB);
 CREATE TABLE dead (sequence INTEGER PRIMARY KEY, row INTEGER);
 CREATE TABLE sources (row INTEGER PRIMARY KEY, file TEXT);
@@ -47,44 +47,9 @@ class State(NamedTuple):
         numbers = self[1:]
         return min(numbers) >= 0 and min(self[1:4]) > 0 and max(self[1:3]) <= WIDEST and len(self.store) == 16
 
-
-class Link(NamedTuple):
-    """One deleted row in the chain. at: microseconds since 1970, UTC."""
-
-    sequence: int
-    at: int
-    entry: bytes
-    head: bytes
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """A deletion that is on the disk. store: the memory's name; sequences: numbers of its rows in the log.
-
-    before, after: heads of the chain, hexadecimal; when: to the microsecond, UTC.
-    """
-
-    store: str
-    sequences: range
-    before: str
-    after: str
-    when: datetime
-
-
-def first_head(store: bytes) -> bytes:
-    """The head of a chain without deletions: SHA-256(name of the store)."""
-    return hashlib.sha256(store).digest()
-
-
-def next_head(head: bytes, sequence: int, at: int, log_entry: bytes) -> bytes:
-    """SHA-256(head || sequence || at || entry), the numbers as 8 bytes, little-endian."""
-    numbers = [number.to_bytes(8, "little", signed=True) for number in (sequence, at)]
-    return hashlib.sha256(b"".join((head, *numbers, log_entry))).digest()
-
-
-def moment(at: int) -> datetime:
-    """A time in the log, microseconds since 1970, in UTC."""
-    return datetime.fromtimestamp(at / 1e6, UTC)
+    def seal(self, head: bytes) -> bytes:
+        """SHA-256(head of the chain || state, its numbers as 8 bytes, little-endian), so that a change is noticed."""
+        return hashlib.sha256(b"".join((head, self.store, packed(*self[1:])))).digest()
 
 
 class Ledger:
@@ -113,7 +78,8 @@ class Ledger:
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.executescript(f"PRAGMA application_id={APPLICATION};PRAGMA user_version={VERSION};BEGIN;{SCHEMA}")
-        connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?)", state)
+        seal = state.seal(first_head(state.store))
+        connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?, ?)", (*state, seal))
         connection.executemany(INSERT_SOURCE, files.items())
         connection.execute("COMMIT")
         connection.close()
@@ -151,7 +117,8 @@ class Ledger:
         """`SELECT columns FROM rest`. Raises UnreadableMemoryError where a value is not of its column's type."""
         answer = self._ask(f"SELECT {columns} FROM {rest}", *values)
         if not all(isinstance(value, kind) for row in answer for value, kind in zip(row, types, strict=True)):
-            raise UnreadableMemoryError(self.path, f"damaged: {columns} are not what they must be")
+            table = rest.partition(" ")[0]
+            raise UnreadableMemoryError(self.path, f"damaged: its table {table} holds what it must not")
         return answer
 
     @contextmanager
@@ -171,10 +138,21 @@ class Ledger:
             raise OSError(f"{self.path}-wal: was removed while the memory was open; open it again")
 
     def state(self) -> State:
-        answer = self._records(", ".join(State._fields), (bytes, *[int] * 5), "state")
-        if len(answer) != 1 or not State(*answer[0]).plausible():
+        """The state. Raises UnreadableMemoryError where it, or the end of the chain, is not what was written."""
+        head = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"  # of the same moment as the state
+        answer = self._records(f"{', '.join(State._fields)}, seal, {head}", (bytes, *[int] * 5, bytes, bytes), "state")
+        if len(answer) != 1 or not State(*answer[0][:-2]).plausible():
             raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
-        return State(*answer[0])
+        state, (seal, last) = State(*answer[0][:-2]), answer[0][-2:]
+        if seal != state.seal(last or first_head(state.store)):
+            why = "damaged: its state, or the last link of its chain of deletions, was changed after it was written"
+            raise UnreadableMemoryError(self.path, why)
+        return state
+
+    def _keep(self, state: State, head: bytes) -> None:
+        """Within a transaction: write the state as it is now, sealed. head: of the chain."""
+        changed = (state.generation, state.rows, state.erased, state.seal(head))
+        self._connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?", changed)
 
     def changes(self) -> int:
         """A number that is another one after any other connection has changed something."""
@@ -204,10 +182,11 @@ class Ledger:
         links = self._links("WHERE sequence = ?", sequence)
         return links[0].head if links else None
 
-    def file_of(self, row: int) -> str | None:
-        """The source file of a row; None where none is known."""
-        found = self._records("file", (str,), "sources WHERE row = ?", row)
-        return found[0][0] if found else None
+    def files_of(self, rows: np.ndarray) -> list[str | None]:
+        """The source file of each row (N,); None where none is known."""
+        asked, rest = rows.tolist(), "sources WHERE row IN (SELECT value FROM json_each(?))"
+        found = dict(self._records("row, file", (int, str), rest, json.dumps(asked)))
+        return [found.get(row) for row in asked]
 
     def rows_from(self, file: str) -> list[int]:
         """The rows that came from a file, ascending."""
@@ -218,13 +197,21 @@ class Ledger:
         live = "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
         return self._number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
 
+    def unchained(self) -> int:
+        """How many dead rows are not those of the last links of the chain: none, unless it was tampered with.
+
+        A compaction removes dead rows, and never links.
+        """
+        links, dead = "(SELECT count(*) FROM log)", "(SELECT count(*) FROM dead)"
+        return self._number(f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {links} - {dead} + 1 AND {links}")
+
     def integrity(self) -> str:
         """`ok`, or what SQLite finds wrong with its file."""
         return "; ".join(str(line) for (line,) in self._ask("PRAGMA quick_check"))
 
     def delete(self, rows: np.ndarray, commitments: np.ndarray, erased: int) -> Receipt:
         """Record rows (D,) with commitments (D, 32) as dead, and drop their source files: the point of no return."""
-        last, at, store = self.last(), time.time_ns() // 1000, self.state().store.hex()
+        last, at, state = self.last(), time.time_ns() // 1000, self.state()
         links, head = [], last.head
         for sequence, commitment in enumerate(commitments, start=last.sequence + 1):
             log_entry = entry(commitment.tobytes())
@@ -236,29 +223,31 @@ class Ledger:
             connection.executemany("INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True))
             gone = "SELECT row FROM dead WHERE sequence > ?"
             connection.execute(f"DELETE FROM sources WHERE row IN ({gone})", (last.sequence,))
-            connection.execute("UPDATE state SET erased = ?", (erased,))
-        return Receipt(store, sequences, last.head.hex(), head.hex(), moment(at))
+            self._keep(state._replace(erased=erased), head)
+        return Receipt(state.store.hex(), sequences, last.head.hex(), head.hex(), moment(at))
 
     def settled(self, erased: int) -> None:
         """All dead rows up to the sequence number `erased` are zero on the disk."""
-        with self._transaction() as connection:
-            connection.execute("UPDATE state SET erased = ?", (erased,))
+        state, head = self.state(), self.last().head
+        with self._transaction():
+            self._keep(state._replace(erased=erased), head)
 
     def grow(self, rows: int, erased: int, files: Mapping[int, str]) -> None:
         """There are `rows` rows now. erased: as for `settled`; files: the source files of new rows, by number."""
+        state, head = self.state(), self.last().head
         with self._transaction() as connection:
             connection.executemany(INSERT_SOURCE, files.items())
-            connection.execute("UPDATE state SET rows = ?, erased = ?", (rows, erased))
+            self._keep(state._replace(rows=rows, erased=erased), head)
 
     def switch(self, generation: int, kept: np.ndarray) -> None:
         """The rows `kept`, ascending, lie in another generation now, numbered from 0, none of them dead."""
-        erased, named = self.last().sequence, self._records("row", (int,), "sources ORDER BY row")
+        state, last, named = self.state(), self.last(), self._records("row", (int,), "sources ORDER BY row")
         old = np.array([row for (row,) in named], dtype=np.int64)
         moved = zip(np.searchsorted(kept, old).tolist(), old.tolist(), strict=True)
         with self._transaction() as connection:
             connection.execute("DELETE FROM dead")
             connection.executemany("UPDATE sources SET row = ? WHERE row = ?", moved)
-            connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?", (generation, len(kept), erased))
+            self._keep(state._replace(generation=generation, rows=len(kept), erased=last.sequence), last.head)
 
     def rewrite(self) -> None:
         """Write the file anew: in spite of `secure_delete`, unused parts of its pages can hold what was deleted."""

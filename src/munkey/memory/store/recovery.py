@@ -64,12 +64,13 @@ def require_known(ledger: Ledger, hidden: np.ndarray) -> None:
         raise UnreadableMemoryError(ledger.path, f"does not know that the rows {listed(hidden)} were deleted: {why}")
 
 
-def require_sample(folder: Path, store: bytes, view: View, live: np.ndarray) -> None:
+def require_sample(folder: Path, ledger: Ledger, view: View, live: np.ndarray) -> None:
     """Raise UnreadableMemoryError where rows from all over the memory do not match their commitments."""
     rows = np.flatnonzero(live)
-    if len(wrong := mismatched(store, view, rows[:: max(1, len(rows) // SAMPLE)])):
-        why = f"the rows {listed(wrong)} do not match their commitments: a file is damaged, or of another memory"
-        raise UnreadableMemoryError(generation_folder(folder, view.generation), why)
+    if len(wrong := mismatched(ledger, view, rows[:: max(1, len(rows) // SAMPLE)])):
+        why = "a file or the name of a source file was changed, or is of another memory"
+        said = f"the rows {listed(wrong)} do not match their commitments: {why}"
+        raise UnreadableMemoryError(generation_folder(folder, view.generation), said)
 
 
 def recover(folder: Path, ledger: Ledger) -> Matrices:
@@ -79,7 +80,7 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
     try:
         live, view = live_mask(ledger, ledger.dead(), state.rows), matrices.view(state.generation, state.rows)
         require_known(ledger, np.flatnonzero(live & ~visible(view)))
-        require_sample(folder, state.store, view, live)  # nothing has been changed up to here
+        require_sample(folder, ledger, view, live)  # nothing has been changed up to here
         matrices.cut(state.rows)
         if not np.array_equal(view.live.view("u1"), live.view("u1")):
             matrices.set_live(live)
@@ -106,20 +107,26 @@ def followed(folder: Path, ledger: Ledger) -> View:
     while True:
         state = ledger.state()
         try:
-            matrices = matrices_of(folder, state, os.O_RDONLY)
+            view = checked_view(folder, ledger, state)
         except UnreadableMemoryError:
             if ledger.state().generation == state.generation:
                 raise
-            continue  # compacted in between
-        view = matrices.view(state.generation, state.rows)
-        matrices.close()
-        wait_until_hidden(folder, ledger, view)
-        seen, dead = visible(view), ledger.dead()
-        if ledger.state().generation == state.generation:
-            live = live_mask(ledger, dead, state.rows)
-            require_known(ledger, np.flatnonzero(live & ~seen))
-            require_sample(folder, state.store, view, view.live)
-            return view
+        else:
+            if ledger.state().generation == state.generation:  # else it was compacted in between
+                return view
+
+
+def checked_view(folder: Path, ledger: Ledger, state: State) -> View:
+    """The rows that a state describes. Raises UnreadableMemoryError where they, or the ledger, are damaged."""
+    matrices = matrices_of(folder, state, os.O_RDONLY)
+    view = matrices.view(state.generation, state.rows)
+    matrices.close()
+    wait_until_hidden(folder, ledger, view)
+    seen, dead = visible(view), ledger.dead()
+    live = live_mask(ledger, dead, state.rows)
+    require_known(ledger, np.flatnonzero(live & ~seen))
+    require_sample(folder, ledger, view, view.live)
+    return view
 
 
 def wait_until_hidden(folder: Path, ledger: Ledger, view: View) -> None:

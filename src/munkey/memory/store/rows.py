@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,8 +65,18 @@ def checked_files(files: Sequence[str | None] | None, count: int) -> dict[int, s
     return known
 
 
-def rows_from(store: bytes, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, labels: ArrayLike | None) -> Rows:
-    """Rows of a store with fresh salts and their commitments. Raises ValueError that says what is wrong."""
+def rows_from(
+    store: bytes,
+    ids: ArrayLike,
+    keys: ArrayLike,
+    tokens: ArrayLike,
+    labels: ArrayLike | None,
+    files: Mapping[int, str],
+) -> Rows:
+    """Rows of a store with fresh salts and their commitments. Raises ValueError that says what is wrong.
+
+    files: the source files of some rows, by place.
+    """
     whole = checked_ids(ids)
     if len(np.unique(whole)) != len(whole):
         raise ValueError("an id occurs twice among the rows to add")
@@ -74,21 +84,21 @@ def rows_from(store: bytes, ids: ArrayLike, keys: ArrayLike, tokens: ArrayLike, 
     records["id"], records["label"] = whole, checked_labels(labels, len(whole))
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(whole)), "u1").reshape(-1, 16)
     rows = Rows(records, checked_matrix("keys", keys, len(whole)), checked_matrix("tokens", tokens, len(whole)))
-    records["commitment"] = commitments(store, rows)
+    records["commitment"] = commitments(store, rows, [files.get(place) for place in range(len(whole))])
     return rows
 
 
-def commitments(store: bytes, rows: Rows) -> np.ndarray:
-    """c = SHA-256(store || salt || id || label || key || token) of each row: (N, 32) bytes.
+def commitments(store: bytes, rows: Rows, files: Sequence[str | None]) -> np.ndarray:
+    """c = SHA-256(store || salt || id || label || key || token || file) of each row: (N, 32) bytes.
 
-    Numbers are in little-endian order. store: the name of the memory, so that no rows of
-    another one pass for its own.
+    Numbers are in little-endian order. store: the name of the memory, so that no rows of another one pass for its own;
+    files: the source file of each row, hashed as a zero byte and its name in UTF-8; None adds nothing.
     """
     hidden = np.ascontiguousarray(rows.records).tobytes()
     digests = bytearray()
-    for row, (key, token) in enumerate(zip(rows.keys, rows.tokens, strict=True)):
-        start = row * RECORD.itemsize
-        digests += hashlib.sha256(b"".join((store, hidden[start : start + HIDDEN], key, token))).digest()
+    for row, (key, token, file) in enumerate(zip(rows.keys, rows.tokens, files, strict=True)):
+        start, name = row * RECORD.itemsize, b"" if file is None else b"\0" + file.encode()
+        digests += hashlib.sha256(b"".join((store, hidden[start : start + HIDDEN], key, token, name))).digest()
     return np.frombuffer(bytes(digests), "u1").reshape(-1, 32)
 
 

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.memory.store import disk, index
+from munkey.memory.store.chain import Link, Receipt
 from munkey.memory.store.creation import create
 from munkey.memory.store.errors import LockedMemoryError, UnknownIdsError
 from munkey.memory.store.holding import Holding
-from munkey.memory.store.ledger import Ledger, Link, Receipt, State
+from munkey.memory.store.ledger import Ledger, State
 from munkey.memory.store.lookup import Lookup
 from munkey.memory.store.matrices import BLOCK, Matrices, View, retire
 from munkey.memory.store.recovery import followed, free_number, generation_folder, recover, wait_until_hidden
@@ -62,8 +63,8 @@ class Store(Holding, AbstractContextManager["Store"]):
         FileExistsError where the folder holds anything.
         """
         name = secrets.token_bytes(16)
-        rows = rows_from(name, ids, keys, tokens, labels)
-        create(Path(folder), name, rows, checked_files(files, len(rows.keys)))
+        known = checked_files(files, np.size(ids))
+        create(Path(folder), name, rows_from(name, ids, keys, tokens, labels, known), known)
         return cls.open(folder, writer=True)
 
     @classmethod
@@ -74,6 +75,8 @@ class Store(Holding, AbstractContextManager["Store"]):
         where another process writes it already.
         """
         folder = Path(folder)
+        for name in ("lock", "store.db-wal", "store.db-shm"):
+            disk.require_plain(folder / name)
         ledger = Ledger(folder / "store.db")
         try:
             lock = disk.lock(folder) if writer else None
@@ -130,7 +133,7 @@ class Store(Holding, AbstractContextManager["Store"]):
     def files_of(self, rows: np.ndarray) -> list[str | None]:
         """The source file of each row (N,) of the present generation; None where none is known, or the row is dead."""
         with self._alone():
-            return [self._ledger.file_of(row) for row in rows.tolist()]
+            return self._ledger.files_of(rows)
 
     def ids_from(self, file: str) -> np.ndarray:
         """The ids of the rows that came from a source file: (N,) int64."""
@@ -188,10 +191,10 @@ class Store(Holding, AbstractContextManager["Store"]):
         """
         with self._writing() as matrices:
             state = self._ledger.state()
-            rows = rows_from(state.store, ids, keys, tokens, labels)
+            known = checked_files(files, np.size(ids))
+            rows = rows_from(state.store, ids, keys, tokens, labels, known)
             if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
                 raise ValueError(f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers")
-            known = checked_files(files, len(rows.keys))
             held = self._places().find(rows.records["id"], self._view.live) >= 0
             if held.any():
                 raise ValueError(f"these ids are in the memory already: {rows.records['id'][held].tolist()}")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from munkey.core.console import counted
-from munkey.memory.store.ledger import Ledger, Link, first_head, next_head
+from munkey.memory.store.chain import Link, first_head, next_head
+from munkey.memory.store.ledger import Ledger
 from munkey.memory.store.matrices import BLOCK, View
 from munkey.memory.store.rows import Rows, commitments, entry
 
@@ -46,11 +47,14 @@ def parts(view: View, rows: np.ndarray) -> Iterator[Rows]:
     return map(view.rows, blocks(rows))
 
 
-def mismatched(store: bytes, view: View, rows: np.ndarray) -> np.ndarray:
+def mismatched(ledger: Ledger, view: View, rows: np.ndarray) -> np.ndarray:
     """Which of these rows do not match their commitment and have not been deleted meanwhile either."""
-    wrong = [(commitments(store, part) != part.records["commitment"]).any(axis=1) for part in parts(view, rows)]
-    suspects = rows[np.concatenate(wrong)] if wrong else rows
-    return suspects[view.live[suspects]]
+    store, suspects = ledger.state().store, rows[:0]
+    for block in blocks(rows):
+        part, files = view.rows(block), ledger.files_of(block)
+        wrong = (commitments(store, part, files) != part.records["commitment"]).any(axis=1)
+        suspects = np.append(suspects, block[wrong])
+    return np.setdiff1d(suspects[view.live[suspects]], ledger.dead())  # the ledger drops a name before a row is hidden
 
 
 def nonzero(view: View, rows: np.ndarray) -> np.ndarray:
@@ -107,6 +111,8 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
     heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
     if published is not None and published not in heads:
         yield f"the head {published} was published and is not in the chain: this is an older copy, or another memory"
+    if unchained := ledger.unchained():
+        yield f"the chain of deletions does not end in those of the dead rows: {unchained} have another number"
     if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(len(view.live))).all():
         yield "the list of dead rows makes no sense"
         return
@@ -118,7 +124,7 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
         "are hidden and were never deleted": np.setdiff1d(hidden, dead),
         "are dead and not hidden": erased[view.live[erased]],
         "are dead and not zero": nonzero(view, erased),
-        "do not match their commitment": mismatched(state.store, view, live),
+        "do not match their commitment": mismatched(ledger, view, live),
         "were deleted and are back": returned(view, live, {link.entry for link in links}),
         "have an id that another row has, too": repeated(view, live),
         "hold numbers that are not finite": not_finite(view, live),
