@@ -1,6 +1,7 @@
 """A trained MUNKEY that answers, forgets and learns new samples: `from munkey import Predictor`."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -169,8 +170,10 @@ class Predictor:
         """Labels as numbers of classes. Raises ValueError that lists the classes."""
         names = self.manifest.classes
         numbers = [names.index(label) if label in names else label for label in np.asarray(labels).tolist()]
-        if not all(type(number) is int and 0 <= number < len(names) for number in numbers):
-            raise ValueError(f"labels must be classes, or their numbers from 0: {', '.join(names[:20])}")
+        for number in numbers:
+            if not (type(number) is int and 0 <= number < len(names)):
+                known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
+                raise ValueError(f"{number!r} is not the name of one of the classes of this model, which are: {known}")
         return np.array(numbers, dtype=np.int64)
 
     def _first_free_id(self) -> int:
@@ -185,9 +188,9 @@ class Predictor:
     def verify(self, published: str | None = None) -> Report:
         """Recompute what the directory says of itself: the chain of deletions, every row, index and static files.
 
-        published: a head that must be in the chain, or else this is an older copy.
+        published: a head that must be in the chain, or else this is an older copy. Raises ValueError where it is none.
         """
-        report = self.store.verify(published)
+        report = self.store.verify(None if published is None else _head(published))
         problems = [*report.problems, *self.search.problems()]
         for name in (manifests.WEIGHTS, manifests.CARD):
             try:
@@ -214,6 +217,13 @@ class Predictor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _head(text: str) -> str:
+    """A head of a chain as it is stored. Raises ValueError where the text is none."""
+    if not re.fullmatch("[0-9a-f]{64}", head := text.strip().lower()):
+        raise ValueError(f"{text[:80]!r} is no head of a chain: that has 64 hexadecimal digits, as `forget` prints it")
+    return head
 
 
 def _store(directory: Path, manifest: Manifest, writer: bool) -> Store:
