@@ -89,12 +89,14 @@ def opened(path: Path) -> np.ndarray:
 
 def undecoded(file: IO[bytes], name: str) -> "Image":
     """A picture whose pixels are not read yet. Raises PictureError that begins with the name."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # MOST_PIXELS is the limit here
             return Image.open(file)
+    except UnidentifiedImageError as error:
+        raise PictureError(f"{name}: cannot be read as a picture, it is in no format that Pillow knows") from error
     except Exception as error:  # whatever Pillow raises on bytes that it cannot read
         raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
 
