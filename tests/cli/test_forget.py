@@ -1,6 +1,8 @@
 """`munkey forget`: what is named goes, and nothing else; what is not there stops it, unless that is allowed."""
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -77,9 +79,17 @@ def test_nothing_named_is_refused(munkey, model):
 
 def test_a_file_of_ids_that_cannot_be_read_is_refused(munkey, model, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\x00")
-    for name, said in (("missing", "No such file"), ("binary", "is not a text file in UTF-8"), (".", "is a folder")):
+    for name, said in (("missing", "No such file"), ("binary", "is not text in UTF-8"), (".", "is a folder")):
         ended = munkey("forget", model, "--ids-file", tmp_path / name)
         assert ended.code == 2 and said in ended.err and str(tmp_path / name) in ended.err
+
+
+@pytest.mark.parametrize(("content", "code"), [(b"10\n12\n", 0), (b"\xff\x00", 2)])
+def test_ids_are_read_from_standard_input(content, code, munkey, model, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    ended = munkey("forget", model, "--ids-file", "-")
+    assert ended.code == code and left(model) == without(*([] if code else [10, 12]))
+    assert not code or "munkey: standard input: is not text in UTF-8" in ended.err
 
 
 def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_path):

@@ -128,7 +128,7 @@ def given_text(path: str | Path) -> str:
     except IsADirectoryError:
         raise ValueError(f"{path}: is a folder; name a text file") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: is not a text file in UTF-8") from None
+        raise ValueError(f"{'standard input' if str(path) == '-' else path}: is not text in UTF-8") from None
 
 
 def read_bytes(path: str | Path) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from munkey.core.console import counted
 from munkey.core.ids import NOBODY
 from munkey.memory.search.search import Search
 from munkey.memory.store.errors import ClosedMemoryError, UnreadableMemoryError
@@ -148,7 +149,7 @@ class Predictor:
         self._require_writer()
         given, numbers = pixels(images, self.manifest.stored), self._numbers(labels)
         if len(numbers) != len(given.images):
-            raise ValueError(f"{len(numbers)} labels for {len(given.images)} pictures")
+            raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
         keys = self._encoder.keys(given.images)
         tokens = self._tokens(keys)
         first = self._first_free_id()
