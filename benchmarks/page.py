@@ -115,6 +115,13 @@ def peaks(measured: Peaks) -> str:
     )
 
 
+def times_at_scale(numbers: scale.Kept) -> str:
+    """The times, and the machine of those that `make bench` measured."""
+    measured = scale.measured(numbers)
+    times = scale.curves(numbers["times"], measured["results"])
+    return f"{description(measured['machine'])}\n\n{scale.times_table(times)}"
+
+
 class Source(NamedTuple):
     """A table: its marker, and how the names of the files begin that it is made from."""
 
@@ -129,7 +136,7 @@ TABLES: dict[Source, Callable[[object], str]] = {
     Source("grid", "grid"): lambda content: grid(cast(Grid, content)),
     Source("peaks", "peaks"): lambda content: peaks(cast(Peaks, content)),
     Source("bytes at scale", "scale"): lambda content: scale.bytes_table(cast(scale.Kept, content)),
-    Source("times at scale", "scale"): lambda content: scale.times_table(cast(scale.Kept, content)),
+    Source("times at scale", "scale"): lambda content: times_at_scale(cast(scale.Kept, content)),
 }
 
 

@@ -1,8 +1,8 @@
 """Draws what was measured of the durable memory on to 10⁹ rows: `python -m benchmarks.scale docs/gallery/scale`.
 
 Without a path it measures verify and compact: CPU seconds by number of rows, and bytes of the ledger a deleted row.
-The numbers are kept in benchmarks/results/scale.json; docs/scale.md says which command measured each. A curve goes on
-from its last measured point as a power of the number of rows.
+The numbers are kept in benchmarks/results/scale.json, which names what is in the file of `make bench` instead of
+repeating it. A curve goes on from its last measured point as a power of the number of rows.
 """
 
 import json
@@ -10,7 +10,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -18,7 +18,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 
-from benchmarks.measuring import RESULTS
+from benchmarks.measuring import RESULTS, Machine, Result
 from munkey.memory.store.store import Store
 from munkey.report.figures.theme import DASHES, DOUBLE, THEME, canvas, freeze, point_style, save
 
@@ -34,16 +34,59 @@ class Curve(TypedDict):
     by: int
 
 
+class Named(TypedDict):
+    """A curve as it is kept. seconds: numbers, or the names of what `make bench` measured."""
+
+    rows: list[float]
+    seconds: list[float | str]
+    power: float
+    by: int
+
+
 class Kept(TypedDict):
-    """bytes: of a row at 768 dimensions, by part; beside: the same of what is not drawn; times: by operation."""
+    """bytes: of a row at 768 dimensions, by part; beside: the same of what is not drawn; times: by operation.
+
+    measured: the file beside this one that has what the curves name.
+    """
 
     bytes: dict[str, float]
     beside: dict[str, float]
-    times: dict[str, Curve]
+    measured: str
+    times: dict[str, Named]
+
+
+class Measured(TypedDict):
+    """What `make bench` writes of a machine."""
+
+    machine: Machine
+    results: list[Result]
 
 
 def kept() -> Kept:
     return cast(Kept, json.loads((RESULTS / "scale.json").read_text()))
+
+
+def measured(numbers: Kept) -> Measured:
+    return cast(Measured, json.loads((RESULTS / numbers["measured"]).read_text()))
+
+
+def seconds(row: Result) -> float:
+    """The median of milliseconds, or of queries per second for one of them."""
+    return row["median"] / 1e3 if row["unit"] == "ms" else 1 / row["median"]
+
+
+def curves(times: Mapping[str, Named], results: Iterable[Result]) -> dict[str, Curve]:
+    """The curves with seconds in place of names. Raises KeyError for a name that was not measured."""
+    rows = {row["name"]: row for row in results}
+    return {
+        what: {
+            "rows": curve["rows"],
+            "seconds": [seconds(rows[one]) if isinstance(one, str) else one for one in curve["seconds"]],
+            "power": curve["power"],
+            "by": curve["by"],
+        }
+        for what, curve in times.items()
+    }
 
 
 def at(curve: Curve, rows: float) -> float:
@@ -88,14 +131,14 @@ def bytes_table(numbers: Kept) -> str:
     return "\n".join([header, "|---" * (2 + len(SIZES)) + "|", *lines])
 
 
-def times_table(numbers: Kept) -> str:
+def times_table(times: Mapping[str, Curve]) -> str:
     """What was measured, at how many rows, how it grows, and what follows for more."""
     larger = SIZES[1:]
     header = f"| what | measured | by | grows | {' | '.join(map(power_of_ten, larger))} |"
     lines = [
         f"| {what} | {', '.join(map(in_seconds, curve['seconds']))} at {', '.join(map(power_of_ten, curve['rows']))} |"
         f" {curve['by']} | {GROWTH[curve['power']]} | {' | '.join(in_seconds(at(curve, rows)) for rows in larger)} |"
-        for what, curve in numbers["times"].items()
+        for what, curve in times.items()
     ]
     return "\n".join([header, "|---" * (4 + len(larger)) + "|", *lines])
 
@@ -111,8 +154,8 @@ def draw_bytes(axes: Axes, parts: dict[str, float]) -> None:
     axes.legend(fontsize=6)
 
 
-def draw_times(axes: Axes, curves: dict[str, Curve]) -> None:
-    for number, (name, curve) in enumerate(curves.items()):
+def draw_times(axes: Axes, times: dict[str, Curve]) -> None:
+    for number, (name, curve) in enumerate(times.items()):
         style, last = point_style(number), curve["rows"][-1]
         axes.plot(curve["rows"], curve["seconds"], color=style.color, marker=style.marker, label=name)
         axes.plot([last, LARGEST], [at(curve, last), at(curve, LARGEST)], color=style.color, linestyle=DASHES[1])
@@ -146,7 +189,7 @@ def main(stem: Path) -> None:
         left, right = figure.subplots(1, 2)
         numbers = kept()
         draw_bytes(left, numbers["bytes"])
-        draw_times(right, numbers["times"])
+        draw_times(right, curves(numbers["times"], measured(numbers)["results"]))
         save(freeze(figure), stem)
 
 

@@ -107,18 +107,17 @@ def test_the_file_of_a_machine_is_named_for_it(tmp_path):
 
 
 def test_a_curve_goes_on_from_its_last_measured_point_as_the_page_says():
-    times = scale.kept()["times"]
+    kept = scale.kept()
+    times = scale.curves(kept["times"], scale.measured(kept)["results"])
     assert scale.at({"rows": [1, 10], "seconds": [5, 2], "power": 2}, 1000) == pytest.approx(2 * 100**2)
-    said = {"one deletion, acknowledged": 4e-4, "a tenth deleted, hidden": 351, "the tenth zeroed, on disk": 28 * 60}
+    said = {"one deletion, acknowledged": 1.3e-3, "a tenth deleted, hidden": 18 * 60, "IVF, one query": 0.056}
     assert {name: scale.at(times[name], 1e9) for name in said} == pytest.approx(said, rel=0.02)
 
 
 def test_the_tables_of_scale_say_what_was_measured_and_what_follows():
-    kept = {
-        "bytes": {"keys": 3072, "marks": 65},
-        "beside": {"map": 16},
-        "times": {"find": {"rows": [2e3, 1e6], "seconds": [2.1e-4, 0.003], "power": 0.5, "by": 2}},
-    }
+    kept = {"bytes": {"keys": 3072, "marks": 65}, "beside": {"map": 16}}
+    times = {"find": {"rows": [2e3, 1e6], "seconds": [2.1e-4, "quick"], "power": 0.5, "by": 2}}
+    rows = [{"name": "slow", "median": 9, "unit": "ms"}, {"name": "quick", "median": 3, "unit": "ms"}]
     assert scale.bytes_table(kept).splitlines() == [
         "| part | bytes a row | 10⁶ | 10⁸ | 10⁹ |",
         "|---|---|---|---|---|",
@@ -126,9 +125,10 @@ def test_the_tables_of_scale_say_what_was_measured_and_what_follows():
         "| marks | 65 | 65 MB | 6.5 GB | 65 GB |",
         "| map | 16 | 16 MB | 1.6 GB | 16 GB |",
     ]
-    assert scale.times_table(kept).splitlines()[2:] == [
+    assert scale.times_table(scale.curves(times, rows)).splitlines()[2:] == [
         "| find | 210 µs, 3 ms at 2·10³, 10⁶ | 2 | ∝ √N | 30 ms | 95 ms |"
     ]
+    assert scale.seconds({"median": 50, "unit": "queries/s"}) == 0.02
     assert [scale.in_seconds(time) for time in (0.5, 119, 121, 5399, 5401)] == [
         "500 ms",
         "120 s",

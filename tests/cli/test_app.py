@@ -3,10 +3,12 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from munkey.cli.app import app
+from munkey.serve.manifest import read
 from munkey.serve.predictor import Predictor
 from tests.serve.small import CLASSES, IDS, picture_in
 
@@ -68,6 +70,64 @@ def test_a_page_shows_all_pictures_and_what_their_answers_rest_on(munkey, model,
     assert page.count("data:image/png;base64,") >= 2 and "pets/" in page
 
 
+def contents(model):
+    """All but the ledger, which notes who opened it."""
+    return {path: path.read_bytes() for path in model.rglob("*") if path.is_file() and "store.db" not in path.name}
+
+
+@pytest.mark.parametrize("place", ["memory/generation-1/keys", "manifest.json", "new.json", "memory/../new/one.json"])
+@pytest.mark.parametrize(
+    "words", [["forget", "--ids", "10", "--certificate"], ["certificate"], ["predict", "picture.png", "--html"]]
+)
+def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(picture_in(tmp_path).parent)
+    munkey("forget", model, "--ids", "12")
+    (tmp_path / "link").symlink_to(model)
+    before = contents(model)
+    for folder in (model, "model", "link"):
+        ended = munkey(words[0], "model", *words[1:], Path(folder) / place)
+        assert ended.code == 2 and f"{place}: lies in the model's directory" in ended.err
+    assert contents(model) == before and munkey("verify", model).code == 0
+
+
+def test_a_page_replaces_a_page_and_no_other_file(munkey, model, tmp_path):
+    picture, page = picture_in(tmp_path), tmp_path / "answer.html"
+    for _ in range(2):
+        assert munkey("predict", model, picture, "--html", page).code == 0
+    page.write_text("<title>mine</title>")
+    for mine in (page, picture, tmp_path):
+        assert munkey("predict", model, picture, "--html", mine).code == 2
+    assert page.read_text() == "<title>mine</title>" and munkey("predict", model, picture).code == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"encoder": "evil"}, "unknown encoder 'evil'; there are: "),
+        ({"encoder": "timm:evil"}, "timm's model 'evil' cannot be loaded"),
+        ({"encoder": "none/evil"}, "none/evil: no config.json there"),
+        ({"image_size": None}, "efficientnet-lite0 cannot be loaded here"),
+    ],
+    ids=str,
+)
+def test_an_encoder_that_cannot_be_had_is_said_in_a_sentence(changes, said, munkey, model, tmp_path):
+    manifest = read(model)
+    settings = manifest.encoder.settings.model_copy(update=changes)
+    encoder = manifest.encoder.model_copy(update={"settings": settings})
+    manifest.model_copy(update={"encoder": encoder}).write(model)
+    ended = munkey("predict", model, picture_in(tmp_path))
+    assert (ended.code, ended.out) == (2, "") and ended.err.startswith("munkey: ") and said in ended.err
+
+
+def test_names_cannot_command_the_terminal(munkey, model, tmp_path):
+    picture = picture_in(tmp_path, "a\x1b[2J\u202e\x9b1mb.png")
+    for words in ([], ["--json"]):
+        ended = munkey("predict", model, picture, *words)
+        assert ended.code == 0 and r"a\u001b[2J\u202e\u009b1mb.png" in ended.out
+    assert ended.json["predictions"][0]["file"] == str(picture)
+    assert r"\u001b[2J" in munkey("predict", model, f"{picture}?").err
+
+
 def test_what_was_forgotten_is_no_neighbor_any_more(munkey, model, tmp_path):
     picture = picture_in(tmp_path)
     near = munkey("predict", model, picture, "--json", "--explain").json["predictions"][0]["neighbors"][0]
@@ -81,8 +141,10 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
     assert ended.code == 0 and ended.json["label"] == "dog"
     with Predictor.load(model) as predictor:
         assert predictor.ids.tolist() == [*IDS, *ended.json["ids"]]
-    refused = munkey("add", model, tmp_path / "picture.png", "--label", "bird")
-    assert refused.code == 2 and "cat, dog, ant" in refused.err
+    for label in ("bird", "1"):
+        refused = munkey("add", model, tmp_path / "picture.png", "--label", label)
+        assert refused.code == 2 and f"'{label}' is not the name of one of the classes" in refused.err
+        assert "cat, dog, ant" in refused.err
 
 
 def test_a_model_says_what_it_is(munkey, model):
@@ -93,7 +155,8 @@ def test_a_model_says_what_it_is(munkey, model):
 
 def test_verify_finds_a_changed_byte_and_a_head_from_elsewhere(munkey, model):
     head = munkey("forget", model, "--ids", "10", "--json").json["head"]
-    assert munkey("verify", model, "--published", head, "--json").json["sound"]
+    for published in (head, head.upper()):
+        assert munkey("verify", model, "--published", published, "--json").json["sound"]
     refused = munkey("verify", model, "--published", "0" * 64)
     assert refused.code == 1 and "this is an older copy, or another memory" in refused.err
     card = model / "README.md"
@@ -133,6 +196,17 @@ def test_a_certificate_of_a_deletion_that_a_restored_copy_lacks_ends_with_1(munk
     assert ended.code == 1 and "this is an older copy" in ended.err
 
 
+def test_damage_ends_with_1_where_a_check_finds_it_and_with_2_where_nothing_can_be_checked(munkey, model, tmp_path):
+    """As the help of `verify` and `certificate` says."""
+    receipt = tmp_path / "receipt.json"
+    munkey("forget", model, "--ids", "10", "--certificate", receipt)
+    receipt.write_text(receipt.read_text().replace('"rows": 1', '"rows": 2'))
+    assert munkey("certificate", model, receipt, "--check").code == 2
+    for file, code in ((model / "README.md", 1), (model / "memory" / "generation-1" / "keys", 2)):
+        file.write_bytes(file.read_bytes()[:-1])
+        assert munkey("verify", model).code == code
+
+
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
@@ -141,10 +215,16 @@ def test_a_certificate_of_a_deletion_that_a_restored_copy_lacks_ends_with_1(munk
         (["predict", "MODEL", "text.png"], 2, "text.png: cannot be read as a picture"),
         (["certificate", "MODEL", "text.png", "--check"], 2, "text.png: no certificate"),
         (["certificate", "MODEL", "new.json"], 2, "the chain has 0 deletions"),
+        (["certificate", "MODEL", "."], 2, "munkey: .: is a folder"),
+        (["certificate", "MODEL", "receipt.html"], 2, "give the name of the JSON file"),
         (["export", "nothing/here", "new"], 2, "nothing/here: there is no such result"),
+        (["export", "nothing/here", "new"], 2, "but there is no folder results in /"),
         (["export", "nothing/here", "MODEL"], 2, "is not empty"),
         (["serve", "MODEL", "--token-file", "text.png"], 2, "a token must have 16 characters or more"),
         (["serve", "MODEL", "--token-file", "nowhere"], 2, "No such file"),
+        (["serve", "MODEL", "--token-file", "."], 2, "munkey: .: is a folder"),
+        (["verify", "MODEL", "--published", "abc"], 2, "'abc' is no head of a chain: that has 64 hexadecimal digits"),
+        (["verify", "MODEL", "--published", "z" * 64], 2, "is no head of a chain"),
         (["serve", "MODEL", "--port", "1", "--host", "192.0.2.1"], 4, ""),
     ],
 )

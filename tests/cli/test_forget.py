@@ -1,6 +1,8 @@
 """`munkey forget`: what is named goes, and nothing else; what is not there stops it, unless that is allowed."""
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -78,9 +80,17 @@ def test_nothing_named_is_refused(munkey, model):
 
 def test_a_file_of_ids_that_cannot_be_read_is_refused(munkey, model, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\x00")
-    for name in ("missing", "binary"):
+    for name, said in (("missing", "No such file"), ("binary", "is not text in UTF-8"), (".", "is a folder")):
         ended = munkey("forget", model, "--ids-file", tmp_path / name)
-        assert ended.code == 2 and ended.err.startswith("munkey: ")
+        assert ended.code == 2 and said in ended.err and str(tmp_path / name) in ended.err
+
+
+@pytest.mark.parametrize(("content", "code"), [(b"10\n12\n", 0), (b"\xff\x00", 2)])
+def test_ids_are_read_from_standard_input(content, code, munkey, model, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    ended = munkey("forget", model, "--ids-file", "-")
+    assert ended.code == code and left(model) == without(*([] if code else [10, 12]))
+    assert not code or "munkey: standard input: is not text in UTF-8" in ended.err
 
 
 def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_path):
@@ -95,6 +105,18 @@ def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_pat
 def test_a_certificate_lists_ids_only_when_told_to(munkey, model, tmp_path):
     munkey("forget", model, "--ids", "10,12", "--certificate", tmp_path / "receipt.json", "--list-ids")
     assert json.loads((tmp_path / "receipt.json").read_text())["ids"] == [10, 12]
+
+
+def test_it_says_why_there_is_no_certificate(munkey, model, tmp_path):
+    receipt = tmp_path / "receipt.json"
+    for more in ([], ["--dry-run"]):
+        ended = munkey("forget", model, "--ids", "11", "--ignore-missing", "--certificate", receipt, *more)
+        assert ended.code == 0 and "certificate: none, since there is nothing to delete" in ended.out
+    planned = munkey("forget", model, "--ids", "10", "--certificate", receipt, "--dry-run")
+    assert planned.code == 0 and f"certificate: would be written to {receipt}" in planned.out
+    refused = munkey("forget", model, "--ids", "10", "--list-ids")
+    assert refused.code == 2 and "--certificate FILE" in refused.err
+    assert not receipt.exists() and left(model) == IDS.tolist()
 
 
 def test_a_certificate_without_a_name_of_its_own_stops_it_before_anything_is_deleted(munkey, model, tmp_path):

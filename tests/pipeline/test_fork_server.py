@@ -24,8 +24,8 @@ HEAD = "from munkey.pipeline import fork_server\nfork_server.start()\nimport os,
 FORKED = "print('MUNKEY_FORKED' in os.environ)"
 SNAKEMAKE = """
 import os
-from munkey.pipeline import fork_server
-fork_server.open_run()
+from munkey.pipeline import opening
+opening.open_run()
 print(os.environ["MUNKEY_RUN"], flush=True)
 input()
 """
@@ -133,7 +133,7 @@ def quick(folder) -> dict[str, str]:
     package = Path(fork_server.__file__).parents[1]
     copy = folder / "copy"
     (copy / "munkey/pipeline").mkdir(parents=True, exist_ok=True)
-    for name in ("__init__.py", "pipeline/__init__.py", "pipeline/fork_server.py"):
+    for name in ("__init__.py", "pipeline/__init__.py", "pipeline/fork_server.py", "pipeline/opening.py"):
         source = re.sub(r"LIBRARIES = \(.*?\n\)", "LIBRARIES = ()", (package / name).read_text(), flags=re.DOTALL)
         (copy / "munkey" / name).write_text(source)
     return {"PYTHONPATH": str(copy)}
@@ -342,3 +342,15 @@ def test_the_server_ends_with_its_run(run):
     run.process.communicate("\n")
     wait(lambda: not alive(server))
     assert not run.shared.exists()
+
+
+def test_a_run_removes_what_is_left_of_those_that_were_killed_with_their_servers(tmp_path, tmp_path_factory):
+    temporary = tmp_path_factory.mktemp("t")  # a short path, as a socket's must be
+    environment = quick(tmp_path) | {"TMPDIR": str(temporary)}
+    with opened(tmp_path, **environment) as killed, opened(tmp_path, **environment) as running:
+        os.kill(killed.server(), signal.SIGKILL)
+        killed.end(signal.SIGKILL)
+        assert {*temporary.iterdir()} == {killed.shared, running.shared}
+        with opened(tmp_path, **environment) as one:
+            assert {*temporary.iterdir()} == {running.shared, one.shared}
+            assert running.job(FORKED).stdout == "True\n"

@@ -161,7 +161,8 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     page = certificate.write(made, tmp_path / "receipt.json").read_text()
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert "2 samples were deleted from the memory" in words and "samples in the memory 12 10" in words
-    for said in (made.before.head, made.after.head, made.memory, made.sha256):
+    assert "Anyone who has the ids and the salt can compute it again" in words
+    for said in (made.before.head, made.after.head, made.memory, made.sha256, made.ids_sha256):
         assert said in words
     assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
     assert not re.search(r"<script|<link|<img|https?://", page)

@@ -66,6 +66,15 @@ def test_what_fits_several_results_or_none_is_refused(run):
             find(nothing)
 
 
+@pytest.mark.parametrize("settings", [{"data": {}, "model": {}, "train": {}}, {"method": {}}], ids=["vit", "knn"])
+def test_a_system_without_a_memory_is_refused_and_those_with_one_are_listed(settings, run):
+    other = run / "models" / "toy" / "seed0" / "rate0.1" / "scrub"
+    shutil.copytree(run / "models" / "toy" / "seed0" / "full" / "original-m", other)
+    write_json(other / "record.json", {"settings": settings})
+    with pytest.raises(ExportError, match=r"scrub.*only MUNKEY's systems .* there are: full/original-m$"):
+        export("tiny/toy/seed0/rate0.1/scrub", "out")
+
+
 def test_settings_that_were_changed_since_are_noticed(run):
     changed = sections()
     changed["model"]["width"] = 16

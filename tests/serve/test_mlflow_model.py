@@ -13,13 +13,16 @@ import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from mlflow.exceptions import MlflowException
 
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline.mirror import mirror
 from munkey.pipeline.mlflow_store import StoreError, opened
 from munkey.pipeline.tracked import model_run
 from munkey.pipeline.tracking import Model, Run
+from munkey.serve.mlflow_model import _load_pyfunc
 from munkey.serve.predictor import Predictor
 from tests.serve.inputs import result_in, sections
 from tests.serve.small import picture_in
@@ -90,6 +93,16 @@ def test_one_that_cannot_be_exported_says_so_and_all_else_is_there(logged, tmp_p
         assert [(stored.name, stored.whole) for stored in store.runs() if stored.whole] == [("another", True)]
     keyfile.with_name("moved").rename(keyfile)
     assert mirror(URI, "default", [other, run]).counts == {"kept": 1, "created": 1, "restored": 0, "superseded": 0}
+
+
+def test_what_is_no_picture_is_refused_in_a_sentence_of_mlflows(logged, tmp_path):
+    """MLflow's server answers any other error with a traceback."""
+    model = _load_pyfunc(str(directory_in(logged_folder(logged))))
+    whole = picture_in(tmp_path).read_bytes()
+    for content in (b"no picture", whole[:100]):
+        with pytest.raises(MlflowException, match="cannot be read as a picture") as raised:
+            model.predict(pd.DataFrame({"image": [whole, content]}))
+        assert raised.value.error_code == "INVALID_PARAMETER_VALUE"
 
 
 def test_nothing_in_it_is_a_pickle(logged):

@@ -12,7 +12,7 @@ from snakemake.logging import logger
 from munkey.core import gpus
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
-from munkey.pipeline import audited, code_digest, estimate, fork_server, plan, relearned, shown, tracking
+from munkey.pipeline import audited, code_digest, estimate, opening, plan, relearned, shown, tracking
 from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load, refusals

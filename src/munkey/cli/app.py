@@ -8,29 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from munkey.cli import outcome, planning
+from munkey.cli.words import HELP
 
 if TYPE_CHECKING:
     from munkey.serve.predictor import Predictor
-
-HELP = """
-A trained MUNKEY in a directory: classify pictures, and forget samples in milliseconds, durably and provably.
-
-\b
-  munkey export default/digits/seed0 model      a result of the pipeline becomes a directory
-  munkey predict model picture.png --explain    an answer, and the samples that it rests on
-  munkey forget model --ids 17,42               gone when the command returns
-  munkey verify model --published HEAD          recompute the chain; find a restored backup
-  munkey serve model --port 8000                the same over HTTP
-  munkey plan                                   what an experiment will cost, before its first job
-
-\b
-EXIT CODES
-  0  done
-  1  a check failed: the model is not what it claims to be, or contradicts a certificate; a planned job cannot fit
-  2  bad input: unknown ids, a file that is not a picture, a directory that is not a model; nothing was changed
-  3  locked: another process writes this model, or a reader is in the way; try again
-  4  the machine refused: disk full, no permission, port taken
-"""
 
 app = typer.Typer(
     name="munkey",
@@ -73,9 +54,14 @@ def predict(
     munkey predict model picture.png
     munkey predict model folder-of-pictures --explain --html answer.html
     munkey predict model *.png --json | jq '.predictions[].class'
-    """
-    from munkey.cli import answering
 
+    The page shows a neighbor's picture if its source file is still there. Samples that came without files, as those of
+    digits, are shown by their number only; in Python, munkey.serve.explain.page(answer, images) shows them too.
+    """
+    from munkey.cli import answering, places
+
+    if html:
+        places.require_page(directory, html)
     with model(directory) as predictor:
         answering.predict(predictor, pictures, explain, html, as_json)
 
@@ -114,15 +100,19 @@ def forget(
     Prints the head of the chain of deletions. Keep it elsewhere: `munkey verify DIR --published HEAD` then finds an
     older copy that was put back.
     """
-    from munkey.cli import choice, forgetting
+    from munkey.cli import choice, forgetting, places
 
     wanted = choice.wanted_ids(ids, ids_file)
     if not wanted and not files:
         raise ValueError("name what to forget: --ids, --ids-file or --files")
+    if list_ids and not certificate:
+        raise ValueError("--list-ids names the ids in a certificate: give its file, --certificate FILE")
+    if certificate:
+        places.require_certificate(directory, certificate)
     with model(directory, writer=not dry_run) as predictor:
         chosen = choice.choose(predictor, wanted, files or [], ignore_missing)
         if dry_run:
-            forgetting.describe(predictor, chosen, as_json)
+            forgetting.describe(predictor, chosen, certificate, as_json)
         else:
             forgetting.forget(predictor, chosen, certificate, list_ids, as_json)
 
@@ -131,7 +121,7 @@ def forget(
 def add(
     directory: Directory,
     pictures: Pictures,
-    label: Annotated[str, typer.Option(metavar="CLASS", help="The class of these pictures.", show_default=False)],
+    label: Annotated[str, typer.Option(metavar="CLASS", help="The name of their class.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
     """Remember pictures of a class, without training.
@@ -162,15 +152,18 @@ def inspect(directory: Directory, as_json: AsJson = False) -> None:
 def verify(
     directory: Directory,
     published: Annotated[
-        str | None, typer.Option(metavar="HEAD", help="A head that `forget` printed: it must be in the chain.")
+        str | None,
+        typer.Option(metavar="HEAD", help="A head that `forget` printed, all 64 digits: it must be in the chain."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute the chain of deletions, every row, the index and all sums. Ends with 1 where anything is wrong.
+    """Recompute the chain of deletions, check every row, the index and all sums.
 
     \b
     munkey verify model
-    munkey verify model --published 5be0…
+    munkey verify model --published HEAD
+
+    Ends with 1 if something is not as it must be, and with 2 if the model is too damaged to be opened at all.
     """
     from munkey.cli import keeping
 
@@ -231,16 +224,17 @@ def certificate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)],
     check: Annotated[bool, typer.Option("--check", help="Read it, and look for its deletion in the chain.")] = False,
     deletion: Annotated[
-        int | None, typer.Option(metavar="N", help="Write the one of an earlier deletion, by its number in the chain.")
+        int | None,
+        typer.Option(metavar="N", help="Write that of deletion number N in the chain, instead of the last one's."),
     ] = None,
     ids: Ids = None,
     salt: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="With --check and --ids: the salt, to show that these ids are meant."),
+        typer.Option(metavar="HEX", help="With --check and --ids: the salt that `forget` printed for these ids."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a certificate of the last deletion, or check one. A check that fails ends with 1; no file is overwritten.
+    """Write a certificate of the last deletion, or check one. No file is overwritten.
 
     \b
     munkey certificate model receipt.json                    also writes receipt.html, for people
@@ -248,11 +242,16 @@ def certificate(
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
     It names no ids: a list of them would be a trace. `forget --certificate` puts their salted hash into it and prints
-    the salt, so that who holds ids and salt can show that they are meant.
+    the salt. With ids and salt, anyone can prove that these are the samples that were deleted.
+
+    A check ends with 1 if the memory contradicts the certificate, and with 2 if the file is no certificate or was
+    changed after it was written.
     """
-    from munkey.cli import certifying, choice
+    from munkey.cli import certifying, choice, places
 
     certifying.require_fitting(check, deletion, ids, salt)
+    if not check:
+        places.require_certificate(directory, file)
     with model(directory) as predictor:
         if check:
             certifying.check(predictor.store, file, choice.wanted_ids(ids, None), salt, as_json)

@@ -1,13 +1,13 @@
 """Which samples a command means: ids on the command line or in a file, or the files that the samples came from."""
 
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from munkey.core.files import given_text
 from munkey.memory.store.errors import UnknownIdsError
 from munkey.memory.store.rows import checked_ids
 from munkey.serve.errors import UnknownFilesError
@@ -36,7 +36,7 @@ def wanted_ids(ids: str | None, ids_file: Path | None) -> list[int]:
     """The ids of `--ids` and `--ids-file`; `-` is standard input."""
     wanted = [] if ids is None else numbers(ids, "--ids")
     if ids_file is not None:
-        wanted += numbers(sys.stdin.read() if str(ids_file) == "-" else ids_file.read_text("utf-8"), str(ids_file))
+        wanted += numbers(given_text(ids_file), str(ids_file))
     return wanted
 
 

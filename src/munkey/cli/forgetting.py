@@ -11,25 +11,30 @@ from munkey.memory.store.errors import LockedMemoryError
 from munkey.serve import certificate, said
 from munkey.serve.predictor import Predictor
 
+NO_CERTIFICATE = "\ncertificate: none, since there is nothing to delete"
 
-def describe(predictor: Predictor, chosen: Choice, as_json: bool) -> None:
-    """What would be forgotten."""
+
+def describe(predictor: Predictor, chosen: Choice, file: Path | None, as_json: bool) -> None:
+    """What would be forgotten, and where the certificate would be."""
     ids, left = chosen.ids.tolist(), len(predictor.ids) - len(chosen.ids)
     text = f"would forget {counted(len(ids), 'sample')} and keep {left}; nothing was changed{_missing(chosen)}"
+    if file is not None:
+        text += f"\ncertificate: would be written to {file}" if ids else NO_CERTIFICATE
     say(text, {"would_delete": ids, "missing": chosen.missing, "left": left, "head": predictor.head}, as_json)
 
 
 def forget(predictor: Predictor, chosen: Choice, file: Path | None, list_ids: bool, as_json: bool) -> None:
     """Forget, and say so; with a file, purge and write the certificate. purged: whether no byte is left in any file."""
-    if file is not None:
-        certificate.page_of(file)  # a name that does not do, or is taken, is found before anything is deleted
     before = certificate.snapshot(predictor.store)
     with working("forgetting"):
         receipt = predictor.forget(chosen.ids)
     value = said.forgotten(receipt) | {"purged": False, "missing": chosen.missing, "left": len(predictor.ids)}
     text = f"forgot {counted(len(chosen.ids), 'sample')}, {value['left']:,} left{_missing(chosen)}"
     text += f"\nhead of the chain: {receipt.after}"
-    if file is not None and receipt.sequences:
+    if file is not None and not receipt.sequences:
+        value |= {"certificate": None}
+        text += NO_CERTIFICATE
+    elif file is not None:
         salt = secrets.token_bytes(16)
         purged = _purged(predictor)
         certified = certificate.certify(predictor.store, receipt, before, purged=purged)

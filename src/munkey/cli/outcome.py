@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
+from munkey.core.console import printable
+
 T = TypeVar("T")
 
 FAILED, BAD_INPUT, LOCKED, MACHINE = 1, 2, 3, 4  # exit codes, see `munkey --help`
@@ -17,7 +19,7 @@ class NotVerifiedError(Exception):
 
 def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
     """Print the text, or the value as JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False) if as_json else text, flush=True)
+    print(printable(json.dumps(value, indent=2, ensure_ascii=False) if as_json else text), flush=True)
 
 
 def code_of(error: BaseException) -> int | None:
@@ -36,7 +38,7 @@ def code_of(error: BaseException) -> int | None:
 
 def refused(error: BaseException, as_json: bool) -> None:
     """Say in a sentence what went wrong."""
-    print(f"munkey: {error}", file=sys.stderr)
+    print(printable(f"munkey: {error}"), file=sys.stderr)
     if as_json:
         say("", {"error": str(error), "code": code_of(error)}, True)
 

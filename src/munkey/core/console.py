@@ -1,5 +1,6 @@
 """What jobs and commands say. Nothing here can change a result."""
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -7,10 +8,20 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Report = Callable[[str], None]
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The text with whatever commands a terminal, or turns its writing around, as \\uXXXX; line breaks and tabs stay.
+
+    Names of files and classes may come from elsewhere. JSON stays the same JSON.
+    """
+    return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def warn(message: str) -> None:
     """Write to the job's log, and to the terminal too: nobody reads the log of a job that succeeds."""
+    message = printable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
 

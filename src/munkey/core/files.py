@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -118,6 +119,16 @@ def _require(path: str | Path, digest: str) -> None:
         raise DamagedFileError(path, f"its checksum {beside.name} is missing, so nothing tells whether it is whole")
     if beside.read_bytes() != _line(path, digest):
         raise DamagedFileError(path, f"damaged, since its SHA-256 is not the one in {beside.name}")
+
+
+def given_text(path: str | Path) -> str:
+    """The text of a file that a person named; `-` is standard input. Raises ValueError that names what is no text."""
+    try:
+        return (sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()).decode()
+    except IsADirectoryError:
+        raise ValueError(f"{path}: is a folder; name a text file") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{'standard input' if str(path) == '-' else path}: is not text in UTF-8") from None
 
 
 def read_bytes(path: str | Path) -> bytes:

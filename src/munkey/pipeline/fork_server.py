@@ -1,17 +1,16 @@
 """Fast start for short jobs: they are forked from one process that has already imported the slow libraries.
 
 A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them. Snakemake launches one
-server per run (`open_run`), which imports libraries but nothing of this package, so that edited code always takes
-effect. Each job asks the server for a fork of itself. The fork takes over the job's arguments, environment, folder,
-output, umask, priority, processors and limits, and runs the job's script. What libraries and the loader read when they
-are loaded, e.g. LD_LIBRARY_PATH, is that of the run. If there is no server, or it does not answer, the job runs in its
-own process. MUNKEY_FORK_SERVER=0 turns the server off. On a cluster there is none.
+server per run (`munkey.pipeline.opening`), which imports libraries but nothing of this package, so that edited code
+always takes effect. Each job asks the server for a fork of itself. The fork takes over the job's arguments,
+environment, folder, output, umask, priority, processors and limits, and runs the job's script. What libraries and the
+loader read when they are loaded, e.g. LD_LIBRARY_PATH, is that of the run. If there is no server, or it does not
+answer, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the server off. On a cluster there is none.
 
 Every job of a run, forked or not, ends when Snakemake does, even if that is killed: otherwise a second run would write
 the same files as the jobs left over from the first.
 """
 
-import atexit
 import contextlib
 import hashlib
 import importlib
@@ -22,9 +21,7 @@ import select
 import shutil
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import traceback
 from pathlib import Path
@@ -38,8 +35,6 @@ SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
 FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
 ANSWER_S = 300.0  # how long a job waits for the server to answer; on a busy machine its imports take minutes
-# The server imports with one thread, since threads do not survive a fork. Each job sets its own number.
-SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 KILLED = "this job was killed; if nobody did that, the machine ran out of memory: see its system log"
 INTERRUPTED = 128 + signal.SIGINT  # exit status
 HELLO, BEGUN = b"h", b"b"  # what a fork sends: before and after it takes over
@@ -58,41 +53,7 @@ class Invocation(TypedDict):
     limits: dict[int, tuple[int, int]]
 
 
-# In Snakemake's process
-
-
-def open_run() -> None:
-    """Launch the server of a run and let its jobs notice when Snakemake ends. To be called before the first job."""
-    with contextlib.suppress(OSError, ImportError):  # Windows has no fcntl
-        import fcntl
-
-        folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # if Snakemake is killed, the server does it
-        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)  # left open: this process has the lock until it ends
-        os.environ[RUN] = str(folder)
-        if sys.platform == "linux" and os.environ.get(SWITCH) != "0":
-            _launch(_socket_in(folder))
-
-
-def _launch(path: Path) -> None:
-    """Launch the server in a session of its own. Jobs can connect at once."""
-    reading, _ = os.pipe()  # the other end is left open: the server ends when it is closed, as this process ends
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen(256)  # jobs can queue while the libraries are being imported
-        subprocess.Popen(
-            [sys.executable, "-P", __file__, str(path), str(listener.fileno())],
-            stdin=reading,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()],
-            env=os.environ | SINGLE_THREADED,
-            start_new_session=True,  # Ctrl-C is for Snakemake
-        )
-    os.close(reading)
-
-
-def _socket_in(folder: Path) -> Path:
+def socket_in(folder: Path) -> Path:
     """The server's socket, for jobs that run in the same Python environment."""
     return folder / hashlib.sha256(f"{sys.prefix}\n{sys.version}".encode()).hexdigest()[:16]
 
@@ -111,7 +72,7 @@ def start() -> None:
     _die_with_run(folder)
     if os.environ.get(SWITCH) != "0":
         try:
-            _exit_like(_fork_at(_socket_in(folder)))
+            _exit_like(_fork_at(socket_in(folder)))
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except OSError:  # no server, or it did not answer

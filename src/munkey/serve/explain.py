@@ -16,6 +16,7 @@ from munkey.serve.images import opened
 from munkey.serve.prediction import Prediction, Row
 
 SIDE = 128  # longest side of a picture on the page [px]
+TITLE = "munkey: what the answers rest on"  # of the page
 HEADERS = ("picture", "answer", "probability", "neighbor", "id", "label", "weight", "cosine", "source file")
 
 
@@ -58,7 +59,13 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(loader=PackageLoader("munkey.serve", "."), undefined=StrictUndefined, autoescape=True)
-    return environment.get_template("explain.html.j2").render(answers=list(_answers(prediction, images)))
+    return environment.get_template("explain.html.j2").render(title=TITLE, answers=list(_answers(prediction, images)))
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page that `page` made, by its title."""
+    with path.open("rb") as file:
+        return f"<title>{TITLE}</title>".encode() in file.read(1000)
 
 
 def _answers(prediction: Prediction, images: np.ndarray | None) -> Iterator[Answer]:

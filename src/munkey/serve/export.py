@@ -10,7 +10,6 @@ from safetensors.torch import save as serialized
 
 from munkey.core.console import warn
 from munkey.core.files import atomic
-from munkey.encoders import registry
 from munkey.memory.search.search import Search
 from munkey.memory.store import disk
 from munkey.memory.store.store import Store
@@ -28,7 +27,7 @@ from munkey.serve.manifest import (
     Provenance,
     Stored,
 )
-from munkey.serve.model import probe_key
+from munkey.serve.model import installed, probe_key
 from munkey.serve.results import Result, Sections, find
 from munkey.settings import EncoderSettings
 
@@ -136,7 +135,7 @@ def _encoder(settings: EncoderSettings) -> EncoderReference:
     """The encoder of these settings, loaded once for all exports of a process."""
     if "/" in settings.encoder and not settings.encoder.startswith("timm:"):
         settings = settings.model_copy(update={"encoder": str(Path(settings.encoder).absolute())})
-    entry = registry.find(settings.encoder)
+    entry = installed(settings.encoder)
     probe = probe_key(settings, entry.build(settings, "cpu"), "cpu")
     return EncoderReference(settings=settings, weights=entry.weights(settings), probe=probe)
 

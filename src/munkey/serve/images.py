@@ -1,9 +1,10 @@
 """Pictures of any kind as the pixels that the pipeline would have stored for them."""
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -80,17 +81,24 @@ def _decoded(one: "One") -> np.ndarray:
 
 
 def opened(path: Path) -> np.ndarray:
-    from PIL import Image
-
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
+    with path.open("rb") as file, undecoded(file, str(path)) as picture:
+        return _picture(picture, str(path))
+
+
+def undecoded(file: IO[bytes], name: str) -> "Image":
+    """A picture whose pixels are not read yet. Raises PictureError that begins with the name."""
+    from PIL import Image, UnidentifiedImageError
+
     try:
-        with path.open("rb") as file, Image.open(file) as opened:
-            return _picture(opened, str(path))
-    except PictureError:
-        raise
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # MOST_PIXELS is the limit here
+            return Image.open(file)
+    except UnidentifiedImageError as error:
+        raise PictureError(f"{name}: cannot be read as a picture, it is in no format that Pillow knows") from error
     except Exception as error:  # whatever Pillow raises on bytes that it cannot read
-        raise PictureError(f"{path}: cannot be read as a picture ({type(error).__name__}: {error})") from error
+        raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
 
 
 def _picture(opened: "Image", name: str) -> np.ndarray:

@@ -8,6 +8,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from munkey.serve.errors import PictureError
+from munkey.serve.images import undecoded
 from munkey.serve.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -26,12 +28,17 @@ class MlflowModel:
     def predict(self, pictures: "pd.DataFrame", params: object = None) -> "pd.DataFrame":
         """For each picture its class, how probable that is, and the probabilities of all classes in their order.
 
-        pictures: a column `image` of picture files as bytes. Raises PictureError. params: ignored.
+        pictures: a column `image` of picture files as bytes. params: ignored. Raises MlflowException with
+        INVALID_PARAMETER_VALUE for what is no picture: MLflow's server answers any other error with a traceback.
         """
         import pandas as pd
-        from PIL import Image
+        from mlflow.exceptions import MlflowException
 
-        answer = self.predictor.predict([Image.open(io.BytesIO(content)) for content in pictures[COLUMN]])
+        try:
+            opened = [undecoded(io.BytesIO(content), f"row {row}") for row, content in enumerate(pictures[COLUMN])]
+            answer = self.predictor.predict(opened)
+        except PictureError as error:
+            raise MlflowException.invalid_parameter_value(str(error)) from error
         return pd.DataFrame(
             {
                 "class": answer.classes,

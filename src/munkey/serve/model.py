@@ -9,7 +9,7 @@ from safetensors.torch import load as tensors_in
 from munkey.core import gpu
 from munkey.data.image_set import ImageSet
 from munkey.encoders.keys import LEAST, extract
-from munkey.encoders.registry import Encoder, find
+from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError, find
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
 from munkey.models.family import FAMILIES, Retrieval, System
@@ -28,16 +28,38 @@ def device_for(wanted: str) -> str:
     return ("cuda" if gpu.is_there() else "cpu") if wanted == "auto" else wanted
 
 
+def installed(name: str) -> EncoderEntry:
+    """The entry of an encoder. Raises MissingEncoderError where no installed package registers it."""
+    try:
+        return find(name)
+    except KeyError as error:
+        why = f"{error.args[0]}. If it is a plug-in, install its package here; nothing was changed"
+        raise MissingEncoderError(why) from error
+
+
+def built(settings: EncoderSettings, device: str) -> Encoder:
+    """An encoder, loaded. Raises MissingEncoderError where that fails for whatever reason, be it in a plug-in."""
+    entry = installed(settings.encoder)
+    try:
+        return entry.build(settings, device)
+    except OSError:  # MissingEncoderError among them, which says what to do
+        raise
+    except Exception as error:
+        why = f"the encoder {settings.encoder} cannot be loaded here ({type(error).__name__}: {error})"
+        raise MissingEncoderError(f"{why}; nothing was changed") from error
+
+
 class KeyEncoder:
     """The encoder that the keys of a memory came from.
 
-    Raises UnreadableModelError where the probe's key is another one, MissingEncoderError where it cannot be loaded.
+    Raises UnreadableModelError where the probe's key is another one, MissingEncoderError where it is not installed or
+    cannot be loaded.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
         reference = manifest.encoder
         self.batch_size, self.device = reference.settings.batch_size, device
-        self.encode = find(reference.settings.encoder).build(reference.settings, device)
+        self.encode = built(reference.settings, device)
         probe, wanted = self.keys(PROBE)[0], np.array(reference.probe, dtype=np.float32)
         if probe.shape != wanted.shape or not probe @ wanted > ALIKE * np.linalg.norm(wanted):
             raise UnreadableModelError(

@@ -1,6 +1,7 @@
 """A trained MUNKEY that answers, forgets and learns new samples: `from munkey import Predictor`."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from munkey.core.console import counted
 from munkey.core.ids import NOBODY
 from munkey.memory.search.search import Search
 from munkey.memory.store.chain import Receipt
@@ -147,7 +149,7 @@ class Predictor:
         self._require_writer()
         given, numbers = pixels(images, self.manifest.stored), self._numbers(labels)
         if len(numbers) != len(given.images):
-            raise ValueError(f"{len(numbers)} labels for {len(given.images)} pictures")
+            raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
         keys = self._encoder.keys(given.images)
         tokens = self._tokens(keys)
         first = self._first_free_id()
@@ -169,8 +171,10 @@ class Predictor:
         """Labels as numbers of classes. Raises ValueError that lists the classes."""
         names = self.manifest.classes
         numbers = [names.index(label) if label in names else label for label in np.asarray(labels).tolist()]
-        if not all(type(number) is int and 0 <= number < len(names) for number in numbers):
-            raise ValueError(f"labels must be classes, or their numbers from 0: {', '.join(names[:20])}")
+        for number in numbers:
+            if not (type(number) is int and 0 <= number < len(names)):
+                known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
+                raise ValueError(f"{number!r} is not the name of one of the classes of this model, which are: {known}")
         return np.array(numbers, dtype=np.int64)
 
     def _first_free_id(self) -> int:
@@ -185,9 +189,9 @@ class Predictor:
     def verify(self, published: str | None = None) -> Report:
         """Recompute what the directory says of itself: the chain of deletions, every row, index and static files.
 
-        published: a head that must be in the chain, or else this is an older copy.
+        published: a head that must be in the chain, or else this is an older copy. Raises ValueError where it is none.
         """
-        report = self.store.verify(published)
+        report = self.store.verify(None if published is None else _head(published))
         problems = [*report.problems, *self.search.problems()]
         for name in (manifests.WEIGHTS, manifests.CARD):
             try:
@@ -214,6 +218,13 @@ class Predictor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _head(text: str) -> str:
+    """A head of a chain as it is stored. Raises ValueError where the text is none."""
+    if not re.fullmatch("[0-9a-f]{64}", head := text.strip().lower()):
+        raise ValueError(f"{text[:80]!r} is no head of a chain: that has 64 hexadecimal digits, as `forget` prints it")
+    return head
 
 
 def _store(directory: Path, manifest: Manifest, writer: bool) -> Store:

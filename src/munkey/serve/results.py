@@ -21,6 +21,7 @@ from munkey.settings import DataSettings, InferenceSettings, KeySettings, Lookup
 
 Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
 
+ONLY = "only MUNKEY's systems can be exported, those with a memory"
 SYSTEM, SETTINGS = "system.safetensors", "settings.json"
 SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference", "lookup")
 
@@ -44,8 +45,10 @@ def find(result: str | Path) -> Path:
         if fitting:
             listed = ", ".join(str(file.parent) for file in fitting)
             raise ExportError(f"{result}: several results fit, name one of them: {listed}")
+    elsewhere = "" if Path("results").is_dir() else f", but there is no folder results in {Path.cwd()}"
     raise ExportError(
-        f"{result}: there is no such result; it is the folder of a {SYSTEM}, or NAME/DATASET/seedS of a finished run"
+        f"{result}: there is no such result; it is the folder of a {SYSTEM}, or, in the project's folder,"
+        f" NAME/DATASET/seedS of a finished run{elsewhere}"
     )
 
 
@@ -87,7 +90,7 @@ class Result:
         self._require_own_sections()
         self.system: System = system.load(file)
         if self.system.family != "munkey" or self.system.model is None or self.system.memory is None:
-            raise ExportError(f"{file}: is of the family {self.system.family}; only MUNKEY's systems can be exported")
+            raise ExportError(f"{file}: {ONLY}")
         self.data = DataSettings.model_validate(self.sections["data"])
         self.model = ModelSettings.model_validate(self.sections["model"])
         self.inference = InferenceSettings.model_validate(self.sections["inference"])
@@ -110,12 +113,20 @@ class Result:
     def _require_own_sections(self) -> None:
         """The system must have been trained with these very settings: params.yaml may have changed since."""
         trained = self.record["settings"]
+        if "munkey" not in trained:
+            raise ExportError(f"{self.place.file}: {ONLY}; of this seed there are: {', '.join(self._exportable())}")
         other = [name for name in ("data", "model", "munkey") if trained[name] != self.sections[name]]
         if other:
             raise ExportError(
                 f"{self.place.file}: was made with other settings than params.yaml has now ({', '.join(other)}); run"
                 " the pipeline again, or change them back"
             )
+
+    def _exportable(self) -> list[str]:
+        """The systems with a memory of the same data set and seed, as SUBSET/SYSTEM."""
+        records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
+        found = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
+        return [f"{folder.parent.name}/{folder.name}" for folder in found] or ["none"]
 
     @cached_property
     def dataset(self) -> Dataset:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
+from munkey.core.files import given_text
 from munkey.serve.predictor import Predictor
 from munkey.serve.service import Limits, application
 
@@ -33,7 +34,7 @@ def token_for(file: Path | None) -> str | None:
 
     Raises ValueError for one that can be guessed.
     """
-    token = file.read_text() if file else os.environ.get(TOKEN)
+    token = given_text(file) if file else os.environ.get(TOKEN)
     if token is not None and (len(token.strip()) < SHORTEST or not token.strip().isascii()):
         raise ValueError(f"{file or TOKEN}: a token must have {SHORTEST} characters or more, all of them ASCII")
     return token.strip() if token else None

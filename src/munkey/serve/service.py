@@ -22,6 +22,7 @@ from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, Unk
 from munkey.serve import said
 from munkey.serve.desk import Desk
 from munkey.serve.errors import PictureError, UnreadableModelError
+from munkey.serve.images import undecoded
 from munkey.serve.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -157,18 +158,10 @@ def _decoded(number: int, text: str) -> bytes:
 
 def _pictures(files: Sequence[bytes], limits: Limits) -> "list[Image]":
     """Pictures that are not decoded yet, but known to be small enough."""
-    from PIL import Image
-
     if not 1 <= len(files) <= limits.pictures:
         raise HTTPException(422, f"{len(files)} pictures; a request takes 1 to {limits.pictures}")
-    opened: list[Image.Image] = []
-    pixels = 0
-    for number, content in enumerate(files):
-        try:
-            opened.append(Image.open(io.BytesIO(content)))
-        except Exception as error:  # whatever Pillow raises on bytes that it cannot read
-            raise HTTPException(422, f"images.{number}: is not a readable picture") from error
-        pixels += opened[-1].width * opened[-1].height
+    opened = [undecoded(io.BytesIO(content), f"images.{number}") for number, content in enumerate(files)]
+    pixels = sum(picture.width * picture.height for picture in opened)
     if pixels > limits.pixels:
         raise HTTPException(413, f"{pixels:,} pixels; the pictures of a request may have {limits.pixels:,} together")
     return opened

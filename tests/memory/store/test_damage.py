@@ -190,12 +190,12 @@ def test_a_row_that_is_put_back_is_found(folder):
     for name, data in before.items():
         rows(folder, name).write_bytes(data)
     with Store.open(folder) as reader:  # `dead` hides them again; their bytes are back
-        assert not reader.view.live[:2].any() and "2 rows are dead and not zero: 0, 1" in str(reader.verify())
+        assert not reader.view.live[:2].any() and "2 rows dead and not zero: 0, 1" in str(reader.verify())
     sql("DELETE FROM dead")(folder)
     for name, data in before.items():
         rows(folder, name).write_bytes(data)
     with Store.open(folder) as reader:
-        assert "2 rows were deleted and are back: 0, 1" in str(reader.verify())
+        assert "2 rows deleted and back: 0, 1" in str(reader.verify())
 
 
 def test_a_lost_write_ahead_log_is_refused_and_does_not_bring_back_what_it_deleted(folder):
@@ -206,9 +206,7 @@ def test_a_lost_write_ahead_log_is_refused_and_does_not_bring_back_what_it_delet
     (folder.parent / "copy" / "store.db-wal").unlink()
     store.close()
     for writer in (True, False):
-        with pytest.raises(
-            UnreadableMemoryError, match=r"does not know that the rows 0, 1 were deleted.*store\.db-wal"
-        ):
+        with pytest.raises(UnreadableMemoryError, match=r"does not know of 2 deleted rows, 0, 1.*store\.db-wal"):
             Store.open(folder.parent / "copy", writer=writer)
 
 
@@ -219,7 +217,7 @@ def test_a_row_that_stands_twice_is_found(folder):
         data[4] = data[3]
         rows(folder, name).write_bytes(data.tobytes())
     with Store.open(folder) as reader:
-        assert "2 rows have an id that another row has, too: 3, 4" in str(reader.verify())
+        assert "2 rows with an id that another row has, too: 3, 4" in str(reader.verify())
 
 
 def test_a_folder_that_is_not_the_memorys_is_left_alone_and_stops_nothing(folder):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from munkey.core.console import counted
 from munkey.memory.store.ledger import Ledger, State
 from munkey.memory.store.matrices import Matrices
 from munkey.memory.store.store import Store
@@ -63,7 +64,7 @@ def test_a_name_that_is_not_the_rows_own_is_found(statement, rows, folder):
         store.delete(raw(60)[0][:3])
     sql(statement)(folder)
     with Store.open(folder) as reader:
-        assert f"{len(rows.split())} rows do not match their commitment: {rows}" in str(reader.verify())
+        assert f"{counted(len(rows.split()), 'row')} not matching their commitment: {rows}" in str(reader.verify())
 
 
 def test_a_row_that_is_deleted_while_it_is_verified_is_no_problem(folder, monkeypatch):

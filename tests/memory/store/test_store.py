@@ -92,7 +92,7 @@ def test_unknown_ids_are_all_named_and_nothing_is_deleted(folder):
     with create(folder) as store:
         store.delete(IDS[:1])
         head = store.head
-        with pytest.raises(UnknownIdsError, match=rf"3 ids are not in the memory.*7, 8, {IDS[0]}") as refused:
+        with pytest.raises(UnknownIdsError, match=rf"3 ids not in the memory.*7, 8, {IDS[0]}") as refused:
             store.delete([8, IDS[2], 7, IDS[0]])
         assert refused.value.ids == [7, 8, IDS[0]]
         assert store.head == head and IDS[2] in content(store) and store.verify().sound

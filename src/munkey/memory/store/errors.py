@@ -3,6 +3,8 @@
 import sqlite3
 from pathlib import Path
 
+from munkey.core.console import counted
+
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 OUTSIDE = {
     sqlite3.SQLITE_CANTOPEN,
@@ -37,7 +39,8 @@ class UnknownIdsError(KeyError):
         self.ids = ids
 
     def __str__(self) -> str:
-        return f"{len(self.ids)} ids are not in the memory, so nothing was deleted: {', '.join(map(str, self.ids))}"
+        listed = ", ".join(map(str, self.ids))
+        return f"{counted(len(self.ids), 'id')} not in the memory, so nothing was deleted: {listed}"
 
 
 def failure(path: Path, error: sqlite3.DatabaseError) -> Exception:

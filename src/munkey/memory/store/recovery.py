@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from munkey.core.console import counted
 from munkey.memory.store import disk, index
 from munkey.memory.store.errors import LockedMemoryError, UnreadableMemoryError
 from munkey.memory.store.ledger import Ledger, State
@@ -61,7 +62,9 @@ def require_known(ledger: Ledger, hidden: np.ndarray) -> None:
     """Raise UnreadableMemoryError where rows are hidden that the ledger has live: it has lost deletions."""
     if len(hidden):
         why = "it is older than the rows are, or its write-ahead log, store.db-wal, was lost"
-        raise UnreadableMemoryError(ledger.path, f"does not know that the rows {listed(hidden)} were deleted: {why}")
+        raise UnreadableMemoryError(
+            ledger.path, f"does not know of {counted(len(hidden), 'deleted row')}, {listed(hidden)}: {why}"
+        )
 
 
 def require_sample(folder: Path, ledger: Ledger, view: View, live: np.ndarray) -> None:
@@ -69,7 +72,7 @@ def require_sample(folder: Path, ledger: Ledger, view: View, live: np.ndarray) -
     rows = np.flatnonzero(live)
     if len(wrong := mismatched(ledger, view, rows[:: max(1, len(rows) // SAMPLE)])):
         why = "a file or the name of a source file was changed, or is of another memory"
-        said = f"the rows {listed(wrong)} do not match their commitments: {why}"
+        said = f"{counted(len(wrong), 'row')} not matching their commitment, {listed(wrong)}: {why}"
         raise UnreadableMemoryError(generation_folder(folder, view.generation), said)
 
 

@@ -121,15 +121,15 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
     erased = dead[: len(dead) - len(ledger.dead(after=state.erased))]
     live = np.flatnonzero(view.live)
     sentences = {
-        "are hidden and were never deleted": np.setdiff1d(hidden, dead),
-        "are dead and not hidden": erased[view.live[erased]],
-        "are dead and not zero": nonzero(view, erased),
-        "do not match their commitment": mismatched(ledger, view, live),
-        "were deleted and are back": returned(view, live, {link.entry for link in links}),
-        "have an id that another row has, too": repeated(view, live),
-        "hold numbers that are not finite": not_finite(view, live),
+        "hidden and never deleted": np.setdiff1d(hidden, dead),
+        "dead and not hidden": erased[view.live[erased]],
+        "dead and not zero": nonzero(view, erased),
+        "not matching their commitment": mismatched(ledger, view, live),
+        "deleted and back": returned(view, live, {link.entry for link in links}),
+        "with an id that another row has, too": repeated(view, live),
+        "with numbers that are not finite": not_finite(view, live),
     }
-    yield from (f"{len(rows)} rows {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
+    yield from (f"{counted(len(rows), 'row')} {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
 
 
 def verified(ledger: Ledger, view: View, published: str | None) -> Report:
