@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from munkey.report.markup import ABSENT, Titled
-from munkey.report.ranks import BLOCK, LEVEL, Ranking, by_seed, counted, critical_difference, ranking, ranks_of
+from munkey.report.ranks import BLOCK, LEVEL, Ranking, blocks_in_words, by_seed, critical_difference, ranking, ranks_of
 from munkey.report.summary import Row
 
 LINE = [*BLOCK, "rate"]
@@ -61,7 +61,7 @@ def _title(ranks: pd.DataFrame, found: Ranking) -> str:
     lines, methods = ranks.shape
     p = "< 0.001" if found.p < 0.0005 else f"= {found.p:.3f}"
     return (
-        f"{names}: mean ranks of {methods} methods by Avg Gap, n = {counted(ranks)}; Friedman p {p};"
+        f"{names}: mean ranks of {methods} methods by Avg Gap, n = {blocks_in_words(ranks)}; Friedman p {p};"
         f" critical difference {found.difference:.2f} by seed ({critical_difference(methods, lines):.2f} if all"
         f" {lines} pairs of seed and rate were independent)"
     )

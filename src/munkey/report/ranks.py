@@ -54,7 +54,7 @@ def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
 
 
-def counted(ranks: "pd.DataFrame") -> str:
+def blocks_in_words(ranks: "pd.DataFrame") -> str:
     """How many blocks ranks have, in words. ranks: from `ranks_of`."""
     blocks = by_seed(ranks).index
     several = blocks.get_level_values("dataset").nunique() > 1

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from munkey.report.figures.theme import BLACK, DOUBLE, GRAY, THEME, VERMILLION, canvas, freeze
-from munkey.report.ranks import LEVEL, Ranking, by_seed, counted, ranking
+from munkey.report.ranks import LEVEL, Ranking, blocks_in_words, by_seed, ranking
 
 
 @matplotlib.rc_context(THEME)
@@ -32,7 +32,7 @@ def draw(ranks: pd.DataFrame, emphasized: str) -> Figure:
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
-    _scale(axes, found, counted(ranks))
+    _scale(axes, found, blocks_in_words(ranks))
     return freeze(figure)
 
 
