@@ -10,7 +10,8 @@ import pytest
 from tests.integration.conftest import Project
 
 MODELS = "results/default/models/digits/seed0"
-# A file, and one that is made from it.
+# A file, and one that is made from it. Later files are damaged first: a file made anew has what is made from it made
+# anew too, before anything could read the damage there.
 READ_BY = [
     ("results/default/data/digits/images.npy", "results/default/forget/digits/seed0/rate0.1.csv"),
     ("results/default/data/digits/samples.csv", "results/default/forget/digits/seed0/rate0.1.csv"),
@@ -52,7 +53,7 @@ def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
     project: Project, files: list[tuple[str, str]]
 ) -> None:
     before = contents(project)
-    for damaged, made in files:
+    for damaged, made in reversed(files):
         damage(project.path / damaged)
         failed = project.snakemake("--force", "--", made, check=False)
         assert failed.returncode != 0, f"{made} was made from a damaged {damaged}"
