@@ -18,7 +18,7 @@ from tests.integration.slurm import free_ports, wait
 PAGE = ROOT / "docs" / "shared-stores.md"
 PATH = ":".join([str(BIN), os.environ["PATH"], *sorted(glob.glob("/usr/lib/postgresql/*/bin"))])  # noqa: PTH207
 PROGRAMS = ("initdb", "postgres", "psql", "rclone")
-PATIENT = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "120"}  # a busy machine is no server that is away
+PATIENT = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "120"}  # a busy machine is not a server that is down
 MODULES = ("boto3", "dvc_s3", "psycopg")
 MISSING = [
     *(name for name in PROGRAMS if shutil.which(name, path=PATH) is None),

@@ -46,7 +46,7 @@ def states(runs: list[Run]) -> Counter[str]:
 
 def track(services: Services, projects: list[Project]) -> list[CompletedProcess[str]]:
     """`make track` in several checkouts at once."""
-    [command] = commands("When a server is away")
+    [command] = commands("When a server is down")
     with ThreadPoolExecutor(len(projects)) as pool:
         return list(pool.map(lambda project: services.run(project, command, check=False), projects))
 
