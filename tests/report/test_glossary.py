@@ -1,5 +1,7 @@
 """What columns mean: every column of a table of the report that does not say so itself is in the glossary."""
 
+import csv
+
 import pandas as pd
 
 from munkey.report import glossary
@@ -20,6 +22,11 @@ def test_every_column_of_numbers_is_explained():
     shown += short_tables(summary, ROWS, {"digits": {}})
     for column in {column for table in shown for column in table.frame} - PLAIN:
         assert glossary.of_column(column), column
+
+
+def test_a_comma_within_a_meaning_is_quoted():
+    with glossary.TERMS.open(newline="") as lines:
+        assert [row for row in csv.reader(lines) if len(row) != 3] == []
 
 
 def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
