@@ -48,15 +48,15 @@ def predict(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer pictures.
+    """Classify pictures.
 
     \b
     munkey predict model picture.png
     munkey predict model folder-of-pictures --explain --html answer.html
     munkey predict model *.png --json | jq '.predictions[].class'
 
-    The page shows a neighbor's picture if its source file is still there. Samples that came without files, as those of
-    digits, are shown by their number only; in Python, munkey.serve.explain.page(answer, images) shows them too.
+    The page shows a neighbor's picture if its source file is still there. Samples without files, such as those of
+    digits, are shown by their id alone; in Python, munkey.serve.explain.page(answer, images) shows their pictures too.
     """
     from munkey.cli import answering, places
 
@@ -75,10 +75,10 @@ def forget(
     ] = None,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--files", metavar="PICTURE", help="Source files of samples; may be repeated."),
+        typer.Option("--files", metavar="PICTURE", help="The source file of a sample; may be repeated."),
     ] = None,
     ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="Forget what is there, even if some ids or files are not.")
+        bool, typer.Option("--ignore-missing", help="Forget what is there, even if some ids or files are missing.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")] = False,
     certificate: Annotated[
@@ -90,7 +90,7 @@ def forget(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget samples: all of them, or none where one is unknown. When it returns, they are gone for good.
+    """Forget samples: all of them, or none if any is unknown. When the command returns, they are gone for good.
 
     \b
     munkey forget model --ids 17,42
@@ -157,13 +157,13 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute the chain of deletions, check every row, the index and all sums.
+    """Recompute the chain of deletions; check every row, the index and all checksums.
 
     \b
     munkey verify model
     munkey verify model --published HEAD
 
-    Ends with 1 if something is not as it must be, and with 2 if the model is too damaged to be opened at all.
+    Exits with 1 if something is not as it must be, and with 2 if the model is too damaged to be opened at all.
     """
     from munkey.cli import keeping
 
@@ -186,7 +186,7 @@ def purge(directory: Directory, as_json: AsJson = False) -> None:
 
 @app.command()
 def compact(directory: Directory, as_json: AsJson = False) -> None:
-    """Purge, free the space of what was forgotten, and list what was added in the index, if there is one.
+    """Purge, free the space of what was forgotten, and add new samples to the index, if there is one.
 
     \b
     munkey compact model
@@ -205,13 +205,13 @@ def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Make a model of a result of the pipeline.
+    """Export a result of the pipeline as a model.
 
     \b
     munkey export default/digits/seed0 model
     munkey export results/default/models/digits/seed0/full/original-m model
 
-    The directory has all that is needed to answer and to forget, and a model card. Nothing in it runs code.
+    The directory has all that is needed to classify and to forget, and a model card. Nothing in it runs code.
     """
     from munkey.cli import keeping
 
@@ -222,10 +222,10 @@ def export(
 def certificate(
     directory: Directory,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)],
-    check: Annotated[bool, typer.Option("--check", help="Read it, and look for its deletion in the chain.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Check it: look for its deletion in the chain.")] = False,
     deletion: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Write that of deletion number N in the chain, instead of the last one's."),
+        typer.Option(metavar="N", help="Certify deletion number N in the chain, instead of the last one."),
     ] = None,
     ids: Ids = None,
     salt: Annotated[
@@ -241,10 +241,10 @@ def certificate(
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
-    It names no ids: a list of them would be a trace. `forget --certificate` puts their salted hash into it and prints
-    the salt. With ids and salt, anyone can prove that these are the samples that were deleted.
+    A certificate written here names no ids: the chain does not know them. `forget --certificate` puts a salted hash of
+    them into the certificate and prints the salt. With ids and salt, anyone can prove that these samples were deleted.
 
-    A check ends with 1 if the memory contradicts the certificate, and with 2 if the file is no certificate or was
+    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
     changed after it was written.
     """
     from munkey.cli import certifying, choice, places
@@ -267,7 +267,7 @@ def serve(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A file with the token for deleting. Or set MUNKEY_TOKEN; otherwise one is made up."
+            metavar="FILE", help="A file with the token for deleting. Or set MUNKEY_TOKEN; else one is generated."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -287,7 +287,7 @@ app.command()(planning.plan)
 
 
 def main() -> None:
-    """Run the command. What a person can act on ends in a sentence and the code of its kind."""
+    """Run the command. An error that a person can act on ends it with a sentence and the exit code of its kind."""
     try:
         app()
     except Exception as error:

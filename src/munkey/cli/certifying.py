@@ -10,11 +10,11 @@ from munkey.serve import certificate
 
 
 def require_fitting(check: bool, deletion: int | None, ids: str | None, salt: str | None) -> None:
-    """Raise ValueError where an option would be passed over in silence."""
+    """Raise ValueError where an option would be silently ignored."""
     if not check and (ids is not None or salt is not None):
-        raise ValueError("--ids and --salt go with --check: a certificate that is written later knows no ids")
+        raise ValueError("--ids and --salt go with --check: a certificate written from the chain knows no ids")
     if check and deletion is not None:
-        raise ValueError("--deletion goes without --check: a certificate says itself which deletion it is of")
+        raise ValueError("--deletion does not go with --check: the certificate itself says which deletion it is of")
 
 
 def write(store: Store, file: Path, deletion: int | None, as_json: bool) -> None:
@@ -26,14 +26,14 @@ def write(store: Store, file: Path, deletion: int | None, as_json: bool) -> None
 
 
 def check(store: Store, file: Path, ids: Sequence[int], salt: str | None, as_json: bool) -> None:
-    """Check that the memory does not contradict a certificate, and whether it means these ids."""
+    """Check that the memory does not contradict a certificate and, where ids are given, that it is of these."""
     made = certificate.read(file)
     found = certificate.faults(made, store)
     if ids and made.ids_sha256 != certificate.salted(ids, _bytes(salt)):
-        found.append("these ids with this salt are not the ones that it means")
+        found.append("it was not made for these ids with this salt")
     if found:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(found)}")
-    meant = "; it means exactly the ids that were given" if ids else ""
+    meant = "; it was made for exactly the given ids" if ids else ""
     held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
     text = f"{file}: verified: the chain holds {held}{meant}"
     say(text, {"sound": True, "said": text, "certificate": made.model_dump(mode="json")}, as_json)

@@ -25,4 +25,4 @@ def require_page(directory: Path, file: Path) -> None:
 
     require_outside(directory, file)
     if file.exists() and not (file.is_file() and explain.is_page(file)):
-        raise ValueError(f"{file}: exists and is no page of this command, so it stays as it is; choose another name")
+        raise ValueError(f"{file}: exists and was not made by this command, so it is left as it is; choose a new name")

@@ -19,16 +19,20 @@ def plan(
     ] = None,
     target: Annotated[
         Literal["run", "paper"],
-        typer.Option(help="What `make run` makes, or `make paper`: ablations and selection too."),
+        typer.Option(help="What `make run` makes; or what `make paper` makes, with ablations and selection."),
     ] = "run",
     machine: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of benchmarks/results/speed-NAME.json, or h200-assumed; else this machine."),
+        typer.Option(
+            metavar="NAME", help="NAME of benchmarks/results/speed-NAME.json, or h200-assumed; else this one."
+        ),
     ] = None,
     memory: Annotated[
-        float | None, typer.Option(metavar="GB", help="What one job may take; else all that the machine has.")
+        float | None, typer.Option(metavar="GB", help="Memory that one job may take; else all that the machine has.")
     ] = None,
-    gpus: Annotated[str, typer.Option(metavar="1,8,64", help="Numbers of GPUs, or of machines without one.")] = "1",
+    gpus: Annotated[
+        str, typer.Option(metavar="1,8,64", help="How many GPUs, or machines without one: estimate each.")
+    ] = "1",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: seconds, bytes, operations.")] = False,
 ) -> None:
     """Say what an experiment will cost before its first job: trainings, hours, disk, memory of each kind of job.
@@ -38,8 +42,8 @@ def plan(
     munkey plan workflow/presets/paper.yaml --target paper --machine h200-assumed --gpus 1,8,64
     munkey plan --memory 16 --json | jq .hours
 
-    It is called in the project's folder, reads the files of parameters, and starts nothing. It warns of what will be
-    slow, and ends with 1 where a job cannot fit.
+    Run it in the project's folder: it reads the parameter files and starts nothing. It warns of what will be slow, and
+    exits with 1 if a job cannot fit.
     """
     from munkey.pipeline import estimate, machines
     from munkey.pipeline.params import load
