@@ -53,7 +53,7 @@ def test_an_earlier_deletion_is_certified_from_the_chain(store):
         assert (again.first, again.last, again.deleted) == (made[index].first, made[index].last, made[index].deleted)
         assert (again.before.head, again.after.head) == (made[index].before.head, made[index].after.head)
     for sequence in (0, -1, 6):
-        with pytest.raises(CertificateError, match="the chain has 5 deletions, and none of the number"):
+        with pytest.raises(CertificateError, match="the chain has 5 deletions, and none has the number"):
             certificate.receipt_of(store, sequence)
 
 
@@ -128,7 +128,7 @@ def test_another_memory_does_not_bear_it_out(store, tmp_path):
     with create(tmp_path / "other") as other:
         other.delete(IDS[:1])
         (fault,) = certificate.faults(made, other)
-        assert fault == f"the certificate is of the memory {made.memory}, and this is {other.state.store.hex()}"
+        assert fault == f"the certificate is of the memory {made.memory}, but this is {other.state.store.hex()}"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_page_claims_a_purge_only_after_one(purged, said, store):
 @pytest.mark.parametrize("there", ["receipt.json", "receipt.html"])
 def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
     (tmp_path / there).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(CertificateError, match=rf"{there}: is there already, and no certificate is overwritten"):
+    with pytest.raises(CertificateError, match=rf"{there}: exists already, and no certificate is overwritten"):
         certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
     assert [path.name for path in tmp_path.glob("receipt*")] == [there]
 

@@ -79,7 +79,7 @@ def test_settings_that_were_changed_since_are_noticed(run):
     changed = sections()
     changed["model"]["width"] = 16
     write_json(run / "settings.json", {"toy": changed})
-    with pytest.raises(ExportError, match=r"other settings .*\(model\)"):
+    with pytest.raises(ExportError, match=r"settings differ .*\(model\)"):
         export("tiny", "out")
     (run / "settings.json").unlink()
     with pytest.raises(ExportError, match=r"snakemake --cores 1 -- results/tiny/settings\.json"):
@@ -95,7 +95,7 @@ def test_another_encoder_than_the_memorys_is_noticed(run):
     folder = run / "keys" / "toy" / "efficientnet-lite0_32px"
     stored = keys.read(folder / "keys.npz")
     keys.write(folder / "keys.npz", stored.ids, stored.keys[::-1])
-    with pytest.raises(ExportError, match="other keys"):
+    with pytest.raises(ExportError, match="keys in its memory are not those"):
         export("tiny", "out")
     assert not Path("out").exists()
 

@@ -142,7 +142,7 @@ def test_unknown_ids_are_listed_and_nothing_is_deleted(service):
         ("POST", "/forget", {"ids": [2**80]}, ALLOWED, 422, "whole numbers"),
         ("POST", "/forget", {"ids": [True]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", b"", ALLOWED, 422, "the body: "),
-        ("GET", "/verify?published=abc", None, JSON, 422, "'abc' is no head of a chain"),
+        ("GET", "/verify?published=abc", None, JSON, 422, "'abc' is not the head of a chain"),
     ],
 )  # fmt: skip
 def test_what_is_malformed_is_refused_in_a_sentence(service, method, path, body, headers, status, sentence):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def plan(
     overlays: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[OVERLAY]...", help="Files that change params.yaml, e.g. presets.", show_default=False),
+        typer.Argument(metavar="OVERLAY", help="Files that change params.yaml, e.g. presets.", show_default=False),
     ] = None,
     target: Annotated[
         Literal["run", "paper"],

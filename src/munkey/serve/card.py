@@ -14,7 +14,7 @@ MEANINGS = {
 
 
 def render(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """The card. metrics: by rate of the forget set, as in the metrics of the run."""
+    """The card. metrics: by rate of the forget set and name, as in the metrics of the run."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

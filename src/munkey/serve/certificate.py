@@ -139,7 +139,7 @@ def receipt_of(store: Store, sequence: int | None = None) -> Receipt:
     name, links = store.state.store, store.chain()
     number = len(links) if sequence is None else sequence
     if not 1 <= number <= len(links):
-        raise CertificateError(f"the chain has {len(links)} deletions, and none of the number {number}")
+        raise CertificateError(f"the chain has {counted(len(links), 'deletion')}, and none has the number {number}")
     at = links[number - 1].at
     own = [link for link in links if link.at == at]
     before = links[own[0].sequence - 2].head if own[0].sequence > 1 else first_head(name)
@@ -162,7 +162,7 @@ def faults(certificate: Certificate, store: Store) -> list[str]:
     """How this memory contradicts the certificate, one sentence each; none where it does not."""
     name, links = store.state.store, store.chain()
     if certificate.memory != name.hex():
-        return [f"the certificate is of the memory {certificate.memory}, and this is {name.hex()}"]
+        return [f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}"]
     found = [*contradictions(certificate), *breaks(links, name)]
     if certificate.last > len(links):
         return [
@@ -218,7 +218,7 @@ def write(certificate: Certificate, path: str | Path) -> Path:
 def page_of(path: str | Path) -> Path:
     """Where the page of a new certificate will lie.
 
-    Raises CertificateError where that is the certificate itself, and where either is there already: what a certificate
+    Raises CertificateError where that is the certificate itself, and where either exists already: what a certificate
     says may be known from nowhere else, so none is ever overwritten.
     """
     page = Path(path).with_suffix(".html")
@@ -226,7 +226,7 @@ def page_of(path: str | Path) -> Path:
         raise CertificateError(f"{path}: give the name of the JSON file; the page is written beside it, as .html")
     for file in (Path(path), page):
         if os.path.lexists(file):
-            raise CertificateError(f"{file}: is there already, and no certificate is overwritten; give a new name")
+            raise CertificateError(f"{file}: exists already, and no certificate is overwritten; give a new name")
     return page
 
 

@@ -1,4 +1,4 @@
-"""Who is served when: predictions one at a time, in order; a deletion waits for one of them at most."""
+"""Who is served when: predictions one at a time, in order; a deletion waits for at most one of them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from munkey.serve.predictor import Predictor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-IDLE_S = 1.0  # so long after a deletion, its zeros are waited for, unless a later deletion did
+IDLE_S = 1.0  # how often to look for deletions whose zeros may not be on the disk yet
 
 
 class Desk:
@@ -38,7 +38,7 @@ class Desk:
             return await asyncio.to_thread(self.predictor.verify, published)
 
     async def settle_when_idle(self) -> None:
-        """Without end: wait for the zeros of what was deleted whenever there is time."""
+        """Forever: when there is time, wait until the zeros over what was deleted are on the disk."""
         while True:
             await asyncio.sleep(IDLE_S)
             if self._unsettled:

@@ -65,7 +65,7 @@ class MemoryReference(Section):
 
 
 class Provenance(Section):
-    """Where a model comes from. result: its place in the results; seed, commit, versions: as in its record."""
+    """Where a model comes from: its place in the results, and commit, device and versions as in its record."""
 
     configuration: Text
     dataset: Text
@@ -105,7 +105,7 @@ class Manifest(Section):
         """What is larger could only keep a machine busy."""
         settings, patches = self.encoder.settings, (self.data.image_size / self.model.patch_size) ** 2
         if max(settings.batch_size, self.inference.k, settings.image_size or 0) > 4096 or patches > 2**16:
-            raise ValueError("batch_size, k, or a number of pixels is larger than it can be")
+            raise ValueError("batch_size, k or a number of pixels is too large")
         return self
 
     @property

@@ -52,7 +52,7 @@ def built(settings: EncoderSettings, device: str) -> Encoder:
 class KeyEncoder:
     """The encoder that the keys of a memory came from.
 
-    Raises UnreadableModelError where the probe's key is another one, MissingEncoderError where it is not installed or
+    Raises UnreadableModelError where the probe's key differs, MissingEncoderError where the encoder is not installed or
     cannot be loaded.
     """
 
@@ -63,11 +63,11 @@ class KeyEncoder:
         probe, wanted = self.keys(PROBE)[0], np.array(reference.probe, dtype=np.float32)
         if probe.shape != wanted.shape or not probe @ wanted > ALIKE * np.linalg.norm(wanted):
             raise UnreadableModelError(
-                directory, f"made with another encoder than the {reference.settings.encoder} that is installed here"
+                directory, f"not made with the encoder {reference.settings.encoder} that is installed here"
             )
 
     def keys(self, images: np.ndarray) -> np.ndarray:
-        """Keys (N, d) of images (N, H, W, 3) uint8, as the pipeline's. Raises ValueError for an unusable one."""
+        """Keys (N, d) of images (N, H, W, 3) uint8, as the pipeline has them. Raises ValueError for an unusable key."""
         return extract(self.encode, images, self.batch_size, self.device, lambda starts: starts)
 
 
@@ -87,7 +87,7 @@ class Network:
         with understood(path):
             weights = tensors_in(content)
             if len({name.split(".")[1] for name in weights if name.startswith("blocks.")}) != manifest.model.depth:
-                raise UnreadableModelError(path, "has another number of blocks than its model")
+                raise UnreadableModelError(path, "has a different number of blocks than its manifest says")
             with torch.device("meta"):
                 model = NETWORKS[manifest.architecture](manifest.network)
             for name, tensor in weights.items():

@@ -61,7 +61,7 @@ class Predictor:
     # Answering
 
     def predict(self, images: Images) -> Prediction:
-        """Answer pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
+        """Classify pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
 
         The logits are those of the pipeline, bit by bit on the same machine (docs/serving.md). No answer rests on a
         sample that was forgotten before the call. Raises PictureError for what is no picture.
@@ -89,7 +89,7 @@ class Predictor:
     def _evidence(self, retrieved: "Retrieved") -> Evidence:
         near = retrieved.neighbors
         if retrieved.labels.max() >= len(self.manifest.classes):
-            raise UnreadableModelError(self.directory, "its memory holds labels that are no classes")
+            raise UnreadableModelError(self.directory, "its memory holds labels that are not among its classes")
         files = tuple(tuple(map(self.sources.place, line)) for line in retrieved.files)
         return Evidence(near.ids, near.cosines, self._network.weights(near), retrieved.labels, files)
 
@@ -124,7 +124,7 @@ class Predictor:
         return self.store.head
 
     def forget(self, ids: ArrayLike, *, ignore_missing: bool = False) -> Receipt:
-        """Forget samples: all of them, or none where an id is unknown (UnknownIdsError lists all).
+        """Forget samples: all of them, or none if any id is unknown (UnknownIdsError lists all unknown ones).
 
         When this returns, the deletion is on the disk, and no answer rests on these samples any more.
         ignore_missing: forget those that are known. Raises ValueError for what is no id.
@@ -141,9 +141,9 @@ class Predictor:
         return self.forget(self.ids_of_files(files))
 
     def add(self, images: Images, labels: Sequence[int] | Sequence[str] | np.ndarray) -> np.ndarray:
-        """Remember new samples without training: ids (N,). labels: classes by number or by name.
+        """Remember new samples without training. Returns their ids (N,). labels: classes by number or by name.
 
-        A key from the encoder; the token is the average of its neighbors' tokens, weighted as inference fuses them.
+        Keys come from the encoder; a token is the average of its neighbors' tokens, weighted as inference fuses them.
         Raises ValueError for other labels, and where the memory is empty.
         """
         self._require_writer()
@@ -174,11 +174,11 @@ class Predictor:
         for number in numbers:
             if not (type(number) is int and 0 <= number < len(names)):
                 known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-                raise ValueError(f"{number!r} is not the name of one of the classes of this model, which are: {known}")
+                raise ValueError(f"{number!r} is not the name of a class of this model; its classes are: {known}")
         return np.array(numbers, dtype=np.int64)
 
     def _first_free_id(self) -> int:
-        """One that no sample ever had: after those of the data set, and those that were added since."""
+        """One that no sample ever had: after those of the data set and those added since."""
         memory = self.manifest.memory
         return memory.first_new_id + len(self.ids) + self.store.deletions - memory.rows
 
@@ -189,7 +189,7 @@ class Predictor:
     def verify(self, published: str | None = None) -> Report:
         """Recompute what the directory says of itself: the chain of deletions, every row, index and static files.
 
-        published: a head that must be in the chain, or else this is an older copy. Raises ValueError where it is none.
+        published: a head that must be in the chain; else this is an older copy. Raises ValueError where it is none.
         """
         report = self.store.verify(None if published is None else _head(published))
         problems = [*report.problems, *self.search.problems()]
@@ -205,7 +205,7 @@ class Predictor:
         self.store.purge()
 
     def compact(self) -> None:
-        """Purge, free the space of what was forgotten, and list what was added in the index, if there is one."""
+        """Purge, free the space of what was forgotten, and add new samples to the index, if there is one."""
         self.store.compact()
         self.search.extend()
 
@@ -223,7 +223,7 @@ class Predictor:
 def _head(text: str) -> str:
     """A head of a chain as it is stored. Raises ValueError where the text is none."""
     if not re.fullmatch("[0-9a-f]{64}", head := text.strip().lower()):
-        raise ValueError(f"{text[:80]!r} is no head of a chain: that has 64 hexadecimal digits, as `forget` prints it")
+        raise ValueError(f"{text[:80]!r} is not the head of a chain: `forget` prints one, of 64 hexadecimal digits")
     return head
 
 
@@ -242,5 +242,5 @@ def _store(directory: Path, manifest: Manifest, writer: bool) -> Store:
         raise UnreadableModelError(folder, "is the memory of another model")
     if (state.key_width, state.token_width) != (len(manifest.encoder.probe), manifest.token_dim):
         store.close()
-        raise UnreadableModelError(folder, "holds keys or tokens of another size than its model's")
+        raise UnreadableModelError(folder, "holds keys or tokens of a size that does not fit its model")
     return store

@@ -107,7 +107,7 @@ class Result:
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):
-            raise ExportError(f"{file}: does not say all of {self.place.case}, so it cannot be exported")
+            raise ExportError(f"{file}: lacks settings of {self.place.case}, so it cannot be exported")
         return cases[self.place.case]
 
     def _require_own_sections(self) -> None:
@@ -118,8 +118,8 @@ class Result:
         other = [name for name in ("data", "model", "munkey") if trained[name] != self.sections[name]]
         if other:
             raise ExportError(
-                f"{self.place.file}: was made with other settings than params.yaml has now ({', '.join(other)}); run"
-                " the pipeline again, or change them back"
+                f"{self.place.file}: its settings differ from those in params.yaml now ({', '.join(other)}); run the"
+                " pipeline again, or change them back"
             )
 
     def _exportable(self) -> list[str]:
@@ -144,7 +144,7 @@ class Result:
         folder = cache_name(self.keys.encoder, self.keys.revision, self.keys.image_size)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
-            raise ExportError(f"{file}: is missing, so nothing tells which encoder the memory's keys come from")
+            raise ExportError(f"{file}: is missing, so there is no telling which encoder the memory's keys come from")
         return keys.read(file)
 
     def require_encoder(self) -> None:
@@ -153,13 +153,13 @@ class Result:
         assert memory is not None
         rows = rows_of(self._keys.ids, memory.ids.numpy())
         if not np.array_equal(self._keys.keys[rows], memory.keys.numpy()):
-            raise ExportError(f"{self.place.file}: its memory holds other keys than the encoder of its settings gave")
+            raise ExportError(f"{self.place.file}: the keys in its memory are not those of the encoder in its settings")
 
     @cached_property
     def strangers(self) -> np.ndarray:
-        """Keys (N, d) of samples that no training saw, so that nobody deletes them: those of validation and test.
+        """Keys (N, d) of samples that no training saw, so nobody deletes them: those of validation and test.
 
-        A key that a training sample has, too, is left out.
+        A key that a training sample has too is left out.
         """
         ids, every = self.dataset.ids, self._keys
         rows = rows_of(every.ids, ids)

@@ -14,7 +14,7 @@ from munkey.serve.service import Limits, application
 
 TOKEN = "MUNKEY_TOKEN"  # the environment variable that holds the token
 SHORTEST = 16  # characters of a token
-WAITING, GRACE_S = 512, 30  # requests at once, more are turned away; for those under way when it is told to end
+WAITING, GRACE_S = 512, 30  # requests at once: more are turned away; seconds for those under way when it is stopped
 
 HOW_TO = """\
 munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
