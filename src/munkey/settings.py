@@ -31,7 +31,7 @@ class Section(BaseModel):
 
 
 class SourceSettings(Section):
-    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: the name's."""
+    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name."""
 
     reader: str | None
     path: UserPath | None
@@ -45,7 +45,7 @@ class SourceSettings(Section):
         if abs(sum(self.split) - 1) > 1e-9:
             raise ValueError(f"split = {self.split} must sum to 1: shares of train, val, test")
         if len(set(self.classes or [])) != len(self.classes or []):
-            raise ValueError(f"classes = {self.classes}: each may be listed once")
+            raise ValueError(f"classes = {self.classes}: each may be listed only once")
         return self
 
 
@@ -122,7 +122,7 @@ class ForgetSettings(Section):
     @model_validator(mode="after")
     def _unique(self) -> Self:
         if len(set(self.rates)) != len(self.rates):
-            raise ValueError(f"rates = {self.rates}: each may be listed once")
+            raise ValueError(f"rates = {self.rates}: each may be listed only once")
         return self
 
 
@@ -151,7 +151,7 @@ class LookupSettings(Section):
 
 
 class FinetuneSettings(Section):
-    """What all methods share that fine-tune (app. B.2)."""
+    """What all methods that fine-tune share (app. B.2)."""
 
     epochs: Count
     batch_size: Count
@@ -187,10 +187,10 @@ class AuditSettings(Section):
     pairs: of models for each system; pool: share of the training set, half of which a model is trained on and forgets;
     pool_of: samples at random, those that the nearest keys classify worst, or random ones trained with a wrong label;
     oracles: pairs of models that never see the pool; control_pairs: of a model that is known to keep what it should
-    forget, with the knobs `control` changed; k: neighbors that are averaged where a memory is asked in another way than
-    it is deployed, as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a block;
-    grid_pairs: for each of them; relearn: of systems of the main run; in_paper: whether the target `paper` and its
-    report include the audit.
+    forget, with the knobs `control` changed; k: neighbors that are averaged on a path that is not the deployed one, at
+    most as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a block;
+    grid_pairs: pairs for each of them; relearn: training further of the main run's systems; in_paper: whether the
+    target `paper` and its report include the audit.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]

@@ -75,7 +75,7 @@ def test_ablations_of_one_data_set_leave_its_other_parameters_alone():
     ("ablations", "words"),
     [
         ({"inference.k": 3}, ["overrides.digits.ablations.inference.k = 3", "list"]),
-        ({"inference.k": [2, 2]}, ["overrides.digits.", "ablations.inference.k = ['2', '2']", "listed once"]),
+        ({"inference.k": [2, 2]}, ["overrides.digits.", "ablations.inference.k = ['2', '2']", "listed only once"]),
         ({"inference.k": [99]}, ["inference.k/99", "at most keys.depth"]),
         ({"inference.kk": [1]}, ["inference.kk", "unknown key; did you mean 'k'"]),
         ({"forget.rates": [[0.5]]}, ["ablations.forget.rates", "not a knob of MUNKEY"]),

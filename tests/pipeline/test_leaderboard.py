@@ -234,7 +234,7 @@ def test_an_entry_that_says_something_else_is_refused_with_the_key(project: Path
 
 def test_what_was_not_run_cannot_be_entered(project: Path):
     Path("results/mine/models/digits/seed0/rate0.1/cf/record.json").unlink()
-    assert str(enter.main([f"{FOLDER}/cf"])).endswith("is not there: run `command` of entry.yaml first")
+    assert str(enter.main([f"{FOLDER}/cf"])).endswith("is missing: run `command` of entry.yaml first")
     path = FOLDER / "cf" / ENTRY
     path.write_text(path.read_text().replace("method: cf", "method: scrub"))
     assert enter.main([f"{FOLDER}/cf"]) == "`methods` of overlay.yaml does not list 'scrub'"

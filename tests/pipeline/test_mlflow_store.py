@@ -43,7 +43,7 @@ def test_a_refused_connection_is_named_with_what_to_do_and_without_the_password(
     monkeypatch.chdir(tmp_path)
     assert refusal("http://me:secret@127.0.0.1:9") == (
         "The MLflow store at tracking.uri = http://127.0.0.1:9 cannot be used: [Errno 111] Connection refused. All"
-        " results are on disk; once it works, the next run shows them there, or `make track`"
+        " results are on disk; once the store works, the next run or `make track` shows them there"
     )
 
 

@@ -60,7 +60,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("inference.fusion", "mean", ["inference.fusion = 'mean'", "'ensemble'", "'softmax'", "'rank'"]),
         ("forget.sampling", "random", ["forget.sampling = 'random'", "'stratified' or 'uniform'"]),
         ("device", "tpu", ["device = 'tpu'", "'auto'", "'cpu'", "'cuda'"]),
-        ("ablations", {"inference.k": [1, 4, 1]}, ["ablations.inference.k = ['1', '4', '1']", "listed once"]),
+        ("ablations", {"inference.k": [1, 4, 1]}, ["ablations.inference.k = ['1', '4', '1']", "listed only once"]),
         ("train.precision", "half", ["train.precision = 'half'", "'bfloat16'"]),
         # wrong types
         ("train.epochs", "ten", ["train.epochs = 'ten'", "integer"]),

@@ -39,4 +39,4 @@ def test_before_the_run_it_says_what_makes_the_table(tmp_path, monkeypatch):
     (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
     monkeypatch.chdir(tmp_path)
     missing = reproduced.main(PAPER)
-    assert missing is not None and missing.startswith("results/paper/tables/paper.csv is not there: `make paper`")
+    assert missing is not None and missing.startswith("results/paper/tables/paper.csv is missing: `make paper`")

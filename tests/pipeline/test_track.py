@@ -17,14 +17,14 @@ def project(tmp_path, monkeypatch):
 
 
 def test_without_results_it_says_what_makes_them(project):
-    assert main([]) == "results/default/settings.json is not there: `make run` makes it"
+    assert main([]) == "results/default/settings.json is missing: `make run` makes it"
     assert not (project / "mlflow.db").exists()
 
 
 def test_results_of_other_parameters_are_refused(project):
     write_json("results/default/settings.json", {"digits": {"inference": small_config()["inference"]}})
     said = main([])
-    assert said is not None and said.startswith("the results were made with other parameters than params.yaml")
+    assert said is not None and said.startswith("the results were not made with the present parameters")
     assert not (project / "mlflow.db").exists()
 
 

@@ -35,7 +35,7 @@ class AuditPlan:
 
     @property
     def subset(self) -> str:
-        """How the systems are called that have forgotten their half."""
+        """The name of the subset of systems that have forgotten their half."""
         return f"rate{rate_name(self.settings.pool / 2)}"
 
     @property

@@ -101,7 +101,7 @@ def main(folders: Sequence[str]) -> str | None:
     except (ParamsError, DamagedFileError) as error:
         return str(error)
     except FileNotFoundError as error:
-        return f"{error.filename} is not there: run `command` of entry.yaml first"
+        return f"{error.filename} is missing: run `command` of entry.yaml first"
     return None
 
 

@@ -92,7 +92,7 @@ def too_large(work: Work, on: Machine) -> Iterator[str]:
         if work.what == "amun":
             remedy += ", or lower forget.rates: AMUN holds its adversarial images in float32"
         yield (
-            f"{work.step} {work.what} on {work.dataset} needs {gigabytes(needed)}, {on.name} has"
+            f"{work.step} {work.what} on {work.dataset} needs {gigabytes(needed)}, but {on.name} has"
             f" {gigabytes(on.memory)}: {remedy}"
         )
 

@@ -36,7 +36,7 @@ def shortened(value: object) -> str:
 
 
 def tree_faults(config: Mapping[str, object]) -> list[str]:
-    """What may stand nowhere: a number that is not finite or beyond 64 bits, a key that is no text, endless lists."""
+    """What may stand nowhere: a number that is not finite or beyond 64 bits, a key that is not text, endless lists."""
     faults, count, left = [], 0, [Place("", config, 0)]
     while left:
         where, value, level = left.pop()
@@ -119,4 +119,4 @@ def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
 def require_unique(key: str, values: Sequence[object]) -> None:
     """Raise ValueError for what is listed twice."""
     if len(set(values)) != len(values):
-        raise ValueError(f"{key} = {shortened(values)}: each may be listed once")
+        raise ValueError(f"{key} = {shortened(values)}: each may be listed only once")

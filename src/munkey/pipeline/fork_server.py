@@ -34,8 +34,8 @@ LIBRARIES = (
 SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
 FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
-ANSWER_S = 300.0  # how long a job waits for the server to answer; on a busy machine its imports take minutes
-KILLED = "this job was killed; if nobody did that, the machine ran out of memory: see its system log"
+ANSWER_S = 300.0  # how long a job waits for the server to answer; on a busy machine, imports take minutes
+KILLED = "this job was killed; if nobody killed it, the machine ran out of memory: see its system log"
 INTERRUPTED = 128 + signal.SIGINT  # exit status
 HELLO, BEGUN = b"h", b"b"  # what a fork sends: before and after it takes over
 

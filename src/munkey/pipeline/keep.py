@@ -1,7 +1,7 @@
 """Keep the results that the docs show: copies of files of results/NAME, in docs/results/NAME. `make keep NAME=default`.
 
-Which ones, the pages say themselves: tables by their marker (munkey.pipeline.docs_tables), pictures by their link. Run
-from the project's folder:
+The pages themselves say which: tables by their marker (munkey.pipeline.docs_tables), pictures by their link. Run from
+the project's folder:
 
 python -m munkey.pipeline.keep NAME
 """

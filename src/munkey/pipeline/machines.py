@@ -36,7 +36,7 @@ class Machine:
     measured: bool = True
 
     def speed(self, network: Network) -> float:
-        """That of the benchmarked model whose arithmetic is nearest, larger ones taking it for whole."""
+        """Operations per second of the benchmarked model whose operations per image are nearest, as a ratio."""
         nearest = min(self.speeds, key=lambda name: abs(math.log(BENCHED[name].forward / network.forward)))
         return self.speeds[nearest]
 
@@ -76,7 +76,7 @@ def _named(name: str, folder: Path) -> Machine:
     file = folder / f"speed-{name}.json"
     if not file.exists():
         names = [*(path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))), *ASSUMED]
-        raise ValueError(f"no benchmarks of {name}: `make bench` measures a machine; here are {', '.join(names)}")
+        raise ValueError(f"no benchmarks of {name}: `make bench` measures a machine; there are {', '.join(names)}")
     return _measured(file)
 
 

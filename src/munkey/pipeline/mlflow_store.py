@@ -187,7 +187,7 @@ def opened(uri: str, configuration: str) -> Iterator[Store]:
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         raise StoreError(
             f"The MLflow store at tracking.uri = {public(uri)} cannot be used: {_reason(error)}. All results are on"
-            " disk; once it works, the next run shows them there, or `make track`"
+            " disk; once the store works, the next run or `make track` shows them there"
         ) from error
 
 

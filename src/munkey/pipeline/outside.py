@@ -46,7 +46,7 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
         return []
     where = f"{prefix}source.path = {source.path!r}"
     if source.path is None:
-        return [f"{where}: the data set {dataset} reads your own files, name their folder or file"]
+        return [f"{where}: the data set {dataset} reads your own files: name their folder or file"]
     kind = _kind(source.path)
     if kind is None:
         return [f"{where}: there is no such folder or file"]

@@ -114,14 +114,14 @@ def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str
     knobs["audit.control"] = ("audit.control", [params.audit.control])
     allowed = ("data", "keys", "model", "train", ablated().name, "inference")
     faults = [
-        f"{where}: {key} is not a knob of {ablated().title} that may change here: {', '.join(allowed)}"
+        f"{where}: {key} is not a knob of {ablated().title} that may change here; sections: {', '.join(allowed)}"
         for where, (knob, values) in knobs.items()
         for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))
         if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{ablated().name}.p_drop")
     ]
     places = [f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values]
     faults += [
-        f"ablations: {place}: these are names of folders; write letters, digits, _ and ., but not p_drop or audit"
+        f"ablations: {place}: these are names of folders; use letters, digits, _ and . only, and not p_drop or audit"
         for place in places
         if not re.fullmatch(r"(?!p_drop/|audit/)[\w.]+/[\w.-]+", place)
     ]

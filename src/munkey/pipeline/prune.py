@@ -29,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     parser = argparse.ArgumentParser(
         prog="python -m munkey.pipeline.prune", description="Prune superseded MLflow runs."
     )
-    parser.add_argument("name", nargs="?", default=DEFAULT, help="of the configuration (default: %(default)s)")
-    parser.add_argument("--yes", action="store_true", help="delete them; without it they are only listed")
+    parser.add_argument("name", nargs="?", default=DEFAULT, help="name of the configuration (default: %(default)s)")
+    parser.add_argument("--yes", action="store_true", help="delete them; without it, they are only listed")
     given = parser.parse_args(arguments)
     tracking = Layout(given.name).tracking
     try:

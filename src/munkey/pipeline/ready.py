@@ -1,8 +1,8 @@
-"""Whether this machine is ready for the paper's experiment, and how long that will take: GPU, downloads, disk.
+"""Check whether this machine is ready for the paper's experiment (GPU, downloads, disk), and how long that will take.
 
     python -m munkey.pipeline.ready OVERLAY ... [--gpus 1]
 
-`make reproduce` asks it first. It ends with all that is missing, and what to do about it.
+`make reproduce` runs it first. It ends with all that is missing, and what to do about it.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def gpu_faults(plan: Plan) -> Iterator[str]:
 
 
 def encoder_faults(plan: Plan) -> Iterator[str]:
-    """The encoders that are neither here nor to be had."""
+    """The encoders that are neither here nor can be downloaded."""
     keys = {plan.params.of(case).keys for cases in plan.cases.values() for case in cases}
     for encoder, revision in sorted({(each.encoder, each.revision) for each in keys}):
         try:
@@ -75,13 +75,13 @@ def encoder_faults(plan: Plan) -> Iterator[str]:
 
 
 def disk_faults(name: str, needed: float) -> Iterator[str]:
-    """Whether the disk has too little room. needed: bytes, of which those that earlier runs wrote count as there."""
+    """Whether the disk has too little room. needed: bytes in all, those that earlier runs have written included."""
     written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
     free = shutil.disk_usage(RESULTS if RESULTS.exists() else ".").free
     if needed - written > free:
         yield (
-            f"disk: about {gigabytes(needed)} are needed, {gigabytes(written)} of them are written, and"
-            f" {gigabytes(free)} are free: make room, or let the folder {RESULTS} be a link to a larger disk"
+            f"disk: about {gigabytes(needed)} are needed, {gigabytes(written)} of that is already written, and"
+            f" {gigabytes(free)} are free: make room, or make the folder {RESULTS} a link to a larger disk"
         )
 
 

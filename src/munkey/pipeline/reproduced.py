@@ -1,4 +1,4 @@
-"""What came out of the paper's experiment beside what the paper prints, table by table.
+"""Our results of the paper's experiment beside the paper's numbers, table by table.
 
     python -m munkey.pipeline.reproduced OVERLAY ...
 
@@ -26,8 +26,8 @@ def lines(plan: Plan) -> Iterator[str]:
     seeds = len(plan.params.seeds)
     yield render([*agreement.side_by_side(both), agreement.counts(both, paper.printed())], "markdown")
     yield (
-        f"Were ours draws of the paper's own experiment, about {agreement.expected_share(seeds):.0%} would lie within"
-        f" its ± ({seeds} {'seed' if seeds == 1 else 'seeds'} against 3)."
+        f"If ours were drawn from the paper's own experiment, about {agreement.expected_share(seeds):.0%} would lie"
+        f" within its ± ({seeds} {'seed' if seeds == 1 else 'seeds'} against 3)."
     )
     yield from paper.statements(Shown(plan).compared, seeds)
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     except (ParamsError, DamagedFileError) as error:
         return str(error)
     except FileNotFoundError as error:
-        return f"{error.filename} is not there: `make paper` with the same overlays makes it"
+        return f"{error.filename} is missing: `make paper` with the same overlays makes it"
     return None
 
 

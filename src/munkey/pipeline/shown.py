@@ -1,4 +1,4 @@
-"""What is shown of the experiment: rows of the tables, figures, and what is held against the paper."""
+"""What is shown of the experiment: rows of the tables, figures, and what is compared with the paper."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -108,7 +108,7 @@ class Shown:
 
     @property
     def compared(self) -> dict[str, dict[str, object]]:
-        """What of the parameters of each data set is held against the paper's, as `munkey.report.setting` reads it."""
+        """The parameters of each data set that are compared with the paper's, as `munkey.report.setting` reads them."""
         return {dataset: self._compared(dataset) for dataset in self.params.datasets}
 
     def _compared(self, dataset: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Mirroring the results of this folder in MLflow again, e.g. after `dvc pull`. No result changes, nor what DVC knows.
+"""Mirror the results of this folder in MLflow again, e.g. after `dvc pull`. No result changes, nor what DVC knows.
 
     python -m munkey.pipeline.track [OVERLAY ...]
 
@@ -30,7 +30,7 @@ def results_of(plan: Plan) -> Results:
     made_with = read_json(plan.layout.settings)
     if any(made_with.get(case) != plan.export_settings(case) for case in plan.params.datasets):
         raise StaleResultsError(
-            "the results were made with other parameters than params.yaml and its overlays have now: `make run` first"
+            "the results were not made with the present parameters, params.yaml and its overlays: `make run` first"
         )
     models = plan.models if plan.params.tracking.models else {}
     return Results(
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     except (ParamsError, DamagedFileError, StaleResultsError, StoreError) as error:
         return str(error)
     except FileNotFoundError as error:
-        return f"{error.filename} is not there: `make run` makes it"
+        return f"{error.filename} is missing: `make run` makes it"
     print(f"MLflow at {public(uri)}: {mirrored.counts}")
     return None
 

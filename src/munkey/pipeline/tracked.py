@@ -159,7 +159,7 @@ def model_run(model: Model, titles: Mapping[str, str], configuration: str) -> Ru
     title, note = _title(evaluation, titles), f"What is left after deletion, at a forget rate of {evaluation.rate}."
     if evaluation.record == evaluation.training:  # trained on everything, whatever the rate
         del names["rate"]
-        title, note = f"{titles[evaluation.method]} seed {evaluation.seed}", "Trained on all samples, and has them all."
+        title, note = f"{titles[evaluation.method]} seed {evaluation.seed}", "Trained on all samples; holds them all."
     rate = f"rate{names['rate']}-" if "rate" in names else ""
     return Run(
         experiment=evaluation.dataset,

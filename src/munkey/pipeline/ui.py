@@ -19,9 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     except StoreError as error:
         return str(error)
     print(
-        "Compare methods at:"
-        if views
-        else "Nothing is in this store yet: `make run`, or `make track` where results are"
+        "Compare methods at:" if views else "This store is empty: run `make run`, or `make track` if there are results"
     )
     print(*(f"{address}  {name}" for name, address in views.items()), sep="\n")
     return None

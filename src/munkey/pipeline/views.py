@@ -27,13 +27,13 @@ SECTIONS = {  # of the charts: what each section shows, as METRIC for bars, X:Y 
 }
 HOW_TO_READ = """\
 Open *Views*, at the top right: each view compares the methods at one forget rate, the smallest gap first. A row is a
-method; open it for its run, with means and standard deviations, and for its seeds. The chart symbol draws the methods.
+method; open it for its run, with means and standard deviations, and for its seeds. The chart icon draws the methods.
 
 | metric | what it is |
 |---|---|
-| gap | Avg Gap [points]: mean over TA, RA, FA, MIA of the distance from the oracle (retrained). Small is good |
-| TA, RA, FA | accuracy on test, retain and forget set [%]. Good is what the oracle has, also in FA |
-| MIA | how well membership of the forget set can be told [%]. Good is what the oracle has, about 50 |
+| gap | Avg Gap [points]: mean over TA, RA, FA, MIA of the distance to the oracle (retrained). Small is good |
+| TA, RA, FA | accuracy on test, retain and forget set [%]. Good is what the oracle has, in FA too |
+| MIA | AUROC of an attack that tells forget samples from test samples [%]. Good is what the oracle has, about 50 |
 | P_s | pathway sensitivity of MUNKEY, no unit. Small is good |
 | unlearn_s | seconds that unlearning took |
 | …_sd | standard deviation over seeds |

@@ -1,7 +1,7 @@
 """How far a run is and about how long it still takes, from the jobs that have ended so far.
 
-A job is taken to last as long as those of its rule did on average. Where none has ended yet, `work` says how it
-compares with the rules of which some have (munkey.pipeline.estimate.work_of).
+A job is assumed to take as long as those of its rule took on average. Where none of a rule has ended yet, `work` says
+how the rule compares with others that have (munkey.pipeline.estimate.work_of).
 """
 
 import time

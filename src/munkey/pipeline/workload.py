@@ -21,8 +21,8 @@ NEIGHBOR = 12  # bytes of an id and a cosine
 
 @dataclass(frozen=True)
 class Work:
-    """Jobs that are alike. steps, operations: of all of them; memory: the peak of one in bytes, in float32 on a CPU,
-    beside what its process takes anyway; held: bytes of pictures that a GPU would keep.
+    """Jobs that are alike. steps, operations: of all of them; memory: the peak of one in bytes, in float32 on a CPU, on
+    top of what its process takes anyway; held: bytes of pictures that a GPU would keep.
     """
 
     step: str

@@ -1,4 +1,4 @@
-"""What Snakemake, which reads the files of parameters, lets pass silently or chokes on: checked beforehand.
+"""Checks of parameter files before Snakemake reads them: for what it would silently let pass, or choke on.
 
 python -m munkey.pipeline.yaml_files FILES
 """
