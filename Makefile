@@ -1,15 +1,15 @@
-# `make` lists the targets: what stands behind ## in a target's line, under the ##@ heading above it. Each of them first
-# installs what is needed.
+# `make` lists the targets: the text after ## in a target's line, under the ##@ heading above it. Each target first installs
+# what is needed.
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-# So many jobs may use a GPU at once, spread over the GPUs of this machine: `make run GPUS=4`.
+# How many jobs may use a GPU at once, spread over the GPUs of this machine: `make run GPUS=4`.
 GPUS ?= 1
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
 RUN = $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
 PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
-# Of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
+# The name of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
 NAME ?= default
 .PHONY: help run plan test soak lint format docs site keep entry lock bench unlock report track prune-runs ui repro ablations selection figures audits audit_grids relearning exports paper reproduce
 
@@ -24,7 +24,7 @@ run: .venv/ready  ## run the whole experiment of params.yaml, or go on where it 
 plan: .venv/ready  ## estimate hours, memory and disk before the first job
 	munkey plan $(CONFIG) $(PLAN)
 
-unlock: .venv/ready  ## after Snakemake was killed; then run again
+unlock: .venv/ready  ## unlock the folder after Snakemake was killed; then run again
 	$(RUN) --unlock
 
 repro: .venv/ready  ## the same run through DVC
@@ -33,7 +33,7 @@ repro: .venv/ready  ## the same run through DVC
 ##@ More of the experiment
 audits:  ## how much is left of what was deleted
 audit_grids:  ## what the weights keep, by how they are trained
-relearning:  ## whether what was forgotten comes back when training goes on
+relearning:  ## whether what was forgotten comes back under further training
 ablations:  ## one knob of MUNKEY at a time
 selection:  ## the choice of p_image and p_token
 figures:  ## the figures
@@ -49,7 +49,7 @@ reproduce: .venv/ready  ## the paper's numbers beside ours, on a GPU; REHEARSAL=
 	python -m munkey.pipeline.reproduced $(CONFIG)
 
 ##@ Results
-ui: .venv/ready  ## open MLflow, at the addresses that it prints first: methods side by side
+ui: .venv/ready  ## start MLflow; the addresses that it prints first compare the methods
 	python -m munkey.pipeline.ui sqlite:///mlflow.db
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db
 
@@ -66,7 +66,7 @@ prune-runs: .venv/ready  ## list superseded runs in MLflow; with YES=1, delete t
 test: .venv/ready  ## run the tests
 	pytest --numprocesses auto --dist loadfile --durations 40 --durations-min 15
 
-soak: .venv/ready  ## run the tests that take many minutes: kills of the memory, damaged files, the tutorial, the website, a rehearsal of the paper, faults at random
+soak: .venv/ready  ## run the tests that take many minutes: kills of the memory, damaged files, the tutorial, the website, a rehearsal of the paper, random faults
 	pytest -m soak -rP
 
 lint: .venv/ready  ## check style, types, imports between packages, workflow

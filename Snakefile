@@ -45,7 +45,7 @@ onstart:
 
 
 onsuccess:
-    # The newer of the two, so that what is left is shown where it is known; none where an earlier file was asked for.
+    # The newer of the two, so the table shows what is left where that is known; none where only an earlier file was made.
     made = [path for path in (Path(table(name, "md")) for name in ("main", "main-audited")) if path.exists()]
     results = Path(LAYOUT.all_metrics).parent
     lines = [
@@ -118,7 +118,7 @@ rule paper:
         LAYOUT.report,
 
 
-# For `make report`: of all that `make paper` makes, what there is so far.
+# For `make report`: of all that `make paper` makes, what exists so far.
 rule made:
     input:
         [path for path in rules.paper.input if Path(path).exists()] or rules.all.input,

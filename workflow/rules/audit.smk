@@ -1,4 +1,4 @@
-# How much is left of what was deleted: pairs of models that swap halves of a pool (docs/audits.md): `make audits`.
+# How much is left of what was deleted, by pairs of models that swap halves of a pool (docs/audits.md): `make audits`.
 
 
 rule half:

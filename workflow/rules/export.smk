@@ -1,4 +1,4 @@
-# MUNKEY's originals as directories that can be used anywhere (`snakemake --cores all -- exports`); docs/serving.md.
+# MUNKEY's originals as directories that can be used anywhere: `make exports`; docs/serving.md.
 
 
 rule settings:

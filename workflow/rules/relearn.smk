@@ -47,6 +47,6 @@ rule relearned:
         seeds=PARAMS.seeds,
         code=code("relearning.py"),
     message:
-        "hold the relearning of {wildcards.dataset} against the oracle's"
+        "compare the relearning of {wildcards.dataset} with the oracle's"
     script:
         "../scripts/relearning.py"

@@ -1,4 +1,4 @@
-# Files of parameters are checked before Snakemake reads them: of a key that stands twice it would silently take the last.
+# Parameter files are checked before Snakemake reads them: where a key stands twice, it would silently take the last.
 from snakemake.exceptions import WorkflowError
 
 from munkey.pipeline import yaml_files

@@ -1,4 +1,4 @@
-"""Hold every system's relearning against its oracle's: curves, table and figure."""
+"""Compare every system's relearning with its oracle's: curves, table and figure."""
 
 from munkey.pipeline import fork_server
 
