@@ -48,7 +48,7 @@ class FamilyAudit:
     generator: np.random.Generator
 
     def lines(self) -> list[Line]:
-        """The rows, those of the control last; oracles are what the others are held against, and have a row too."""
+        """The rows, those of the control last; oracles, with which the others are compared, have a row too."""
         return [line for system in self.systems for line in self._lines(system)]
 
     @cached_property

@@ -12,7 +12,7 @@ UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 
 def printable(text: str) -> str:
-    """The text with whatever commands a terminal, or turns its writing around, as \\uXXXX; line breaks and tabs stay.
+    """The text with terminal commands and marks that reverse its direction as \\uXXXX; line breaks and tabs stay.
 
     Names of files and classes may come from elsewhere. JSON stays the same JSON.
     """

@@ -80,7 +80,7 @@ def abandoned(path: Path) -> Iterator[Path]:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process of this number runs; true where one cannot ask."""
+    """Whether a process of this number runs; true where that cannot be asked."""
     try:
         if os.name == "posix":
             os.kill(process, 0)
@@ -93,9 +93,9 @@ def is_running(process: int) -> bool:
 
 @contextmanager
 def sealed(path: str | Path) -> Iterator[Path]:
-    """As `atomic`, and leaves the sum of the file beside it.
+    """As `atomic`, and leaves the checksum of the file beside it.
 
-    The sum takes its place first: killed in between, no other file passes for this one.
+    The checksum takes its place first: if the process is killed in between, no other file passes for this one.
     """
     with atomic(path) as temporary:
         yield temporary
@@ -152,7 +152,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
-    """Write rows of equal keys under a header line. columns: the keys, for rows that there may be none of."""
+    """Write rows of equal keys under a header line. columns: the keys, needed where there may be no rows."""
     with sealed(path) as temporary, temporary.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=columns or list(rows[0]), lineterminator="\n")
         writer.writeheader()

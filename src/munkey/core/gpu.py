@@ -1,6 +1,6 @@
-"""All that only a GPU can run, on one page: what its tests, marked `gpu`, are to prove where there is one.
+"""All that only a GPU can run, on one page: what the tests marked `gpu` check where there is one.
 
-Everything else of the path of a GPU runs on torch's meta device (tests/test_gpu_path.py), which needs none.
+Everything else on the path of a GPU runs on torch's meta device (tests/test_gpu_path.py), which needs none.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 """Which GPU of this machine a job computes on. Snakemake counts the jobs that may use one, and does not say which.
 
 `--resources gpu=4` lets four such jobs run at once. They are spread evenly: every GPU has equally many seats, each seat
-is a file, and a job holds the lock of one for as long as it lives. The kernel ends the lock with the process, also if
-that is killed. The files are shared by all runs of a user on this machine, so that two of them do not meet on one GPU
+is a file, and a job holds the lock of one for as long as it lives. The kernel releases the lock when the process ends,
+even if it is killed. The files are shared by all runs of a user on this machine, so two runs do not meet on one GPU
 while another is idle.
 """
 
@@ -20,7 +20,7 @@ LOOK_AGAIN_S = 0.1
 
 
 def share(at_once: int | None) -> None:
-    """Let this process's jobs share the GPUs, so many at once; None: one on each GPU."""
+    """Let this process's jobs share the GPUs, `at_once` of them at a time; None: one on each GPU."""
     os.environ[AT_ONCE] = str(at_once or 1)
 
 
@@ -41,7 +41,7 @@ def take_one() -> None:
 
 
 def _names() -> list[str]:
-    """How CUDA calls the GPUs that it would show this process."""
+    """CUDA's names of the GPUs that it would show this process."""
     if allowed := os.environ.get(VISIBLE):
         return [name.strip() for name in allowed.split(",")]
     return [str(number) for number in range(max(1, len(list(DEVICES.glob("nvidia[0-9]*")))))]

@@ -10,7 +10,7 @@ from pathlib import Path
 def state_of(path: str | Path) -> str:
     """A digest over place, size and time of change of every file at or below a path; nothing is read.
 
-    Links are followed, but no folder is entered twice, so that one that leads back to itself comes to an end.
+    Links are followed, but no folder is entered twice, so a link that leads back to its own folder does no harm.
     """
     root = Path(path).absolute()
     stamps = sorted((os.fsencode(str(file)[len(str(root)) :]), _stamp(file)) for file in _at_or_below(root))

@@ -48,7 +48,7 @@ class PublishedFile:
         return any((folder / name).exists() for name in (self.name, self.unpacked) if name)
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """How large the download is that `obtain` would begin: 0 if there is none, or if the server does not say.
+        """The size of the download that `obtain` would begin: 0 if there is none, or if the server does not say.
 
         Raises MissingDataError if the file is not here and its server does not answer.
         """

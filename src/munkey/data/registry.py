@@ -18,9 +18,9 @@ Archive: TypeAlias = Callable[[], PublishedFile]
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """needs_path: whether the data set is the user's own at source.path, and of which kind that must be.
+    """needs_path: whether the data set is the user's own at source.path, and of which kind that path must be.
 
-    folder: one that is used as it is found there, with no checksum to say what is in it; archive: the file that it is
+    folder: where the data set is used as it is found, with no checksum of what is in it; archive: the file that it is
     downloaded as, asked for only where it matters, because the libraries that know it are heavy.
     """
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from munkey.core.device import to_device
 from munkey.core.gpu import products_in
 
-DRAWS = 10  # how often a box is drawn for an image before the central one is taken, as in torchvision
+DRAWS = 10  # boxes drawn for an image before the central one is taken, as in torchvision
 
 
 def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:

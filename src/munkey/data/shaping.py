@@ -13,7 +13,7 @@ from munkey.settings import SourceSettings
 def shaped(source: Source, settings: SourceSettings) -> Source:
     """The source with source.classes, limit_per_class and storage_size applied. Its images still come in blocks.
 
-    Raises SourceError if the classes cannot be named so.
+    Raises SourceError if the classes cannot be given these names.
     """
     if settings.classes is not None:
         source = replace(source, classes=_names_for(source.classes, settings.classes))

@@ -41,8 +41,8 @@ def membership_inference(
     """AUROC (times 100) of a logistic regression that tells forget from test samples by their attack features.
 
     Test is split into two halves stratified by `test_labels`. The attack learns retain (members) against one half, in
-    equal numbers, and is scored on forget against the other; the halves swap and the two scores are averaged, so what
-    it is scored on it has never seen. The sign is kept: under 50, forget samples look less like members than test ones.
+    equal numbers, and is scored on forget against the other; the halves swap and the two scores are averaged, so it is
+    never scored on what it has seen. The sign is kept: below 50, forget samples look less like members than test ones.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scores = []

@@ -65,7 +65,7 @@ def aggregation(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> I
 
 
 def fusion(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
-    """The fusions of one model, laid out alike. P_s retrieves nothing, so it is the same for all of them."""
+    """The fusions of one model, in the same layout. P_s retrieves nothing, so it is the same for all of them."""
     return _oracles_first(summary, rows, markup, FUSIONS)
 
 

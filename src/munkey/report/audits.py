@@ -82,7 +82,7 @@ def _number(line: pd.Series, name: str, digits: int) -> str:
     return ABSENT if pd.isna(line.get(name)) else f"{line[name]:.{digits}f}"
 
 
-ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model, those of plug-ins stand behind
+ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
 
 
 def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:

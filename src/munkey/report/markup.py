@@ -77,7 +77,7 @@ def seeds(n: int) -> str:
 
 
 def over_seeds(n: int) -> str:
-    """What the numbers of a table are over so many seeds: a single one has no deviation."""
+    """What the numbers of a table over n seeds are: with a single one, there is no deviation."""
     return seeds(n) if n == 1 else f"mean ± sd over {seeds(n)}"
 
 

@@ -1,7 +1,7 @@
 """The numbers printed in the paper beside ours.
 
 `paper.csv` holds the paper's numbers. Its column `slip` says what is wrong with a number. Where `comparable` is `no`,
-the number is not that of what its row is named for, and ours is not compared with it.
+the number does not belong to the system that its row names, and ours is not compared with it.
 """
 
 from collections.abc import Mapping

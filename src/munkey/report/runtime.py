@@ -13,10 +13,10 @@ RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s"
 
 
 class Timed(NamedTuple):
-    """A line of a summary, and what its time to forget is held against.
+    """A line of a summary, and what its time to forget is compared with.
 
-    metric: the seconds that it takes to forget: those of its training for an oracle. retrained: the mean of its
-    oracle's [s], NaN where it has none.
+    metric: the seconds that it takes to forget; for an oracle, those of its training. retrained: the mean seconds of
+    its oracle's training, NaN where it has none.
     """
 
     line: pd.Series
@@ -30,7 +30,7 @@ class Timed(NamedTuple):
 
     @property
     def speed_up(self) -> str:
-        """How often the time to forget goes into that of retraining."""
+        """How many times faster forgetting is than retraining."""
         times = self.retrained / self.seconds if self.seconds else math.nan
         return ABSENT if math.isnan(times) else f"{times:.{0 if times >= 10 else 1}f}"
 
@@ -47,7 +47,7 @@ def timed(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Timed]:
 
 
 def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Titled:
-    """Seconds to unlearn, and how often they go into those of retraining; CPU seconds of the whole job; seconds to
+    """Seconds to unlearn, and how many times faster that is than retraining; CPU seconds of the whole job; seconds to
     search for settings (all candidates), and per training epoch of the base model; P_s."""
     lines = []
     for times in timed(summary, rows):

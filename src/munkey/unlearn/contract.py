@@ -55,8 +55,8 @@ class Request:
     """What a method may use. Using data that it does not declare raises PermissionError.
 
     recipe: how the original was trained, None where it was not; finetuning: how to fine-tune, None for a method that
-    declares no needs. A method writes its curve by epoch into `history`, and what else is worth reporting into `facts`
-    (JSON).
+    does not (it declares no needs, or finetunes=False). A method writes its curve by epoch into `history`, and what
+    else is worth reporting into `facts` (JSON).
     """
 
     forget_ids: np.ndarray
@@ -72,7 +72,7 @@ class Request:
 
     @property
     def tuning(self) -> Tuning:
-        """How to fine-tune. Raises PermissionError for a method that declares no needs."""
+        """How to fine-tune. Raises PermissionError for a method that declares no needs, or finetunes=False."""
         if self.finetuning is None:
             raise PermissionError("this method fine-tunes, but does not declare that it needs any data")
         return self.finetuning
@@ -128,8 +128,8 @@ class Method:
 
     family: name of the family whose original it starts from; the oracle of that family is what it is compared with.
     needs: data that must still be stored to forget. finetunes: whether it depends on the section `finetune` of
-    params.yaml. citation: authors and year. in_paper: whether the paper's tables have it. latex_title: its title where
-    plain unicode does not do.
+    params.yaml. citation: authors and year. in_paper: whether the paper's tables have it. latex_title: its title in
+    LaTeX, where plain Unicode will not do.
     """
 
     name: str

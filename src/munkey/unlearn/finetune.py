@@ -1,4 +1,4 @@
-"""What methods share that fine-tune a copy of the original (app. B.2), on top of the one training loop."""
+"""What methods that fine-tune a copy of the original share (app. B.2), on top of the one training loop."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -81,8 +81,8 @@ def finetune(
 ) -> System:
     """A copy of `system` trained on `samples` at the constant rate lr_factor * train.lr (app. B.2).
 
-    objective: (model, images, labels) -> (loss, number correct). only: train the parameters whose name starts so; the
-    others stay out of the optimizer, whose weight decay would move them without a gradient. Writes the curve into
+    objective: (model, images, labels) -> (loss, number correct). only: train the parameters whose names start with it;
+    the others stay out of the optimizer, whose weight decay would move them without a gradient. Writes the curve into
     `request.history`.
     """
     model, tuning = system.copy_of_model().train(), request.tuning

@@ -160,7 +160,7 @@ def test_vectors_that_make_no_centroids_are_refused(store):
         (QUERIES[0], 4, "shape"),
         (QUERIES.astype(np.float64), 4, "float64"),
         (np.where(QUERIES > 0, np.nan, QUERIES).astype(np.float32), 4, "NaN"),
-        (QUERIES, 0, "one is the least"),
+        (QUERIES, 0, "ask for at least one"),
     ],
 )
 def test_queries_of_another_form_are_refused(queries, depth, why, store):

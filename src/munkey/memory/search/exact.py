@@ -128,7 +128,7 @@ def blocks(view: View, first: int) -> Iterator[tuple[int, np.ndarray, np.ndarray
 def products(queries: np.ndarray, keys: np.ndarray, reduced: "torch.dtype") -> "Tensor":
     """(Q, N) in reduced numbers, summed in float32 whatever precision torch is set to.
 
-    By torch where it may: a product by numpy between others by torch waits for its threads, five times as long.
+    By torch where possible: a product by numpy between others by torch waits for torch's threads, five times as long.
     """
     import torch
 
@@ -148,8 +148,8 @@ def tensor(array: np.ndarray) -> "Tensor":
 
 
 def reach_of(view: View, start: int, keys: np.ndarray) -> float:
-    """No key of a block is longer. Looked at once for a view, whose keys can only be zeroed: that takes longer than one
-    query's products.
+    """No key of a block is longer than this. Computed once for a view, whose keys can only be zeroed: it takes longer
+    than the products of one query.
     """
     block = start, len(keys)
     if block not in view.lengths:
@@ -158,7 +158,7 @@ def reach_of(view: View, start: int, keys: np.ndarray) -> float:
 
 
 def longest(keys: np.ndarray) -> float:
-    """No key is longer."""
+    """No key is longer than this."""
     return 1.001 * tensor(keys).norm(dim=1).max().item()
 
 

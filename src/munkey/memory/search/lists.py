@@ -18,7 +18,7 @@ ROUNDS = 10  # of Lloyd's algorithm
 
 
 def nearest(view: View, index: Index, queries: np.ndarray, depth: int, probes: int) -> Found:
-    """The nearest of the live rows that are near in the index or not in it; cosines in float64."""
+    """The nearest live rows among those in the probed lists and those not in the index; cosines in float64."""
     found = nobody(view, len(queries), depth)
     for start in range(0, len(queries), QUERIES):
         places = np.arange(start, min(start + QUERIES, len(queries)))

@@ -1,4 +1,4 @@
-"""Search over the durable memory: exact, from a certain size on approximate."""
+"""Search over the durable memory: exact, or approximate from a certain size on."""
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Search:
     def build(self, vectors: np.ndarray | None = None) -> None:
         """Group all rows by `lists` centroids, and write that to the memory's folder. The store must be a writer.
 
-        vectors: (N, d) float32 that are not in the memory, of which the centroids are made; None: keep those of the
+        vectors: (N, d) float32 that are not in the memory, from which the centroids are made; None: keep those of the
         present index. Raises ValueError for vectors that are keys of the memory, too few, or missing.
         """
         centroids = self._centroids(vectors)
@@ -121,7 +121,7 @@ def checked(vectors: np.ndarray, width: int, depth: int = 1) -> np.ndarray:
     if vectors.ndim != 2 or vectors.shape[1] != width or vectors.dtype != np.float32:
         raise ValueError(f"wanted float32 of shape (N, {width}), not {vectors.dtype} of shape {vectors.shape}")
     if not np.isfinite(vectors).all():
-        raise ValueError("a query must not hold NaN or infinity")
+        raise ValueError("vectors must not hold NaN or infinity")
     if depth < 1:
-        raise ValueError(f"{depth} neighbors were asked for, and one is the least")
+        raise ValueError(f"{depth} neighbors were asked for; ask for at least one")
     return np.ascontiguousarray(vectors)

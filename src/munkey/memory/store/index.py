@@ -2,7 +2,7 @@
 
 SHA-256 of what follows, then safetensors: the names of store, generation and head of the chain when it was written;
 `centroids`; `rows`, grouped by the nearest of them; `ends` of the groups. A row that is deleted stays listed, by its
-number alone, until a purge or compaction. Who reads an index filters by `live`.
+number alone, until a purge or compaction. Whoever reads an index filters by `live`.
 """
 
 import hashlib
@@ -116,7 +116,7 @@ def latest(folder_of: Callable[[int], Path], ledger: Ledger) -> "Index | None":
 def read(folder: Path, ledger: Ledger) -> Index | None:
     """The index of a generation; None where there is none.
 
-    Raises UnreadableIndexError where it is damaged, or was made of another memory, generation or chain of deletions.
+    Raises UnreadableIndexError where it is damaged, or was made from another memory, generation or chain of deletions.
     """
     path = folder / NAME
     try:
@@ -128,9 +128,9 @@ def read(folder: Path, ledger: Ledger) -> Index | None:
         raise UnreadableIndexError(path, f"cannot be read ({error.strerror})") from error
     state, moment = ledger.state(), index.moment
     if (moment.store, moment.generation) != (state.store, state.generation):
-        raise UnreadableIndexError(path, "made of another memory, or of another generation of this one")
+        raise UnreadableIndexError(path, "made from another memory, or from another generation of this one")
     if ledger.head_at(moment.sequence) != moment.head:
-        raise UnreadableIndexError(path, "made of a memory with other deletions, e.g. of a newer copy of this one")
+        raise UnreadableIndexError(path, "made from a memory with other deletions, e.g. from a newer copy of this one")
     if index.covered > state.rows or index.centroids.shape[1] != state.key_width:
         raise UnreadableIndexError(path, "it does not fit this memory's rows")
     return index

@@ -155,7 +155,7 @@ class Ledger:
         self._connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?", changed)
 
     def changes(self) -> int:
-        """A number that is another one after any other connection has changed something."""
+        """A number that differs after any other connection has changed something."""
         return self._number("PRAGMA data_version")
 
     def dead(self, after: int = 0) -> np.ndarray:

@@ -284,7 +284,7 @@ class Exemplars:
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])
 
     def aggregation_weights(self, cosines: Tensor, present: Tensor, quantile: Tensor) -> Tensor:
-        """Agg of eq. 1 as weights (B, K) of the present neighbors; those of inference that has the same name.
+        """Agg of eq. 1 as weights (B, K) of the present neighbors: those of the fusion at inference of the same name.
 
         `ensemble` takes one neighbor, as each pass of an ensemble does. cosines, present: (B, K); quantile: (B,).
         """

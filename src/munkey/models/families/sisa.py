@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SisaSettings(Section):
-    """shards: models that share the training set out among them. slices: checkpoints of each."""
+    """shards: models that divide the training set among themselves. slices: checkpoints of each."""
 
     shards: Parts
     slices: Parts
@@ -100,7 +100,8 @@ def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
 
 
 def epochs_per_slice(epochs: int, slices: int) -> int:
-    """So that all slices together see as many samples as `epochs` over the whole shard (Bourtoule et al., IV-B)."""
+    """Epochs for each slice, so that all together see as many samples as `epochs` over the whole shard (Bourtoule et
+    al., IV-B)."""
     return round(2 * epochs / (slices + 1))
 
 

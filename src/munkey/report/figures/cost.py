@@ -21,9 +21,9 @@ TIMES = ["method", "rate", "unlearn_s_mean", "train_s_mean"]
 def draw(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str) -> Figure:
     """A named point for each method and each oracle of a data set; an oracle's seconds are those of its training.
 
-    summary: of that data set, with the columns TIMES; seconds are those of its largest rate. audit: rows as
-    `munkey.audits.rows`. Bars are 95 % intervals; one that has no end goes to the edge. Raises ValueError where no row
-    has both a share and a time.
+    summary: of that data set, with the columns TIMES; seconds are those at its largest rate. audit: rows as
+    `munkey.audits.rows` makes them. Bars are 95 % intervals; one that has no end goes to the edge. Raises ValueError
+    where no row has both a share and a time.
     """
     times = checked(summary, TIMES, ["rate"], "cost")
     largest = times[times["rate"] == times["rate"].max()].set_index("method")

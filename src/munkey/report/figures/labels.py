@@ -87,7 +87,7 @@ def _distances(offsets: np.ndarray, size: Size) -> np.ndarray:
 
 
 def _spots(point: np.ndarray, size: Size) -> Spots:
-    """Spots in all directions at all radii, which cost as much as they are away."""
+    """Spots in all directions at all radii; each costs its distance."""
     radius, angle = (grid.ravel() for grid in np.meshgrid(RADII, np.arange(0, 2 * np.pi, np.pi / 12), indexing="ij"))
     direction = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     width, height = size

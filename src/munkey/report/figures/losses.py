@@ -15,7 +15,8 @@ COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
 def draw(losses: pd.DataFrame) -> Figure:
     """A row for each data set, a panel for each family, a line for each subset. Means over seeds, bands of one sd.
 
-    losses: as `munkey.report.summary.training_losses`. Raises ValueError for no rows, missing columns or NaN.
+    losses: as `munkey.report.summary.training_losses` makes them. Raises ValueError for no rows, missing columns or
+    NaN.
     """
     frame = checked(losses, COLUMNS, ["epoch", "loss"], "losses")
     frame["family"] = frame["system"].str.rpartition("-")[2].str.upper()

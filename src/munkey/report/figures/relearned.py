@@ -21,8 +21,8 @@ STYLES = {  # of a role: its color, the number of its dashes in the theme, and w
 def draw(curves: pd.DataFrame) -> Figure:
     """A panel for each method, in it the oracle and the original of its family. Means over seeds, bands of one sd.
 
-    curves: as `munkey.report.relearning.curves_of`. Steps on a scale that is linear up to 1, then logarithmic. Raises
-    ValueError for no rows, missing columns or NaN.
+    curves: as `munkey.report.relearning.curves_of` makes them. Steps are on a scale that is linear up to 1, then
+    logarithmic. Raises ValueError for no rows, missing columns or NaN.
     """
     frame = checked(curves, COLUMNS, ["step", "FA"], "relearned")
     methods = frame[frame["role"] == "method"].groupby(["family", "name"], sort=False)

@@ -137,6 +137,6 @@ def seed_count(counts: "pd.Series[int]") -> str:
 
 
 def over_seeds(counts: "pd.Series[int]") -> str:
-    """What is drawn of so many seeds: a single one has no deviation."""
+    """What is drawn of these numbers of seeds: with a single one, there is no deviation."""
     several = counts.max() > 1
     return f"mean ± standard deviation over {seed_count(counts)} seeds" if several else "one seed, n = 1"
