@@ -213,7 +213,7 @@ def test_damage_ends_with_1_where_a_check_finds_it_and_with_2_where_nothing_can_
         (["inspect", "nowhere"], 2, "nowhere: is not an exported model: it has no manifest.json"),
         (["predict", "MODEL", "nowhere.png"], 2, "nowhere.png: there is no such file"),
         (["predict", "MODEL", "text.png"], 2, "text.png: cannot be read as a picture"),
-        (["certificate", "MODEL", "text.png", "--check"], 2, "text.png: no certificate"),
+        (["certificate", "MODEL", "text.png", "--check"], 2, "text.png: not a certificate"),
         (["certificate", "MODEL", "new.json"], 2, "the chain has 0 deletions"),
         (["certificate", "MODEL", "."], 2, "munkey: .: is a folder"),
         (["certificate", "MODEL", "receipt.html"], 2, "give the name of the JSON file"),

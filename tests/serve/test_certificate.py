@@ -102,7 +102,7 @@ def test_a_file_that_was_changed_is_refused(store, tmp_path):
 @pytest.mark.parametrize("content", ["", "[]", "{}", "{", '{"kind": "something else"}', "\0\xff"])
 def test_what_is_no_certificate_is_refused(content, tmp_path):
     (tmp_path / "receipt.json").write_text(content)
-    with pytest.raises(CertificateError, match=r"receipt\.json: no certificate \(it is not what"):
+    with pytest.raises(CertificateError, match=r"receipt\.json: not a certificate \(it is not what"):
         certificate.read(tmp_path / "receipt.json")
     with pytest.raises(CertificateError, match=r"No such file"):
         certificate.read(tmp_path / "missing.json")

@@ -20,7 +20,7 @@ class Pathway:
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Holm's adjusted p: reject those at most alpha, and the chance of any false rejection is at most alpha.
 
-    Raises ValueError for what is no probability.
+    Raises ValueError for what is not a probability.
     """
     for name, p in p_values.items():
         if not 0 <= p <= 1:

@@ -62,7 +62,7 @@ AUDITS: Registry[Audit] = Registry("audit", "munkey.audits")
 
 
 def audit(name: str, *, title: str, needs: Need, definition: str, source: str) -> Callable[[Run], Run]:
-    """Register an audit. Raises ValueError for evidence that there is none of."""
+    """Register an audit. Raises ValueError for a kind of evidence that does not exist."""
     if needs not in get_args(Need):
         raise ValueError(f"audit {name!r} needs {needs!r}; there are: {', '.join(get_args(Need))}")
 

@@ -122,7 +122,7 @@ def _require(path: str | Path, digest: str) -> None:
 
 
 def given_text(path: str | Path) -> str:
-    """The text of a file that a person named; `-` is standard input. Raises ValueError that names what is no text."""
+    """The text of a file that a person named; `-` is standard input. Raises ValueError that names what is not text."""
     try:
         return (sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()).decode()
     except IsADirectoryError:

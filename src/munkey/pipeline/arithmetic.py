@@ -79,7 +79,7 @@ class Network:
 
     @property
     def backward_bytes(self) -> int:
-        """What the backward pass of one image holds beside that at its peak: gradients within an MLP."""
+        """What the backward pass of one image holds on top of that at its peak: gradients within an MLP."""
         return FLOAT * self.tokens * (2 * self.hidden + 2 * self.model.width)
 
     @property
@@ -97,7 +97,7 @@ class Network:
 
 
 def training_bytes(network: Network, batch: int, stored_size: int, *, graphs: int = 1, models: int = 1) -> int:
-    """Peak of a training in float32, beside what the process takes anyway. stored_size: side of a stored picture.
+    """Peak of a training in float32, on top of what the process takes anyway. stored_size: side of a stored picture.
 
     Weights and AdamW's two moments; activations of a batch; pictures before the crop. graphs: forward passes that are
     kept at once; models: copies of the weights, teachers included.
@@ -109,7 +109,7 @@ def training_bytes(network: Network, batch: int, stored_size: int, *, graphs: in
 
 
 def answering_bytes(network: Network, stored_size: int, passes: int = 1) -> int:
-    """Peak of an evaluation in float32, beside what the process takes anyway. passes: of the model for one picture."""
+    """Peak of an evaluation in float32, on top of what the process takes anyway. passes: of the model for a picture."""
     pictures = max(1, PASSES // passes)
     pixels = FLOAT * 3 * stored_size**2  # of this batch, the one before it, and a copy while it is made
     return FLOAT * network.weights + pictures * (passes * network.answer_bytes + 3 * pixels)

@@ -8,7 +8,7 @@ from munkey.pipeline.knobs import merge
 from munkey.pipeline.provenance import params_digest
 from munkey.report.summary import GAP_METRICS
 
-ANYWHERE = "source"  # where files lie on a disk is no setting
+ANYWHERE = "source"  # where files lie on a disk is not a setting
 
 
 def faults(entry: Entry) -> list[str]:

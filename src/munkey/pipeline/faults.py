@@ -19,7 +19,7 @@ BRIEF.maxlevel, BRIEF.maxlist, BRIEF.maxdict, BRIEF.maxstring, BRIEF.maxother = 
 
 
 class Place(NamedTuple):
-    """A value of a configuration, by its dotted key, so many levels down."""
+    """A value of a configuration. where: its dotted key; level: how many levels down it lies."""
 
     where: str
     value: object

@@ -65,7 +65,7 @@ def last_words(failed: Mapping[str, str]) -> str:
 
 
 def _reason(log: Path, most: int) -> str:
-    """Why a job failed, indented, at most so many lines and one more."""
+    """Why a job failed, indented, in at most `most` lines and one more."""
     text = log.read_text(errors="replace") if log.exists() else ""
     _, failed, reason = text.rpartition(FAILED)
     lines = reason.rstrip().splitlines() if failed else [KILLED]

@@ -162,8 +162,7 @@ class Store:
 def opened(uri: str, configuration: str) -> Iterator[Store]:
     """The store at `uri`, while no other mirror is at work on it from this folder, or at all if it is an SQLite file.
 
-    Raises StoreError, also for what happens in the block, where the store refuses, does not answer, is locked or is
-    no store.
+    Raises StoreError where the store refuses, does not answer, is locked or is not a store, also in the block.
     """
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
@@ -199,7 +198,7 @@ def _database(uri: str) -> Path | None:
 
 
 def _require_unlocked(database: Path) -> None:
-    """Raise sqlite3.Error if the file is no database, or another process keeps it locked."""
+    """Raise sqlite3.Error if the file is not a database, or another process keeps it locked."""
     with closing(sqlite3.connect(database, timeout=WAIT_S, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")

@@ -40,7 +40,7 @@ def _fault(content: bytes) -> str | None:
 
 
 def _value_fault(loader: yaml.SafeLoader, node: Node) -> str | None:
-    """A value that is none: an unknown tag, the 32nd of a month, a number of 5,000 digits."""
+    """A value that is not one: an unknown tag, the 32nd of a month, a number of 5,000 digits."""
     try:
         loader.construct_document(node)
     except (yaml.YAMLError, ValueError) as error:

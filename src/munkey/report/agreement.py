@@ -26,7 +26,7 @@ def within(both: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def expected_share(seeds: int) -> float:
-    """The share that is within where our runs, with so many seeds, and the paper's are draws from one distribution.
+    """The share that would be within if our runs, with so many seeds, and the paper's were drawn from one distribution.
 
     Normal, as the mean of three and their standard deviation: the difference of the means over that deviation is then
     Student's t with two degrees of freedom, times sqrt(1 / 3 + 1 / seeds).

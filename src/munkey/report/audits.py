@@ -136,7 +136,7 @@ def _found(lines: pd.DataFrame, name: str) -> str:
 
 
 def _over_seeds(lines: pd.DataFrame, name: str) -> str:
-    """Mean over seeds; `too few` where the test set is too small for the rate."""
+    """Mean over seeds; `too few test samples` where there are too few for the rate."""
     if name not in lines or lines[name].isna().any():
         return "too few test samples"
     return f"{lines[name].mean():.1f} [{lines[f'{name}_low'].min():.1f}, {lines[f'{name}_high'].max():.1f}]"

@@ -1,7 +1,7 @@
 """Ranks of methods by the gap of each seed, and which of them a run tells apart (Demšar 2006).
 
 At every seed and rate the methods are ranked; equal gaps share the mean of their ranks. The tests compare blocks that
-must be independent of each other. A block is a seed of a data set; its rates are no blocks of their own, because they
+must be independent of each other. A block is a seed of a data set; its rates are not blocks of their own, because they
 start from the same trained models. So the ranks of a seed are averaged over its rates and ranked again. Friedman's test
 says whether the methods differ at all, Nemenyi's which two do.
 """

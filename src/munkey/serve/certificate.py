@@ -42,7 +42,7 @@ A_TRACE = "That nothing names the deleted samples: this certificate lists their 
 
 
 class CertificateError(ValueError):
-    """A file is no certificate, or was changed after it was written."""
+    """A file is not a certificate, or was changed after it was written."""
 
 
 class Strict(BaseModel):
@@ -153,7 +153,7 @@ def naming(certificate: Certificate, ids: Iterable[int], salt: bytes) -> Certifi
 
 
 def listing(certificate: Certificate, ids: Iterable[int]) -> Certificate:
-    """The same, with the ids that were deleted, which says of itself that it is a trace of them."""
+    """The same, with the ids that were deleted; it then says of itself that it is a trace of them."""
     said = (*certificate.not_claimed, A_TRACE)
     return certificate.model_copy(update={"ids": tuple(sorted(set(ids))), "not_claimed": said}).sealed()
 
@@ -195,12 +195,12 @@ def contradictions(certificate: Certificate) -> list[str]:
 
 
 def read(path: str | Path) -> Certificate:
-    """A certificate from its file. Raises CertificateError where it is none, or was changed."""
+    """A certificate from its file. Raises CertificateError where the file is not one, or was changed."""
     try:
         certificate = Certificate.model_validate_json(Path(path).read_bytes())
     except (OSError, ValidationError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not what `munkey` writes as one"
-        raise CertificateError(f"{path}: no certificate ({why})") from error
+        raise CertificateError(f"{path}: not a certificate ({why})") from error
     if certificate.sha256 != digest(certificate):
         raise CertificateError(f"{path}: was changed after it was written: its SHA-256 is not the one in it")
     return certificate

@@ -128,7 +128,7 @@ class Manifest(Section):
 
 
 def regular(path: Path, largest: int | None = None) -> bytes:
-    """The content of a plain file that is no link. Raises UnreadableModelError."""
+    """The content of a plain file that is not a link. Raises UnreadableModelError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

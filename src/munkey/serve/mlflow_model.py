@@ -29,7 +29,7 @@ class MlflowModel:
         """For each picture its class, how probable that is, and the probabilities of all classes in their order.
 
         pictures: a column `image` of picture files as bytes. params: ignored. Raises MlflowException with
-        INVALID_PARAMETER_VALUE for what is no picture: MLflow's server answers any other error with a traceback.
+        INVALID_PARAMETER_VALUE for what is not a picture: MLflow's server answers any other error with a traceback.
         """
         import pandas as pd
         from mlflow.exceptions import MlflowException

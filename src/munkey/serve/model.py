@@ -38,7 +38,7 @@ def installed(name: str) -> EncoderEntry:
 
 
 def built(settings: EncoderSettings, device: str) -> Encoder:
-    """An encoder, loaded. Raises MissingEncoderError where that fails for whatever reason, be it in a plug-in."""
+    """An encoder, loaded. Raises MissingEncoderError where that fails for any reason, in a plug-in too."""
     entry = installed(settings.encoder)
     try:
         return entry.build(settings, device)

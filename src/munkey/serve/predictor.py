@@ -64,7 +64,7 @@ class Predictor:
         """Classify pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
 
         The logits are those of the pipeline, bit by bit on the same machine (docs/serving.md). No answer rests on a
-        sample that was forgotten before the call. Raises PictureError for what is no picture.
+        sample that was forgotten before the call. Raises PictureError for what is not a picture.
         """
         given = pixels(images, self.manifest.stored)
         retrieved = self._retrieved(self._encoder.keys(given.images))
@@ -127,7 +127,7 @@ class Predictor:
         """Forget samples: all of them, or none if any id is unknown (UnknownIdsError lists all unknown ones).
 
         When this returns, the deletion is on the disk, and no answer rests on these samples any more.
-        ignore_missing: forget those that are known. Raises ValueError for what is no id.
+        ignore_missing: forget those that are known. Raises ValueError for what is not an id.
         """
         wanted = np.unique(checked_ids(ids))
         return self.store.delete(wanted[np.isin(wanted, self.ids)] if ignore_missing else wanted)
@@ -189,7 +189,7 @@ class Predictor:
     def verify(self, published: str | None = None) -> Report:
         """Recompute what the directory says of itself: the chain of deletions, every row, index and static files.
 
-        published: a head that must be in the chain; else this is an older copy. Raises ValueError where it is none.
+        published: a head that must be in the chain; else this is an older copy. Raises ValueError if it is not a head.
         """
         report = self.store.verify(None if published is None else _head(published))
         problems = [*report.problems, *self.search.problems()]
@@ -221,7 +221,7 @@ class Predictor:
 
 
 def _head(text: str) -> str:
-    """A head of a chain as it is stored. Raises ValueError where the text is none."""
+    """The head of a chain as it is stored. Raises ValueError where the text is not one."""
     if not re.fullmatch("[0-9a-f]{64}", head := text.strip().lower()):
         raise ValueError(f"{text[:80]!r} is not the head of a chain: `forget` prints one, of 64 hexadecimal digits")
     return head

@@ -47,7 +47,7 @@ class CheckpointFile:
         return cls(FOLDER / f"{name}.pt", every_s)
 
     def part(self, *numbers: int) -> "CheckpointFile":
-        """The file for a part of a training that has several, beside that of the whole."""
+        """The file for one part of a training that has several, beside the file of the whole."""
         return CheckpointFile(self.path.with_suffix("".join(f".{n}" for n in numbers) + ".pt"), self.every_s)
 
     def remove(self) -> None:

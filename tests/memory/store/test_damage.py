@@ -158,7 +158,7 @@ def test_what_is_no_memory_is_left_alone(folder):
     (folder / "mine").write_text("x")
     for path in (folder, folder / "mine", folder / "nothing"):
         for writer in (True, False):
-            with pytest.raises(UnreadableMemoryError, match="no memory"):
+            with pytest.raises(UnreadableMemoryError, match="not a memory"):
                 Store.open(path, writer=writer)
     assert files(folder) == {"mine": b"x"} and not (folder / "lock").exists()
 
@@ -217,7 +217,7 @@ def test_a_row_that_stands_twice_is_found(folder):
         data[4] = data[3]
         rows(folder, name).write_bytes(data.tobytes())
     with Store.open(folder) as reader:
-        assert "2 rows with an id that another row has, too: 3, 4" in str(reader.verify())
+        assert "2 rows with an id that another row has too: 3, 4" in str(reader.verify())
 
 
 def test_a_folder_that_is_not_the_memorys_is_left_alone_and_stops_nothing(folder):

@@ -83,5 +83,5 @@ def test_what_cannot_be_opened_at_all_is_named(folder, monkeypatch):
     create(folder).close()
     (folder / "store.db").rename(folder / "store")
     (folder / "store.db").mkdir()
-    with pytest.raises(UnreadableMemoryError, match="no memory"):
+    with pytest.raises(UnreadableMemoryError, match="not a memory"):
         Store.open(folder)

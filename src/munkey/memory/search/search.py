@@ -51,7 +51,7 @@ class Search:
                 return
 
     def extend(self) -> None:
-        """List the rows that were added since the index was built; nothing where there is none, or none was added."""
+        """Enter rows into the index that were added since it was built; nothing to do without an index or new rows."""
         index = self.store.read_index()
         if index is not None and index.covered < len(self.store.view.live):
             self.build()

@@ -23,7 +23,7 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 def opened(path: Path, flags: int) -> int:
-    """A descriptor of a file that is no link. Raises OSError, e.g. for a link. A pipe is read as an empty file."""
+    """A descriptor of a file that is not a link. Raises OSError, e.g. for a link. A pipe is read as an empty file."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
 
 

@@ -53,12 +53,12 @@ class State(NamedTuple):
 
 
 class Ledger:
-    """A connection to `store.db`. Raises UnreadableMemoryError where it is none, LockedMemoryError where it is busy."""
+    """A connection to `store.db`. Raises UnreadableMemoryError if it is no ledger, LockedMemoryError if it is busy."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         if path.is_symlink() or not path.is_file():
-            raise UnreadableMemoryError(path, "not found, so this folder is no memory")
+            raise UnreadableMemoryError(path, "not found, so this folder is not a memory")
         try:
             self._connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
@@ -250,7 +250,7 @@ class Ledger:
             self._keep(state._replace(generation=generation, rows=len(kept), erased=last.sequence), last.head)
 
     def rewrite(self) -> None:
-        """Write the file anew: in spite of `secure_delete`, unused parts of its pages can hold what was deleted."""
+        """Write the file anew: despite `secure_delete`, unused parts of its pages can hold what was deleted."""
         self._ask("VACUUM")
 
     def empty_wal(self) -> bool:

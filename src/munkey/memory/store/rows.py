@@ -55,7 +55,7 @@ def checked_labels(labels: ArrayLike | None, count: int) -> np.ndarray:
 
 
 def checked_files(files: Sequence[str | None] | None, count: int) -> dict[int, str]:
-    """Source files by place among the rows. Raises ValueError for another number of them, and what is no text."""
+    """Source files by place among the rows. Raises ValueError for a number other than `count`, and what is not text."""
     if files is not None and len(files) != count:
         raise ValueError(f"{len(files)} source files for {count} ids")
     known = {place: file for place, file in enumerate(files or ()) if file is not None}

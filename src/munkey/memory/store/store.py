@@ -71,8 +71,8 @@ class Store(Holding, AbstractContextManager["Store"]):
     def open(cls, folder: str | Path, *, writer: bool = False) -> "Store":
         """Open a memory; what a killed writer left half done is finished first.
 
-        Raises UnreadableMemoryError where the folder is no memory, damaged or of another format, and LockedMemoryError
-        where another process writes it already.
+        Raises UnreadableMemoryError where the folder is not a memory, is damaged or of another format, and
+        LockedMemoryError where another process is writing it already.
         """
         folder = Path(folder)
         for name in ("lock", "store.db-wal", "store.db-shm"):
@@ -89,7 +89,7 @@ class Store(Holding, AbstractContextManager["Store"]):
 
     @property
     def view(self) -> View:
-        """The rows as they are now. A compaction empties older views: after an answer, compare `generation` again."""
+        """The rows as they are now. A compaction empties older views: after reading, compare `generation` again."""
         with self._alone():
             changes = self._ledger.changes()  # another connection's: a writer sees none
             if changes != self._changes:

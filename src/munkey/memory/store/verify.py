@@ -103,7 +103,7 @@ def listed(rows: np.ndarray) -> str:
 
 
 def problems(ledger: Ledger, view: View, links: list[Link], published: str | None) -> Iterator[str]:
-    """A sentence for each thing that is wrong. Rows that are deleted while it runs are no problem."""
+    """A sentence for each thing that is wrong. Rows that are deleted while it runs are not a problem."""
     if (said := ledger.integrity()) != "ok":
         yield f"SQLite finds its file damaged: {said}"
     state, hidden, dead = ledger.state(), np.flatnonzero(~view.live), ledger.dead()
@@ -126,7 +126,7 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
         "dead and not zero": nonzero(view, erased),
         "not matching their commitment": mismatched(ledger, view, live),
         "deleted and back": returned(view, live, {link.entry for link in links}),
-        "with an id that another row has, too": repeated(view, live),
+        "with an id that another row has too": repeated(view, live),
         "with numbers that are not finite": not_finite(view, live),
     }
     yield from (f"{counted(len(rows), 'row')} {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
