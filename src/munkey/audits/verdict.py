@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from munkey.audits.evidence import Pairs, sham
-from munkey.audits.pathways import holm
+from munkey.audits.holm import holm
 from munkey.audits.registry import Finding, Refused
 from munkey.audits.residual_share import Share, residual_share
 from munkey.audits.roc import Attack
