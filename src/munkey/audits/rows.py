@@ -9,8 +9,8 @@ import numpy as np
 
 from munkey.audits.distance import distance
 from munkey.audits.evidence import Compared, Halves, Pairs
-from munkey.audits.klom import klom
 from munkey.audits.holm import holm
+from munkey.audits.klom import klom
 from munkey.audits.registry import AUDITS, Estimate, Finding, Refused
 from munkey.audits.residual_share import Share, residual_share
 from munkey.audits.verdict import Control, ControlName, control, p_values, sham_control, verdict
