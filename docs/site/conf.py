@@ -15,6 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 project, release = PROJECT["name"], PROJECT["version"]
 author = "the munkey authors"
+project_copyright = f"2026, {author}"
 extensions = [
     "myst_parser",
     "sphinx.ext.apidoc",

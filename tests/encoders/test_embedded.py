@@ -60,6 +60,7 @@ def cifar_pictures(part, first):
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason=f"needs real pictures, {SHARED.name}")
+@pytest.mark.soak
 def test_keys_of_real_pictures_tell_cifar_classes_apart():
     encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 128), "cpu")
     accuracy = knn_accuracy(encode, *cifar_pictures("train", 300), *cifar_pictures("test", 100))

@@ -48,7 +48,7 @@ def command_in(said: str, damaged: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("files", [READ_BY[::4], pytest.param(READ_BY, marks=pytest.mark.soak)], ids=["some", "all"])
+@pytest.mark.parametrize("files", [READ_BY[::8], pytest.param(READ_BY, marks=pytest.mark.soak)], ids=["some", "all"])
 def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
     project: Project, files: list[tuple[str, str]]
 ) -> None:
@@ -64,7 +64,7 @@ def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
     assert project.planned() == {}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_command_is_for_the_configuration_of_the_run(project: Project) -> None:
     (project.path / "own settings.yaml").write_text("inference: {k: 3}\n")
     own = ("--configfile", "own settings.yaml")

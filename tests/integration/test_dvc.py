@@ -134,6 +134,7 @@ def save_encoder(folder: Path, seed: int) -> None:
     timm.models.save_for_hf(timm.create_model("test_vit", num_classes=0), folder, model_config={"num_classes": 0})
 
 
+@pytest.mark.soak
 def test_own_pictures_and_own_weights_that_change_run_again(fresh: Project, tmp_path: Path) -> None:
     pets, encoder = tmp_path / "pets", tmp_path / "encoder"
     class_folders(pets, {"cat": 40, "dog": 40})

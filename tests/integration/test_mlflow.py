@@ -216,6 +216,7 @@ def server(tmp_path: Path) -> Iterator[str]:
     process.wait(timeout=30)
 
 
+@pytest.mark.soak
 def test_two_checkouts_share_a_tracking_server_and_leave_each_others_runs_alone(
     server: str, project: Project, tmp_path: Path
 ) -> None:
@@ -257,7 +258,7 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
     assert {run.data.tags["munkey.state"] for run in runs} == {"current"}
 
 
-@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite:///README.md"], ids=["refused", "no store"])
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", pytest.param("sqlite:///README.md", marks=pytest.mark.soak)])
 def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(project: Project, uri: str) -> None:
     project.params({"tracking": {"uri": uri}})
     done = project.snakemake()

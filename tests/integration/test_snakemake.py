@@ -63,12 +63,13 @@ def test_every_system_has_every_metric(finished: Project) -> None:
 
 
 def test_logits_are_kept_with_labels_and_ids(finished: Project) -> None:
+    samples = pd.read_csv(finished.path / "results/default/data/digits/samples.csv")
     for subset in ("full", "rate0.1"):
         for path in (finished.path / f"results/default/logits/digits/seed0/{subset}").glob("*.npz"):
             with np.load(path) as stored:
                 assert stored["logits"].dtype == np.float32
-                assert stored["logits"].shape == (1797, 10)
-                assert len(stored["ids"]) == len(stored["labels"]) == len(stored["splits"]) == 1797
+                assert stored["logits"].shape == (len(samples), 10)
+                assert len(stored["ids"]) == len(stored["labels"]) == len(stored["splits"]) == len(samples)
 
 
 def test_deletion_leaves_every_weight_bit_identical_and_no_row_of_the_forget_set(finished: Project) -> None:
@@ -81,7 +82,7 @@ def test_deletion_leaves_every_weight_bit_identical_and_no_row_of_the_forget_set
         assert before[name].tobytes() == after[name].tobytes()
     forgotten = pd.read_csv(finished.path / "results/default/forget/digits/seed0/rate0.1.csv")["id"]
     kept = ~np.isin(before["memory.ids"], forgotten)
-    assert len(forgotten) == 108
+    assert len(forgotten) == 30  # a tenth of 30 a class
     for name in ("memory.ids", "memory.keys", "memory.tokens"):
         np.testing.assert_array_equal(before[name][kept], after[name])
 
@@ -231,6 +232,7 @@ def test_bad_parameters_are_refused_before_any_job(
     assert not (project.path / "results").exists()
 
 
+@pytest.mark.soak
 def test_a_killed_run_goes_on_and_loses_no_finished_job(fresh: Project, tmp_path: Path) -> None:
     project = fresh.copy(tmp_path / "project")
     env = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(project.path / "src")}
