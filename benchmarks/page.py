@@ -35,6 +35,24 @@ class Grid(TypedDict):
     parts: list[Part]
 
 
+class Round(TypedDict):
+    """A run of the default grid with faults at random. faults: how many of each kind; remade: results made again."""
+
+    number: int
+    faults: dict[str, int]
+    runs: int
+    remade: int
+    minutes: float
+
+
+class Soaked(TypedDict, total=False):
+    """What tests/integration/test_soak.py writes: the rounds that passed, and how long a run takes without faults."""
+
+    machine: Machine
+    undisturbed_min: float
+    rounds: list[Round]
+
+
 def description(machine: Machine) -> str:
     return f"**{machine['device']}**, {machine['cores']} cores, {machine['date']}, torch {machine['versions']['torch']}"
 
@@ -115,6 +133,30 @@ def peaks(measured: Peaks) -> str:
     )
 
 
+FAULTS = {
+    "job": "jobs",
+    "fork": "forks",
+    "server": "fork server",
+    "snakemake": "Snakemake",
+    "disk": "disk",
+    "tracking": "MLflow",
+}  # and the columns that count them
+
+
+def soak(found: Soaked) -> str:
+    """The rounds with faults at random."""
+    lines: list[list[str | float]] = [
+        ["round", *FAULTS.values(), "runs", "made again", "minutes"],
+        ["---"] * (len(FAULTS) + 4),
+        *(
+            [each["number"], *(each["faults"][kind] for kind in FAULTS), each["runs"], each["remade"], each["minutes"]]
+            for each in found["rounds"]
+        ),
+    ]
+    undisturbed = f"{description(found['machine'])}; {found['undisturbed_min']} minutes without faults"
+    return "\n".join([undisturbed, "", *(f"| {' | '.join(map(str, row))} |" for row in lines)])
+
+
 def times_at_scale(numbers: scale.Kept) -> str:
     """The times, and the machine of those that `make bench` measured."""
     measured = scale.measured(numbers)
@@ -134,6 +176,7 @@ TABLES: dict[Source, Callable[[object], str]] = {
     Source("promises", "memory"): lambda content: promises(cast(Speed, content)),
     Source("targets", "speed"): lambda content: promises(cast(Speed, content), TARGETS),
     Source("grid", "grid"): lambda content: grid(cast(Grid, content)),
+    Source("soak", "soak"): lambda content: soak(cast(Soaked, content)),
     Source("peaks", "peaks"): lambda content: peaks(cast(Peaks, content)),
     Source("bytes at scale", "scale"): lambda content: scale.bytes_table(cast(scale.Kept, content)),
     Source("times at scale", "scale"): lambda content: times_at_scale(cast(scale.Kept, content)),

@@ -1,6 +1,7 @@
 """The default grid, ten times, with faults at random: nothing is lost or left over, and the bytes are the same."""
 
 import contextlib
+import json
 import os
 import random
 import re
@@ -15,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from benchmarks.measuring import RESULTS, this_machine
+from benchmarks.page import Round, Soaked
 from munkey.pipeline.mlflow_store import CURRENT, STATE
 from munkey.training.checkpoint import FOLDER
 from tests.integration.conftest import BIN, Project, checkout
@@ -22,6 +25,7 @@ from tests.integration.faults import Running, disk, results
 from tests.integration.slurm import free_ports, wait
 
 ROUNDS, FAULTS, CORES = 10, 8, 2
+FOUND = RESULTS / "soak.json"  # the rounds that passed, for docs/running.md
 KINDS = ("job", "fork", "server", "snakemake", "disk", "tracking")
 PAUSE = 2.0, 50.0  # between faults [s]
 HOUR = 3600
@@ -153,7 +157,9 @@ def default(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def undisturbed(default: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The default grid, after a run to which nothing happens."""
     project = default.copy(tmp_path_factory.mktemp("undisturbed") / "project")
+    started = time.monotonic()
     project.run("snakemake", "--cores", str(CORES), "--resources", "gpu=1", timeout=HOUR)
+    keep({"machine": this_machine("cpu"), "undisturbed_min": minutes_since(started)})
     return project
 
 
@@ -181,10 +187,27 @@ def test_faults_at_random_end_with_the_same_bytes(
         assert [path for path in expected if made[path] != expected[path]] == []
         assert leftovers(project, temporary) == []
     assert tracking.runs() == mirrored(f"sqlite:///{undisturbed.path}/mlflow.db")
-    minutes = (time.monotonic() - started) / 60
-    print(
-        f"round {round_number}: {dict(soak.faults)}, {soak.attempts} runs, {soak.remade} made again, {minutes:.1f} min"
-    )
+    passed: Round = {
+        "number": round_number,
+        "faults": {kind: soak.faults[kind] for kind in KINDS},
+        "runs": soak.attempts,
+        "remade": soak.remade,
+        "minutes": minutes_since(started),
+    }
+    keep({"rounds": [passed]})
+
+
+def minutes_since(started: float) -> float:
+    """Of the monotonic clock, to a tenth."""
+    return round((time.monotonic() - started) / 60, 1)
+
+
+def keep(found: Soaked) -> None:
+    """Add to what was found before; a round that was run again replaces what it was."""
+    before: Soaked = json.loads(FOUND.read_text()) if FOUND.exists() else {}
+    rounds = {each["number"]: each for each in (*before.get("rounds", []), *found.get("rounds", []))}
+    everything = {**before, **found, "rounds": [rounds[number] for number in sorted(rounds)]}
+    FOUND.write_text(json.dumps(everything, indent=2) + "\n")
 
 
 def leftovers(project: Project, temporary: Path) -> list[object]:
