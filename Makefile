@@ -90,7 +90,7 @@ entry: .venv/ready  ## write the results of an entry of the leaderboard, e.g. EN
 
 docs: .venv/ready  ## write the tables in the docs, from registries, kept results and entries
 	python -m munkey.pipeline.docs_tables README.md $(wildcard docs/*.md)
-	python -m benchmarks.page docs/performance.md docs/memory.md docs/scale.md docs/cost.md
+	python -m benchmarks.page $(wildcard docs/*.md)
 
 site: .venv/ready  ## build the website of the docs; then open site/index.html
 	sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs/site . site

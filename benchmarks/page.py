@@ -145,16 +145,13 @@ FAULTS = {
 
 def soak(found: Soaked) -> str:
     """The rounds with faults at random."""
-    lines: list[list[str | float]] = [
-        ["round", *FAULTS.values(), "runs", "made again", "minutes"],
-        ["---"] * (len(FAULTS) + 4),
-        *(
-            [each["number"], *(each["faults"][kind] for kind in FAULTS), each["runs"], each["remade"], each["minutes"]]
-            for each in found["rounds"]
-        ),
+    head: list[list[object]] = [["round", *FAULTS.values(), "runs", "made again", "min"], ["---"] * (len(FAULTS) + 4)]
+    lines: list[list[object]] = [
+        [each["number"], *(each["faults"][kind] for kind in FAULTS), each["runs"], each["remade"], each["minutes"]]
+        for each in found["rounds"]
     ]
     undisturbed = f"{description(found['machine'])}; {found['undisturbed_min']} minutes without faults"
-    return "\n".join([undisturbed, "", *(f"| {' | '.join(map(str, row))} |" for row in lines)])
+    return "\n".join([undisturbed, "", *(f"| {' | '.join(map(str, row))} |" for row in head + lines)])
 
 
 def times_at_scale(numbers: scale.Kept) -> str:
