@@ -38,7 +38,12 @@ else:
 
 
 @pytest.mark.parametrize(
-    ("overlay", "targets"), [((), ()), (("--configfile", "workflow/presets/paper.yaml"), ("paper",))], ids=str
+    ("overlay", "targets"),
+    [
+        ((), ()),
+        pytest.param(("--configfile", "workflow/presets/paper.yaml"), ("paper",), marks=pytest.mark.soak),
+    ],
+    ids=str,
 )
 def test_slurm_s_queue_sees_ten_times_fewer_submissions_than_jobs(fresh: Project, tmp_path, overlay, targets) -> None:
     project = fresh.copy(tmp_path / "project")

@@ -111,6 +111,7 @@ def test_mirroring_again_changes_nothing_that_dvc_knows(pulled: Project) -> None
     assert refused.returncode != 0 and "not made with the present parameters" in refused.stderr
 
 
+@pytest.mark.soak
 def test_back_to_the_committed_state_is_clean(pulled: Project) -> None:
     pulled.params({"inference": {"k": 2}})
     pulled.run("dvc", "repro")

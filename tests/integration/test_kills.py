@@ -41,7 +41,7 @@ def test_random_kills_end_with_the_same_bytes(fresh: Project, finished: Project,
     assert [path for path in expected if made[path] != expected[path]] == []
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs")
 def test_a_full_disk_is_named_and_with_room_again_the_run_ends_with_the_same_bytes(
     fresh: Project, finished: Project, tmp_path: Path

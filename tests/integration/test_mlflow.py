@@ -156,6 +156,7 @@ def test_tracking_again_never_duplicates_and_a_deleted_store_comes_back(project:
     assert {n: r[0].data.metrics for n, r in again.items()} == {n: r[0].data.metrics for n, r in first.items()}
 
 
+@pytest.mark.soak
 def test_several_mirrors_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Path) -> None:
     """Two checkouts, two configurations of each and each of these twice, in a store that does not exist yet."""
     code = (
@@ -241,6 +242,7 @@ def test_two_checkouts_share_a_tracking_server_and_leave_each_others_runs_alone(
     assert sorted(owners.values()) == [2, 2]
 
 
+@pytest.mark.soak
 def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) -> None:
     def files() -> dict[Path, tuple[bytes, int]]:
         paths = [path for path in (project.path / "results/default").rglob("*") if path.is_file()]

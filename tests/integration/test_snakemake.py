@@ -296,6 +296,7 @@ def test_the_report_is_one_page_with_captions(project: Project) -> None:
     assert 'src="http' not in page and 'href="http' not in page.replace('href="https://snakemake', "")
 
 
+@pytest.mark.soak
 def test_presets_are_planned(fresh: Project) -> None:
     for preset in sorted((ROOT / "workflow/presets").glob("*.yaml")):
         if path := yaml.safe_load(preset.read_text()).get("source", {}).get("path"):

@@ -80,7 +80,7 @@ def test_it_resumes_after_any_epoch_and_ends_the_same(family, precision, tmp_pat
         assert timeless(later) == timeless(history)
 
 
-@pytest.mark.parametrize("family", ["vit", "munkey"])
+@pytest.mark.parametrize("family", [pytest.param("vit", marks=pytest.mark.soak), "munkey"])
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(family, tmp_path):
     path, draw = tmp_path / "progress.pt", random.Random(family)
     for _ in range(3):

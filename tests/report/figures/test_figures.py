@@ -256,6 +256,7 @@ def test_frames_and_marks_tell_what_became_of_neighbors_and_predictions():
         retrieval.draw([example("gone")])
 
 
+@pytest.mark.soak
 def test_umap_gives_the_same_plane_for_the_same_seed():
     points = RNG.normal(size=(40, 6)).astype(np.float32)
     first, again = projection.umap_2d(points, 0), projection.umap_2d(points, 0)
