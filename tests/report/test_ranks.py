@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scikit_posthocs import posthoc_nemenyi_friedman
 
 from munkey.report import rank_table
 from munkey.report.figures import ranks as figure
@@ -103,6 +104,13 @@ def test_too_little_to_rank_is_refused_with_what_to_add(seeds, columns):
 def test_methods_that_never_differ_are_not_told_apart():
     found = ranking(by_seed(ranks_of(gaps(20, b=1.0, c=1.0))))
     assert found.mean.tolist() == [2, 2, 2] and (found.pairs == 1).all(axis=None) and found.p == 1
+
+
+def test_nobody_is_told_apart_where_friedmans_test_finds_no_difference():
+    ranks = pd.DataFrame(np.random.default_rng(145).random((10, 10))).rank(axis="columns")
+    assert posthoc_nemenyi_friedman(ranks).min(axis=None) < 0.02  # Nemenyi's alone would tell two apart
+    found = ranking(ranks)
+    assert found.p == pytest.approx(0.073, abs=5e-4) and (found.pairs == 1).all(axis=None)
 
 
 def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():

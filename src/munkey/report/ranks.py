@@ -3,7 +3,7 @@
 At every seed and rate the methods are ranked; equal gaps share the mean of their ranks. The tests compare blocks that
 must be independent of each other. A block is a seed of a data set; its rates are not blocks of their own, because they
 start from the same trained models. So the ranks of a seed are averaged over its rates and ranked again. Friedman's test
-says whether the methods differ at all, Nemenyi's which two do.
+says whether the methods differ at all; if it does, Nemenyi's says which two do.
 """
 
 import math
@@ -25,7 +25,8 @@ class Ranking:
     """Methods over blocks.
 
     mean: the mean rank of each method, the best first. blocks: how many. p: of Friedman's test that all are alike.
-    difference: of mean ranks, from which on two methods are told apart. pairs: p-values of Nemenyi's test for each two.
+    difference: of mean ranks, from which on two methods are told apart. pairs: p-values of Nemenyi's test for each two;
+    all 1 where Friedman's does not say that any differ.
     """
 
     mean: "pd.Series[float]"
@@ -74,6 +75,8 @@ def ranking(blocks: "pd.DataFrame") -> Ranking:
     p = friedmanchisquare(*(blocks[name] for name in blocks)).pvalue if differ else 1.0
     mean = blocks.mean().sort_values(kind="stable")
     pairs = posthoc_nemenyi_friedman(blocks.reset_index(drop=True))
+    if p >= LEVEL:
+        pairs[:] = 1.0
     return Ranking(mean, count, float(p), critical_difference(methods, count), pairs)
 
 
