@@ -166,6 +166,13 @@ def test_the_figure_names_every_method_at_its_rank_and_joins_what_is_not_told_ap
     assert bars == [(1, 2), (2, 3)]
 
 
+def test_the_axis_of_the_figure_has_all_ranks_also_those_that_no_method_reaches():
+    ranks = ranks_of(pd.DataFrame(np.random.default_rng(0).random((10, 9)), index=lines(10, (0.1,))).add_prefix("m"))
+    (axes,) = figure.draw(ranks, "m0").axes
+    low, high = axes.get_xlim()
+    assert by_seed(ranks).mean().max() < 8 and low <= 1 and high >= 9 and set(axes.get_xticks()) == set(range(1, 10))
+
+
 def test_without_differences_one_bar_joins_all():
     (axes,) = figure.draw(ranks_of(gaps(10, b=1.0, c=1.0)), "b").axes
     (bar,) = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2.5]

@@ -42,5 +42,7 @@ def _scale(axes: Axes, found: Ranking, blocks: str) -> None:
     axes.spines["top"].set(visible=True, bounds=(1, methods))
     axes.set_xticks(range(1, methods + 1))
     axes.plot([1, 1 + found.difference], [2, 2], color=BLACK, linewidth=1.2, marker="|", markersize=7)
+    axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
+    axes.autoscale_view()
     words = f"  critical difference {found.difference:.2f}, n = {blocks}"
     axes.text(1 + found.difference, 2, words, va="center")
