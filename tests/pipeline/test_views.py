@@ -63,6 +63,15 @@ def test_it_draws_what_there_are_numbers_for_and_nothing_else():
     assert sections == {chart["metricSectionId"] for chart in drawn.values()}
 
 
+def test_more_runs_than_mlflow_loads_at_once_are_left_to_the_methods_own():
+    method, seed, _ = runs()
+    many = state(*views_of([method, *[seed] * 99], [], "ours"))
+    assert "tags.kind" in many["searchFilter"] and "= 'method'" not in many["searchFilter"]
+    more = state(*views_of([method, *[seed] * 100], [], "ours"))
+    assert more["searchFilter"] == "ours and tags.rate = '0.1' and tags.kind = 'method'"
+    assert not any(chart["uuid"].startswith("train/") for chart in more["compareRunCharts"])
+
+
 def test_views_of_others_have_other_keys_and_names():
     (own,) = views_of(runs(), ["0123", "small"], MINE)
     assert own.name == "Methods by gap, 10 % forgotten (0123, small)"

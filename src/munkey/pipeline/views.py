@@ -15,6 +15,7 @@ from munkey.pipeline.tracking import Run
 
 TAG = "mlflow.sharedViewState."  # begins the name of the tag; the view's key follows
 ORDER = "gap"  # what the methods are sorted by
+PAGE = 100  # runs that MLflow's page loads at once; a group has the average of those alone
 COMPARED = ("TA", "RA", "FA", "MIA")
 COLUMNS = (ORDER, f"{ORDER}_sd", *COMPARED, "P_s", "unlearn_s", *(f"{name}_sd" for name in COMPARED))
 WIDTHS = {"attributes.`Run Name`": 225, "runDateAndNestInfo": 36, "duration": 36}  # [px] of what MLflow always shows
@@ -28,6 +29,7 @@ SECTIONS = {  # of the charts: what each section shows, as METRIC for bars, X:Y 
 HOW_TO_READ = """\
 Open *Views*, at the top right: each view compares the methods at one forget rate, the smallest gap first. A row is a
 method; open it for its run, with means and standard deviations, and for its seeds. The chart icon draws the methods.
+MLflow loads 100 runs at once: where there are more, a view leaves out the seeds, which `tags.kind = 'run'` finds.
 
 | metric | what it is |
 |---|---|
@@ -87,11 +89,17 @@ def _view(runs: Sequence[Run], owner: Sequence[str], mine: str) -> View:
 
 
 def _state(runs: Sequence[Run], rate: str, mine: str) -> dict[str, object]:
-    """The page: what is found, its order, groups, columns and charts."""
+    """The page: what is found, its order, groups, columns and charts.
+
+    If MLflow loaded some of the seeds only, it would average those: then the methods' own runs are shown alone.
+    """
+    kinds = "tags.kind != 'candidate' and tags.kind != 'model'"
+    if len(runs) > PAGE:
+        runs, kinds = [run for run in runs if run.tags["kind"] == "method"], "tags.kind = 'method'"
     columns = [f"metrics.`{name}`" for name in COLUMNS]
     charts = _charts(list(dict.fromkeys(name for run in runs for name in (*run.metrics, *run.curves))))
     return {
-        "searchFilter": f"{mine} and tags.rate = '{rate}' and tags.kind != 'candidate' and tags.kind != 'model'",
+        "searchFilter": f"{mine} and tags.rate = '{rate}' and {kinds}",
         "orderByKey": f"metrics.`{ORDER}`",
         "orderByAsc": True,
         "startTime": "ALL",
