@@ -1,7 +1,8 @@
 """Tables in Markdown as a terminal shows them: without markup, and no wider than a screen."""
 
 import re
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 WIDTH = 100  # columns of a screen
@@ -16,8 +17,13 @@ def plain(markdown: str, width: int = WIDTH) -> str:
     Columns of one forget rate, whose heads end in the same @RATE, stay together where they fit.
     """
     blocks = groupby(markdown.splitlines(), key=lambda line: line.startswith("|"))
-    texts = (_table(list(lines), width) if is_table else "\n".join(lines) for is_table, lines in blocks)
-    return re.sub(r"^### ", "", "\n".join(texts), flags=re.MULTILINE) + "\n"
+    texts = (_table(list(lines), width) if is_table else _words(lines, width) for is_table, lines in blocks)
+    return "\n".join(texts) + "\n"
+
+
+def _words(lines: Iterable[str], width: int) -> str:
+    """Titles and what else is no table, a line of it broken where the screen ends."""
+    return "\n".join(textwrap.fill(line.removeprefix("### "), width) for line in lines)
 
 
 def _table(lines: Sequence[str], width: int) -> str:
