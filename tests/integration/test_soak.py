@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.measuring import RESULTS, this_machine
-from benchmarks.page import Round, Soaked
+from benchmarks import page
+from benchmarks.measuring import RESULTS, file_for, this_machine
 from munkey.pipeline.mlflow_store import CURRENT, STATE
 from munkey.training.checkpoint import FOLDER
 from tests.integration.conftest import BIN, Project, checkout
@@ -25,8 +25,7 @@ from tests.integration.faults import Running, disk, results
 from tests.integration.slurm import free_ports, wait
 
 ROUNDS, FAULTS, CORES = 10, 8, 2
-FOUND = RESULTS / "soak.json"  # the rounds that passed, for docs/running.md
-KINDS = ("job", "fork", "server", "snakemake", "disk", "tracking")
+KINDS = tuple(page.FAULTS)
 PAUSE = 2.0, 50.0  # between faults [s]
 HOUR = 3600
 TEMPORARY = re.compile(r"\..+\.\d+-\w+(\.\w+)?")
@@ -187,7 +186,7 @@ def test_faults_at_random_end_with_the_same_bytes(
         assert [path for path in expected if made[path] != expected[path]] == []
         assert leftovers(project, temporary) == []
     assert tracking.runs() == mirrored(f"sqlite:///{undisturbed.path}/mlflow.db")
-    passed: Round = {
+    passed: page.Round = {
         "number": round_number,
         "faults": {kind: soak.faults[kind] for kind in KINDS},
         "runs": soak.attempts,
@@ -202,12 +201,13 @@ def minutes_since(started: float) -> float:
     return round((time.monotonic() - started) / 60, 1)
 
 
-def keep(found: Soaked) -> None:
-    """Add to what was found before; a round that was run again replaces what it was."""
-    before: Soaked = json.loads(FOUND.read_text()) if FOUND.exists() else {}
+def keep(found: page.Soaked) -> None:
+    """Add to what this machine found before, for docs/running.md; a round that is run again replaces what it was."""
+    path = file_for(this_machine("cpu"), "soak", RESULTS)
+    before: page.Soaked = json.loads(path.read_text()) if path.exists() else {}
     rounds = {each["number"]: each for each in (*before.get("rounds", []), *found.get("rounds", []))}
     everything = {**before, **found, "rounds": [rounds[number] for number in sorted(rounds)]}
-    FOUND.write_text(json.dumps(everything, indent=2) + "\n")
+    path.write_text(json.dumps(everything, indent=2) + "\n")
 
 
 def leftovers(project: Project, temporary: Path) -> list[object]:
