@@ -50,8 +50,7 @@ reproduce: .venv/ready  ## the paper's numbers beside ours, on a GPU; REHEARSAL=
 
 ##@ Results
 ui: .venv/ready  ## start MLflow; the addresses that it prints first compare the methods
-	python -m munkey.pipeline.ui sqlite:///mlflow.db
-	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --workers 1 --backend-store-uri sqlite:///mlflow.db
+	python -m munkey.pipeline.ui $(CONFIG)
 
 report: .venv/ready  ## Snakemake's report: one page with the provenance of every file, tables and figures
 	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html -- made

@@ -158,8 +158,10 @@ def draw_times(axes: Axes, times: dict[str, Curve]) -> None:
     for number, (name, curve) in enumerate(times.items()):
         style, last = point_style(number), curve["rows"][-1]
         axes.plot(curve["rows"], curve["seconds"], color=style.color, marker=style.marker, label=name)
-        axes.plot([last, LARGEST], [at(curve, last), at(curve, LARGEST)], color=style.color, linestyle=DASHES[1])
-    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds", title="Time: markers measured, dashes not")
+        drawn_on = [at(curve, last), at(curve, LARGEST)]
+        axes.plot([last, LARGEST], drawn_on, color=style.color, linestyle=DASHES[1])
+        axes.plot(LARGEST, drawn_on[-1], color=style.color, marker=style.marker, markerfacecolor="none")
+    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds", title="Time: hollow markers not measured")
     axes.legend(fontsize=6)
 
 

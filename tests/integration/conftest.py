@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -111,13 +112,17 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture(scope="session")
-def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The tiny grid after a whole run with two cores. Not to be changed: take a copy."""
-    project = fresh.copy(tmp_path_factory.mktemp("finished") / "project")
-    done = project.snakemake()
-    (project.path / "run.log").write_text(done.stdout + done.stderr)
-    (project.path / ".git/info/exclude").write_text("run.log\n")
-    return project
+def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Project:
+    """The tiny grid after a whole run with two cores, made once for all workers. Not to be changed: take a copy."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base if worker_id == "master" else base.parent  # the folder of this session, not of its worker alone
+    made = Project(shared / "made")
+    with FileLock(shared / "made.lock"):
+        if not made.path.exists():
+            done = fresh.copy(made.path).snakemake()
+            (made.path / "run.log").write_text(done.stdout + done.stderr)
+            (made.path / ".git/info/exclude").write_text("run.log\n")
+        return made.copy(tmp_path_factory.mktemp("finished") / "project")
 
 
 @pytest.fixture

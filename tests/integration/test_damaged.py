@@ -48,7 +48,7 @@ def command_in(said: str, damaged: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("files", [READ_BY[::8], pytest.param(READ_BY, marks=pytest.mark.soak)], ids=["some", "all"])
+@pytest.mark.parametrize("files", [READ_BY[8:9], pytest.param(READ_BY, marks=pytest.mark.soak)], ids=["one", "all"])
 def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
     project: Project, files: list[tuple[str, str]]
 ) -> None:

@@ -18,11 +18,10 @@ from tests.integration.faults import Running, disk, results
 DOWNSTREAM = ("metrics", "tables", "summary", "track")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.soak)])
-def test_random_kills_end_with_the_same_bytes(fresh: Project, finished: Project, tmp_path: Path, kills: int) -> None:
+@pytest.mark.soak
+def test_random_kills_end_with_the_same_bytes(fresh: Project, finished: Project, tmp_path: Path) -> None:
     project, draw = fresh.copy(tmp_path / "project"), random.Random(13)
-    due = list(itertools.islice(itertools.cycle(("fork", "job", "server", "snakemake")), kills))
+    due = list(itertools.islice(itertools.cycle(("fork", "job", "server", "snakemake")), 10))
     while due:
         running, kind = Running(project), "none yet"
         while due and kind not in ("", "snakemake"):

@@ -20,6 +20,7 @@ from mlflow.tracking import MlflowClient
 from munkey.audits.storage import files_of, search, trace
 from munkey.data import forget_sets
 from munkey.models import system
+from munkey.pipeline.ui import addresses
 from munkey.report.terminal import plain
 from munkey.serve.predictor import Predictor
 from tests.integration.conftest import BIN, Project
@@ -82,7 +83,7 @@ def test_models_are_registered_under_clear_names(finished: Project) -> None:
 
 
 def test_the_ui_says_where_methods_are_compared_and_that_view_finds_them(finished: Project) -> None:
-    (address,) = re.findall(r"http://\S+", finished.run("python", "-m", "munkey.pipeline.ui", store(finished)).stdout)
+    (address,) = re.findall(r"http://\S+", "\n".join(addresses(store(finished))))
     experiment, key = re.search(r"/experiments/(\d+)/runs\?.*&viewStateShareKey=(\S+)$", address).groups()
     client = MlflowClient(store(finished))
     envelope = json.loads(client.get_experiment(experiment).tags[f"mlflow.sharedViewState.{key}"])

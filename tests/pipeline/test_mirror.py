@@ -12,7 +12,7 @@ from munkey.pipeline import mlflow_models
 from munkey.pipeline.mirror import mirror, record
 from munkey.pipeline.mlflow_store import StoreError, opened
 from munkey.pipeline.tracking import Run, Samples
-from munkey.pipeline.ui import main
+from munkey.pipeline.ui import addresses
 
 URI = "sqlite:///mlflow.db"
 CURRENT = "tags.`munkey.state` = 'current'"
@@ -95,16 +95,13 @@ def keys(folder):
     return [tag.rpartition("munkey/local/")[2] for tag in sorted(experiment.tags) if "sharedViewState" in tag]
 
 
-def test_an_experiment_has_a_note_and_the_views_of_the_rates_that_there_are(checkout, capsys):
+def test_an_experiment_has_a_note_and_the_views_of_the_rates_that_there_are(checkout):
     mirrored = mirror(URI, "default", [methods("0.1"), methods("0.02")])
     mirror(URI, "default-overlay", [methods("0.5")])
     assert keys(checkout) == ["default-overlay/rate0.5", "default/rate0.02", "default/rate0.1"]
     address = "http://127.0.0.1:5000/#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=munkey/local"
     assert mirrored.views["digits: Methods by gap, 10 % forgotten"] == f"{address}/default/rate0.1"
-    assert main([URI]) is None
-    assert [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
-        f"{address}/{key}" for key in keys(checkout)
-    ]
+    assert [line.split("  ")[0] for line in addresses(URI)[1:]] == [f"{address}/{key}" for key in keys(checkout)]
     mirror(URI, "default", [methods("0.1")])
     assert keys(checkout) == ["default-overlay/rate0.5", "default/rate0.1"]
 

@@ -28,16 +28,17 @@ def test_a_job_is_expected_to_last_as_long_as_those_of_its_rule_did(clock):
     waiting = Waiting({"train": 3, "table": 1}, clock)
     after(waiting, 1, 0, "table")
     after(waiting, 10, 1, "train")
-    assert after(waiting, 14, 2, "train") == " 75 %  about 12 s left          14 s  do train"
+    assert after(waiting, 14, 2, "train") == " 75 %  about 12 s left            14 s  do train"
     assert waiting.seconds_left == pytest.approx(12)
-    assert after(waiting, 12, 3, "train") == "100 %                           12 s  do train"
+    assert after(waiting, 12, 3, "train") == "100 %                             12 s  do train"
 
 
-def test_nothing_is_said_before_a_job_has_ended_whose_work_is_known(clock):
-    waiting = Waiting({"table": 3, "train": 2, "evaluate": 2}, clock)
-    waiting.work = {"train": 100.0, "evaluate": 5.0}
+def test_nothing_is_said_before_a_job_with_the_most_work_has_ended(clock):
+    waiting = Waiting({"table": 3, "train": 2, "evaluate": 2, "unlearn": 1}, clock)
+    waiting.work = {"train": 100.0, "evaluate": 5.0, "unlearn": 50.0, "other": 200.0}
     assert waiting.left == ""
-    assert after(waiting, 1, 0, "table") == " 14 %                          1.0 s  do table"
+    after(waiting, 0.0, 9, "unlearn")  # KNN
+    assert after(waiting, 1, 0, "table") == " 25 %                            1.0 s  do table"
     after(waiting, 20, 1, "train")
     assert waiting.seconds_left == pytest.approx(2 * 1 + 20 + 2 * 1)  # tables, the other training, and by their work
 

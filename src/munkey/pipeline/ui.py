@@ -1,27 +1,44 @@
-"""Where an MLflow store compares methods: the addresses of its views, for `make ui`.
+"""Say where the MLflow store of a configuration compares methods, and start MLflow unless the store has its own server.
 
-python -m munkey.pipeline.ui URI
+    python -m munkey.pipeline.ui [OVERLAY ...]
+
+`make ui` calls it.
 """
 
+import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from munkey.pipeline.estimate import read
 from munkey.pipeline.layout import DEFAULT
 from munkey.pipeline.mlflow_store import StoreError, opened
+from munkey.pipeline.params import ParamsError, load
+
+
+def addresses(uri: str) -> list[str]:
+    """Lines with the views of a store. Raises StoreError where it cannot be used."""
+    with opened(uri, DEFAULT) as store:
+        views = store.views()
+    if not views:
+        return ["This store is empty: run `make run`, or `make track` if there are results"]
+    return ["Compare methods at:", *(f"{address}  {name}" for name, address in views.items())]
 
 
 def main(arguments: Sequence[str] | None = None) -> str | None:
     """The command. Returns what is wrong, if anything."""
-    (uri,) = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="python -m munkey.pipeline.ui", description=__doc__.split("\n")[0])
+    parser.add_argument("overlays", nargs="*", type=Path, help="files that change params.yaml")
     try:
-        with opened(uri, DEFAULT) as store:
-            views = store.views()
-    except StoreError as error:
+        uri = load(read(parser.parse_args(arguments).overlays)).tracking.uri
+        print(*addresses(uri), sep="\n", flush=True)
+    except (ParamsError, StoreError) as error:
         return str(error)
-    print(
-        "Compare methods at:" if views else "This store is empty: run `make run`, or `make track` if there are results"
-    )
-    print(*(f"{address}  {name}" for name, address in views.items()), sep="\n")
+    if not uri.startswith("http"):
+        os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
+        mlflow = ["-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", uri]
+        os.execv(sys.executable, [sys.executable, *mlflow])
     return None
 
 

@@ -43,7 +43,7 @@ class Waiting:
         seconds = job.since(self.clock())
         self.ended[job.rule] += 1
         self.seconds[job.rule] = self.seconds.get(job.rule, 0.0) + seconds
-        return f"{self.percent:>5}  {self.left:18}  {worded(seconds):>9}  {job.what}"
+        return f"{self.percent:>5}  {self.left:20}  {worded(seconds):>9}  {job.what}"
 
     @property
     def status(self) -> str:
@@ -75,11 +75,15 @@ class Waiting:
 
     @property
     def _unit(self) -> float | None:
-        """Seconds for a unit of work, 0 where none is left; None where it is not known yet."""
-        known = [rule for rule in self.ended if rule in self.work]
-        if known:
-            return sum(map(self._mean, known)) / sum(self.work[rule] for rule in known)
-        return None if any(rule in self.work for rule in self.jobs) else 0.0
+        """Seconds for a unit of work, by the rule with the most of it; None before its first job, 0 without such rules.
+
+        Jobs of other rules differ too much: KNN unlearns in no time, and would promise a short run.
+        """
+        ours = [rule for rule in self.work if rule in self.jobs]
+        if not ours:
+            return 0.0
+        most = max(ours, key=lambda rule: self.work[rule])
+        return self._mean(most) / self.work[most] if most in self.ended else None
 
     def _typical(self, rule: str) -> float:
         """Seconds of a job of a rule. One of which nothing is known is like the others whose work is not known."""

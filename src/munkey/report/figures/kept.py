@@ -78,7 +78,7 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     ends = limits(rows)
     low, high = (rows[name].clip(*ends) for name in ("share_low", "share_high"))
     band = 1.96 * rows["chance"]
-    axes.barh(places, 2 * band, left=-band, height=0.8, color=BAND, zorder=0)
+    axes.barh(places, 2 * band, left=-band, height=0.8, color=BAND, label="95 % by chance", zorder=0)
     axes.hlines(places, low, high, color=BLUE, linewidth=1.2, zorder=2)
     for column, edge, marker in (("share_low", ends.low, "<"), ("share_high", ends.high, ">")):
         beyond = rows[column] < edge if marker == "<" else rows[column] > edge
@@ -91,7 +91,7 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     axes.set(xlim=ends, xlabel="residual share [%]")
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    axes.figure.legend(loc="outside lower center", ncols=2)
+    axes.figure.legend(loc="outside lower center", ncols=3)
 
 
 def _dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:

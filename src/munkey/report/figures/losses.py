@@ -6,14 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from munkey.report.figures.theme import CLASS_COLORS, DASHES, DOUBLE, THEME, canvas, checked, freeze, seed_count
+from munkey.report.figures.theme import CLASS_COLORS, DASHES, DOUBLE, THEME, canvas, checked, freeze, over_seeds
 
 COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
 
 
 @matplotlib.rc_context(THEME)
 def draw(losses: pd.DataFrame) -> Figure:
-    """A row for each data set, a panel for each family, a line for each subset. Means over seeds, bands of one sd.
+    """A row for each data set, a panel for each family, a line for each subset. Means over seeds, bands of one sd, down to 0 at most.
 
     losses: as `munkey.report.summary.training_losses` makes them. Raises ValueError for no rows, missing columns or
     NaN.
@@ -29,9 +29,8 @@ def draw(losses: pd.DataFrame) -> Figure:
             _panel(axes, part)
             axes.set_title(f"{dataset}, original and retrained ({family})", loc="left")
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    seeds = seed_count(frame.groupby("system")["seed"].nunique())
     figure.supylabel("training loss", fontsize=8)
-    figure.supxlabel(f"epoch; mean ± standard deviation over {seeds} seeds", fontsize=8)
+    figure.supxlabel(f"epoch; {over_seeds(frame.groupby('system')['seed'].nunique())}", fontsize=8)
     return freeze(figure)
 
 
@@ -40,7 +39,7 @@ def _panel(axes: Axes, part: pd.DataFrame) -> None:
         values = lines.groupby("epoch")["loss"].agg(["mean", "std"]).fillna({"std": 0.0})
         color, dashes = CLASS_COLORS[number % len(CLASS_COLORS)], DASHES[number % len(DASHES)]
         axes.plot(values.index, values["mean"], color=color, linestyle=dashes, label=_words(str(subset)))
-        low, high = values["mean"] - values["std"], values["mean"] + values["std"]
+        low, high = (values["mean"] - values["std"]).clip(lower=0), values["mean"] + values["std"]
         axes.fill_between(values.index, low, high, color=color, alpha=0.15, linewidth=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 

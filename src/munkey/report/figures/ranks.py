@@ -25,8 +25,8 @@ def draw(ranks: pd.DataFrame, emphasized: str) -> Figure:
         found.pairs,
         alpha=LEVEL,
         ax=axes,
-        label_fmt_left="{label}  {rank:.2f}",
-        label_fmt_right="{rank:.2f}  {label}",
+        label_fmt_left="{label}  {rank:.2f}\N{NO-BREAK SPACE}",
+        label_fmt_right="\N{NO-BREAK SPACE}{rank:.2f}  {label}",
         color_palette={title: VERMILLION if title == emphasized else BLACK for title in found.mean.index},
         crossbar_props={"color": GRAY, "linewidth": 2.5},
         elbow_props={"linewidth": 0.8},
@@ -37,12 +37,13 @@ def draw(ranks: pd.DataFrame, emphasized: str) -> Figure:
 
 
 def _scale(axes: Axes, found: Ranking, blocks: str) -> None:
-    """The axis of ranks, and above it how far apart two methods must be, with so many blocks."""
+    """The axis of ranks, and above it how far apart two methods must be, with so many blocks, if any differ."""
     methods = len(found.mean)
     axes.spines["top"].set(visible=True, bounds=(1, methods))
     axes.set_xticks(range(1, methods + 1))
     axes.plot([1, 1 + found.difference], [2, 2], color=BLACK, linewidth=1.2, marker="|", markersize=7)
     axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
     axes.autoscale_view()
-    words = f"  critical difference {found.difference:.2f}, n = {blocks}"
+    verdict = "" if found.p < LEVEL else ": none are told apart"
+    words = f"  critical difference {found.difference:.2f}, n = {blocks}; Friedman p = {found.p:.2g}{verdict}"
     axes.text(1 + found.difference, 2, words, va="center")

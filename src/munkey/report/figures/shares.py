@@ -24,7 +24,7 @@ STYLES = {  # of verdicts
     "none found": Style(BLUE, "s", "none found"),
     "over-forgets": Style(ORANGE, "D", "over-forgets"),
     "no power": Style(GRAY, "X", "no power"),
-    "control": Style(BLACK, "o", "control"),
+    "control": Style(BLACK, "^", "control"),
     "": Style(BLACK, "|", "exploratory path"),
 }
 
