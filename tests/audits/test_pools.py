@@ -37,18 +37,24 @@ def test_a_pool_that_would_be_a_whole_class_is_refused():
         hardest(Members(np.arange(10), np.array([0] * 9 + [1])), np.zeros(10), 0.9, STAGE)
 
 
-@given(st.integers(2, 41), st.integers(0, 99))
-def test_the_halves_part_the_pool(size, seed):
-    pool = np.arange(size) * 3
+@given(st.integers(1, 20), st.integers(0, 99))
+def test_the_halves_part_the_pool(pairs, seed):
+    pool = np.arange(2 * pairs) * 3
     one, other = (half_of(pool, number, Stage(seed)) for number in (0, 1))
-    assert len(one) == len(other) == size // 2
-    assert set(one) | set(other) <= set(pool) and not set(one) & set(other)
+    assert len(one) == len(other) == pairs
+    assert set(one) | set(other) == set(pool)
     assert (np.diff(one) > 0).all() and (np.diff(other) > 0).all()
 
 
-def test_a_pool_of_one_sample_has_no_halves():
+def test_of_an_odd_number_of_the_hardest_one_is_left_out():
+    members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
+    assert [len(hardest(members, votes, share, STAGE)) for share in (0.35, 0.375)] == [14, 14]
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_a_pool_without_equal_halves_is_refused(size):
     with pytest.raises(ValueError, match="raise it"):
-        half_of(np.array([7]), 0, STAGE)
+        half_of(np.arange(size), 0, STAGE)
 
 
 @given(st.integers(2, 6), st.integers(0, 99))

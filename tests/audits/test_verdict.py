@@ -39,7 +39,7 @@ def attack(p):
         (share(), {"u-lira": 0.01, "rmia": 0.5}, "residue", "residue: 0 % [-3, 2]"),
         (share(p=0.04), {"u-lira": 0.9}, "none found", "no more than 3 %"),  # 2 * 0.04 by Holm
         (share(-5, p=0.04), {"u-lira": 0.01}, "over-forgets", "over-forgets"),
-        (share(-5, p=0.4), {"u-lira": 0.01}, "residue", "residue"),  # something differs, and not for less
+        (share(-5, p=0.4), {"u-lira": 0.01}, "residue", "with no more margin: -5 % [-3, 2]"),
         (share(40, -50, 130), {}, "no power", "this audit has no power here: as much as 130 % may be left"),
         (share(40, -np.inf, np.inf), {}, "no power", "no bound holds"),
         (share(40, -np.inf, np.inf, 1e-9), {}, "residue", "residue: 40 % [unbounded]"),

@@ -163,7 +163,7 @@ def test_a_certificate_that_cannot_be_written_does_not_hide_the_deletion(munkey,
     (tmp_path / "file").touch()
     ended = munkey("forget", model, "--ids", "10", "--certificate", tmp_path / "file" / "receipt.json")
     assert (
-        ended.code == 4 and "the samples are forgotten" in ended.err and "`munkey certificate` writes it" in ended.err
+        ended.code == 4 and "the samples are forgotten" in ended.err and "`munkey certificate` writes one" in ended.err
     )
     assert left(model) == without(10)
 

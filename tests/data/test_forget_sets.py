@@ -108,9 +108,13 @@ def test_every_pair_divides_the_pool_in_its_own_way_and_each_sample_falls_on_eit
     assert halved(3)[0].tolist() == halved(3)[0].tolist()
 
 
-def test_of_an_odd_pool_one_sample_is_in_neither_half():
-    first, second = halves(IDS, LABELS, 0.21, Stage("pool"), Stage("pair"))
-    assert len(first) == len(second) == 10
+def test_of_an_odd_pool_one_sample_is_in_neither_half_the_same_for_every_pair():
+    pools = set()
+    for pair in range(20):
+        first, second = halved(pair, 0.21)
+        assert len(first) == len(second) == 10
+        pools.add(tuple(np.union1d(first, second)))
+    assert len(pools) == 1
 
 
 def test_a_pool_too_small_to_halve_is_refused():

@@ -134,6 +134,7 @@ def test_each_model_sees_its_own_shard_alone_and_slices_grow():
 def test_epochs_are_shared_out_so_that_the_work_stays():
     assert sisa.epochs_per_slice(40, 1) == 40
     assert sisa.epochs_per_slice(40, 2) == 27  # 27 over half + 27 over all, about 40 over all
+    assert sisa.epochs_per_slice(2, 8) == 1  # never untrained
     assert sisa.epochs_per_slice(40, 3) == 20  # over one, two and three thirds: 40 over all
 
 

@@ -24,7 +24,8 @@ def test_mlflow_starts_on_the_store_of_the_overlay(started, tmp_path, capsys):
     (tmp_path / "overlay.yaml").write_text("tracking: {uri: 'sqlite:///other.db'}")
     assert main(["overlay.yaml"]) is None
     assert "This store is empty" in capsys.readouterr().out
-    assert started == [[sys.executable, *"-m mlflow ui --workers 1 --backend-store-uri sqlite:///other.db".split()]]
+    (command,) = started
+    assert " ".join(command) == f"{sys.executable} -m mlflow ui --workers 1 --backend-store-uri sqlite:///other.db"
     assert (tmp_path / "other.db").exists() and not (tmp_path / "mlflow.db").exists()
 
 

@@ -44,6 +44,23 @@ def test_predictions_take_turns_and_a_deletion_waits_for_one_at_most():
     assert slow.done.index("forget [7]") == 1
 
 
+def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.MonkeyPatch):
+    async def work() -> None:
+        checking = asyncio.create_task(served.verify(None))
+        slow.go.release()
+        await served.predict(0)
+        await served.forget([7], ignore_missing=False)
+        assert not checking.done()
+        checked.set()
+        await checking
+
+    slow, checked = Slow(), threading.Event()
+    served = Desk(slow)
+    monkeypatch.setattr(served, "_verified", lambda published: checked.wait(60))
+    asyncio.run(work())
+    assert slow.done == ["predict 0", "forget [7]"]
+
+
 def test_zeros_are_waited_for_once_when_there_is_time(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
         settling = asyncio.create_task(served.settle_when_idle())

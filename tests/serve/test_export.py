@@ -124,6 +124,7 @@ def test_an_export_in_use_is_not_made_again(run):
         model.forget([0])
     with pytest.raises(ExportError, match="in use"):
         renew("tiny", directory, chosen)
+    assert [path.name for path in Path().iterdir() if "out" in path.name] == ["out"]
     with Predictor.load(directory) as model:
         assert 0 not in model.ids and model.store.deletions == 1
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,8 +16,11 @@ from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError, Unk
 from munkey.models import system
 from munkey.models.family import FAMILIES, Retrieval
 from munkey.serve.errors import PictureError, UnknownFilesError
+from munkey.serve.model import Network
 from munkey.serve.predictor import Predictor
+from munkey.serve.retrieval import retrieve
 from munkey.settings import DataSettings, InferenceSettings
+from tests.meta import META, like_a_gpu
 from tests.serve.inputs import CLASSES, sections
 
 
@@ -41,6 +45,25 @@ def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
         assert np.array_equal(predictor.predict(images.images[[one]]).logits, pipeline(result, images)[[one]])
     many = np.resize(test, 64 * 4 + 1)  # the last one alone in its block of passes
     assert np.array_equal(predictor.predict(images.images[many]).logits, pipeline(result, images)[many])
+
+
+def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory, images):
+    """With torch's meta device in place of a GPU."""
+    pictures = images.images[:3]
+    with Predictor.load(directory, device="cpu") as opened:
+        found = retrieve(opened.search, opened._encoder.keys(pictures), 8)
+        with like_a_gpu() as gpu:
+            network = Network(directory, opened.manifest, META)
+            logits = network.logits(pictures, found.memory(META), found.neighbors)
+    assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {"munkey.models.forward.answers"}
+
+
+def test_threads_that_add_at_once_get_ids_of_their_own(predictor, images):
+    one = images.images[:1]
+    predictor.warm_up()
+    with ThreadPoolExecutor(4) as threads:
+        added = list(threads.map(lambda _: int(predictor.add(one, [0])[0]), range(8)))
+    assert sorted(added) == list(range(min(added), min(added) + 8))
 
 
 def test_after_forgetting_its_logits_are_those_of_the_method(predictor, result, images):

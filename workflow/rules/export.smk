@@ -28,7 +28,7 @@ rule export:
         keyfile=lambda w: PLAN.keys(w.dataset),
         metrics=LAYOUT.metrics,
     output:
-        manifest=fill(LAYOUT.export, part="manifest.json"),
+        manifest=update(fill(LAYOUT.export, part="manifest.json")),  # a model in use must keep it: `renew` may refuse
     log:
         LAYOUT.log("exports/{dataset}/seed{seed}"),
     benchmark:

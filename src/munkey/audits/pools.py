@@ -6,7 +6,7 @@ import numpy as np
 
 from munkey.core.ids import NOBODY, rows_of
 from munkey.core.randomness import Stage
-from munkey.data.forget_sets import draw
+from munkey.data.forget_sets import draw, even
 
 
 class Members(NamedTuple):
@@ -30,7 +30,7 @@ def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
 def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:
     """Sorted ids of the samples with the fewest votes, as many of each class as a random pool of this share has.
 
-    votes: (N,), as `vote_shares`; ties are drawn. Raises ValueError as `draw`.
+    votes: (N,), as `vote_shares`; ties are drawn. Of an odd number, one is left out. Raises ValueError as `draw`.
     """
     drawn = draw(members.ids, members.labels, share, "stratified", stage.numpy_generator())
     drawn_labels = members.labels[rows_of(members.ids, drawn)]
@@ -39,18 +39,17 @@ def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> 
         order[members.labels[order] == label][:count]
         for label, count in zip(*np.unique(drawn_labels, return_counts=True), strict=True)
     ]
-    return np.sort(members.ids[np.concatenate(chosen)])
+    return even(np.sort(members.ids[np.concatenate(chosen)]), stage)
 
 
 def half_of(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
     """Sorted ids of one of two random halves of a pool, number 0 or 1; equal in size. pair: where they are drawn from.
 
-    Raises ValueError for a pool of less than two samples.
+    Raises ValueError for a pool of less than two samples, or of an odd number.
     """
-    half = len(pool) // 2
-    if not half:
-        raise ValueError(f"audit.pool: a pool of {len(pool)} samples has no halves; raise it")
-    return np.sort(pair.numpy_generator().permutation(pool)[number * half : (number + 1) * half])
+    if not len(pool) or len(pool) % 2:
+        raise ValueError(f"audit.pool: a pool of {len(pool)} samples has no equal halves; raise it")
+    return np.sort(np.split(pair.numpy_generator().permutation(pool), 2)[number])
 
 
 def mislabeled(labels: np.ndarray, pool: np.ndarray, classes: int, generator: np.random.Generator) -> np.ndarray:

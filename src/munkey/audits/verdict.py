@@ -92,7 +92,9 @@ def verdict(share: Share | Refused, attacks: Mapping[str, Finding], controls: Se
     if share.contrast < 0 and p["residual-share"] < ALPHA:
         return Verdict("over-forgets", f"over-forgets: {interval}, further from training than never seen")
     if min(p.values()) < ALPHA:
-        return Verdict("residue", f"residue: {interval} of what training put there is left")
+        found = f"{interval} of what training put there is left"
+        told = f"an attack tells the deleted samples apart, with no more margin: {interval}"
+        return Verdict("residue", f"residue: {told if share.contrast < 0 else found}")
     if left.high >= 100:
         return powerless(f"as much as {left.high:.0f} % may be left" if math.isfinite(left.high) else "no bound holds")
     return Verdict("none found", f"these attacks found no more than {max(math.ceil(left.high), 0)} %")

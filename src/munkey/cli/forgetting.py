@@ -60,7 +60,8 @@ def _written(made: certificate.Certificate, file: Path) -> Path:
         return certificate.write(made, file)
     except OSError as error:
         done = f"the samples are forgotten, and the head of the chain is {made.after.head}, but the certificate"
-        raise OSError(f"{done} cannot be written ({error}); `munkey certificate` writes it later") from error
+        later = "`munkey certificate` writes one later, which cannot say which samples they were"
+        raise OSError(f"{done} cannot be written ({error}); {later}") from error
 
 
 def _missing(chosen: Choice) -> str:

@@ -84,6 +84,12 @@ def halves(
     chosen = draw(ids, labels, share, "stratified", pool.numpy_generator())
     if len(chosen) < 2:
         raise ValueError(f"audit.pool: {share} of {len(ids)} training samples is {len(chosen)}; raise it")
-    shuffled = pair.numpy_generator().permutation(chosen)
-    half = len(chosen) // 2
-    return np.sort(shuffled[:half]), np.sort(shuffled[half : 2 * half])
+    first, second = np.split(pair.numpy_generator().permutation(even(chosen, pool)), 2)
+    return np.sort(first), np.sort(second)
+
+
+def even(ids: np.ndarray, pool: Stage) -> np.ndarray:
+    """All of a pool's ids or, of an odd number, all but one at random: every pair must divide the same samples."""
+    if len(ids) % 2:
+        return np.delete(ids, (pool / "odd").numpy_generator().integers(len(ids)))
+    return ids

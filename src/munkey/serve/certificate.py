@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 
 from munkey.core.console import counted
 from munkey.core.files import atomic
+from munkey.memory.store import disk
 from munkey.memory.store.chain import Receipt, first_head, moment
 from munkey.memory.store.ledger import VERSION
 from munkey.memory.store.rows import checked_ids
@@ -29,6 +30,8 @@ from munkey.serve.sealed import digest
 
 TEMPLATE = "certificate.html.j2"
 NOT_CLAIMED = (
+    "Anything about samples that were added while it was there, if it was a neighbor of theirs: the token of an added"
+    " sample is an average of its neighbors' tokens, and stays as it is.",
     "That the weights of the model forgot: deletion does not change them. The audits of this project measure what can"
     " be left of a sample in weights that were trained with it.",
     "Anything about copies: pictures and data sets that the memory was made from, other exports, results and earlier"
@@ -207,11 +210,20 @@ def read(path: str | Path) -> Certificate:
 
 
 def write(certificate: Certificate, path: str | Path) -> Path:
-    """Write it as JSON to `path`, and the page beside it, whose path is returned. Raises as `page_of` does."""
+    """Write it as JSON to `path`, and the page beside it, whose path is returned: both or neither, and on the disk.
+
+    Raises as `page_of` does, and OSError.
+    """
     page = page_of(path)
-    for place, text in ((Path(path), certificate.model_dump_json(indent=2) + "\n"), (page, html(certificate))):
-        with atomic(place) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    with atomic(page) as temporary:
+        temporary.write_text(html(certificate), encoding="utf-8")
+    try:
+        with atomic(path) as temporary:
+            temporary.write_text(certificate.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    except OSError:
+        page.unlink()
+        raise
+    disk.sync_folder(page.parent)
     return page
 
 

@@ -1,4 +1,7 @@
-"""Who is served when: predictions one at a time, in order; a deletion waits for at most one of them."""
+"""Who is served when: predictions one at a time, in order; a deletion waits for at most one of them.
+
+A check of the whole memory, which may take minutes, keeps nobody waiting but the next check.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +23,11 @@ class Desk:
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
-        self._queue, self._guard = asyncio.Lock(), asyncio.Lock()  # first come, first served
+        self._queue, self._guard, self._check = (
+            asyncio.Lock(),
+            asyncio.Lock(),
+            asyncio.Lock(),
+        )  # first come, first served
         self._unsettled = False
 
     async def predict(self, pictures: "Sequence[Image]") -> Prediction:
@@ -34,8 +41,13 @@ class Desk:
             return receipt
 
     async def verify(self, published: str | None) -> Report:
-        async with self._queue:
-            return await asyncio.to_thread(self.predictor.verify, published)
+        async with self._check:
+            return await asyncio.to_thread(self._verified, published)
+
+    def _verified(self, published: str | None) -> Report:
+        """Through a connection of its own: a memory is used by one thread at a time."""
+        with Predictor.load(self.predictor.directory) as reader:
+            return reader.verify(published)
 
     async def settle_when_idle(self) -> None:
         """Forever: when there is time, wait until the zeros over what was deleted are on the disk."""

@@ -50,18 +50,20 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
 def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
     """Export again where nobody has used what was exported before: a deletion must not come undone.
 
-    Raises ExportError where samples were forgotten or added there.
+    The earlier export stays until the new one is whole. Raises ExportError where samples were forgotten or added there.
     """
-    if (directory / MEMORY).exists():
-        memory = Result(find(result), sections).system.memory
-        assert memory is not None
-        with Store.open(directory / MEMORY) as store:
-            if store.deletions or not np.array_equal(store.view.ids, memory.ids.numpy()):
-                raise ExportError(
-                    f"{directory}: is in use, samples were forgotten or added there; move it elsewhere first"
-                )
-        shutil.rmtree(directory)
-    return export(result, directory, sections)
+    if not (directory / MEMORY).exists():
+        return export(result, directory, sections)
+    memory = Result(find(result), sections).system.memory
+    assert memory is not None
+    with Store.open(directory / MEMORY) as store:
+        if store.deletions or not np.array_equal(store.view.ids, memory.ids.numpy()):
+            raise ExportError(f"{directory}: is in use, samples were forgotten or added there; move it elsewhere first")
+    renewed = directory.with_name(f".{directory.name}.renewed")
+    shutil.rmtree(renewed, ignore_errors=True)  # of one that was killed
+    export(result, renewed, sections)
+    shutil.rmtree(directory)
+    return renewed.rename(directory)
 
 
 def _write(result: Result, folder: Path) -> None:

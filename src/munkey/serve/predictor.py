@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +45,7 @@ class Predictor:
     def __init__(self, directory: Path, manifest: Manifest, writer: bool, device: Device) -> None:
         """Use `Predictor.load`."""
         self.directory, self.manifest, self.writer, self._device = directory, manifest, writer, device
+        self._adding = threading.Lock()  # from one thread's choice of ids until they are taken
         self.store = _store(directory, manifest, writer)
         self.search = Search(self.store, manifest.lookup)
         self.sources = Sources(self.store, manifest.source)
@@ -116,7 +118,9 @@ class Predictor:
     def ids(self) -> np.ndarray:
         """The samples that the memory holds, ascending: (N,) int64."""
         view = self.store.view
-        return np.sort(view.ids[np.flatnonzero(view.live)])
+        rows = np.flatnonzero(view.live)
+        ids = view.ids[rows]
+        return np.sort(ids[view.live[rows]])  # looked at last: the id of a row that is deleted meanwhile is zero
 
     @property
     def head(self) -> str:
@@ -152,9 +156,10 @@ class Predictor:
             raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
         keys = self._encoder.keys(given.images)
         tokens = self._tokens(keys)
-        first = self._first_free_id()
-        ids = np.arange(first, first + len(keys))
-        self.store.add(ids, keys, tokens, numbers, given.files)
+        with self._adding:
+            first = self._first_free_id()
+            ids = np.arange(first, first + len(keys))
+            self.store.add(ids, keys, tokens, numbers, given.files)
         return ids
 
     def _tokens(self, keys: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import Neighbors
@@ -27,8 +28,8 @@ class Retrieved:
         """The rows that are anybody's neighbor, as a memory of their own, without keys."""
         present = self.neighbors.ids != NOBODY
         ids, first = np.unique(self.neighbors.ids[present], return_index=True)
-        parts = (ids, np.zeros((len(ids), 0), np.float32), self.tokens[present][first])
-        return ExemplarMemory(*(torch.from_numpy(part).to(device) for part in parts))
+        keys, tokens = torch.zeros(len(ids), 0), torch.from_numpy(self.tokens[present][first])
+        return ExemplarMemory(torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device))
 
 
 def retrieve(search: Search, queries: np.ndarray, depth: int) -> Retrieved:

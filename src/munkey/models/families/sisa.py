@@ -100,9 +100,9 @@ def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
 
 
 def epochs_per_slice(epochs: int, slices: int) -> int:
-    """Epochs for each slice, so that all together see as many samples as `epochs` over the whole shard (Bourtoule et
-    al., IV-B)."""
-    return round(2 * epochs / (slices + 1))
+    """Epochs for each slice, at least one, so that all together see as many samples as `epochs` over the whole shard
+    (Bourtoule et al., IV-B)."""
+    return max(1, round(2 * epochs / (slices + 1)))
 
 
 def retrain(model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training) -> History:

@@ -13,7 +13,9 @@ COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
 
 @matplotlib.rc_context(THEME)
 def draw(losses: pd.DataFrame) -> Figure:
-    """A row for each data set, a panel for each family, a line for each subset. Means over seeds, bands of one sd, down to 0 at most.
+    """A row for each data set, a panel for each family, a line for each subset.
+
+    Means over seeds, with bands of one standard deviation, down to 0 at most.
 
     losses: as `munkey.report.summary.training_losses` makes them. Raises ValueError for no rows, missing columns or
     NaN.
