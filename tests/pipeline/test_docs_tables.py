@@ -85,7 +85,7 @@ def test_a_table_that_is_not_kept_says_how_to_keep_it(project: Path):
         filled("<!-- results/mine/b.md -->\n<!-- end -->\n")
 
 
-MAIN = """### digits: n = 2
+MAIN = """### digits: n = 2; bold where it is lowest; left: of an audit
 
 | Method | left [%] | TA @10 % | Avg Gap @10 % | TA @2 % | Avg Gap @2 % |
 |:--|:--|:--|:--|:--|:--|
@@ -116,7 +116,7 @@ def test_the_short_table_has_the_first_data_set_at_its_largest_rate(project: Pat
     (tables / "main-audited.md").write_text(MAIN)
     (tables / "runtime.md").write_text(RUNTIME)
     expected = [
-        "*digits, 10 % forgotten: n = 2*",
+        "*digits, 10 % forgotten: n = 2; left: of an audit*",
         "",
         "| Method | Test accuracy | Avg Gap | left [%] | Seconds | Needs the data? |",
         "|---|---|---|---|---|---|",

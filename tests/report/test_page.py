@@ -9,6 +9,7 @@ from munkey.pipeline import shown
 from munkey.report import page
 from munkey.report.ablations import summarize_cases
 from munkey.report.audit_page import Audited
+from munkey.report.captions import CAPTIONS
 from munkey.report.figures import charts
 from munkey.report.markup import Titled
 from munkey.report.summary import summarize
@@ -158,7 +159,7 @@ def test_a_figures_caption_names_its_data_set(tmp_path):
 
 def test_every_kind_of_figure_has_a_caption():
 
-    assert set(charts.CAPTIONS) == {*charts.CHARTS, "ranks", "retrieval"}
+    assert set(CAPTIONS) == {*charts.CHARTS, "ranks", "retrieval"}
 
 
 def record(device, started, ended, torch="2"):

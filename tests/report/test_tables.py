@@ -110,7 +110,9 @@ def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metric
 def test_what_audits_found_to_be_left_stands_beside_the_methods():
     summary = pd.concat([summarize(tidy(dataset=name), ROWS) for name in ("digits", "other")])
     left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
-    audited, other = (titled.frame for titled in main_tables(summary, ROWS, "html", left))
+    tables = main_tables(summary, ROWS, "html", left)
+    audited, other = (titled.frame for titled in tables)
+    assert tables[0].title.endswith("; left: an audit's share and its 95 % interval")
     assert list(audited.columns[:3]) == ["Method", "left [%]", "TA @10 %"]
     assert audited["left [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
     assert set(other["left [%]"]) == {"–"}

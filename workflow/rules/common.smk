@@ -16,6 +16,7 @@ from munkey.pipeline import audited, code_digest, estimate, opening, plan, relea
 from munkey.pipeline.job import last_words
 from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.params import ParamsError, ablated, load, refusals
+from munkey.report.captions import caption
 from munkey.report.terminal import plain
 from munkey.unlearn.contract import METHODS
 

@@ -51,6 +51,7 @@ rule chart:
         dataset=lambda w: SHOWN.charts[w.chart]["dataset"],
         seeds=PARAMS.seeds,
         threshold=PARAMS.selection.threshold,
+        caption=lambda w: caption(w.chart),
         code=code("chart.py"),
     message:
         "draw {wildcards.chart}"
@@ -88,6 +89,7 @@ rule retrieval:
     threads: 1
     params:
         inference=lambda w: PLAN.sections(w.dataset, "inference")["inference"],
+        caption=lambda w: caption(f"retrieval-{w.dataset}-rate{w.rate}"),
         code=code("retrieval.py"),
     message:
         "draw what {wildcards.dataset} retrieves before and after deletion"

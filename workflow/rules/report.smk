@@ -49,6 +49,7 @@ rule ranks:
     threads: 1
     params:
         rows=SHOWN.rows,
+        caption=caption("ranks"),
         code=code("ranks.py"),
     message:
         "rank the methods"

@@ -114,7 +114,7 @@ def short(folder: str) -> str:
     """
     audited, times = (_text(f"{folder}/{name}") for name in SHORTENED)
     title, main = re.findall(r"^### (.*)\n\n((?:\|.*\n)+)", audited, re.MULTILINE)[0]
-    dataset, about = title.split(": ")
+    dataset, _, about = title.partition(": ")
     systems = _lines(main)
     rate = next(column.removeprefix("TA @") for column in systems[0] if column.startswith("TA @"))
     seconds = {
@@ -129,9 +129,9 @@ def short(folder: str) -> str:
         cells = [method, line[f"TA @{rate}"], gap, line["left [%]"], _rounded(seconds[method]), needs.get(method, "–")]
         rows.append(f"| {' | '.join(cells)} |")
     header = "| Method | Test accuracy | Avg Gap | left [%] | Seconds | Needs the data? |"
-    return "\n".join(
-        [f"*{dataset}, {rate} forgotten: {about.partition(';')[0]}*", "", header, "|---|---|---|---|---|---|", *rows]
-    )
+    said = "; ".join(part for part in about.split("; ") if "bold" not in part)
+    title = f"*{dataset}, {rate} forgotten: {said}*"
+    return "\n".join([title, "", header, "|---|---|---|---|---|---|", *rows])
 
 
 def _text(name: str) -> str:

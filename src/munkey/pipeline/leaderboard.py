@@ -1,4 +1,4 @@
-"""The leaderboard of docs/leaderboard.md, from the entries: a table for each setting, the smallest gap first."""
+"""The leaderboard of docs/leaderboard.md, from the entries: a table for each setting, what leaves least first."""
 
 import json
 import math
@@ -15,12 +15,13 @@ from munkey.report.summary import Row, summarize
 
 # Entries that agree in these sections stand in one table; all others are a method's own.
 SETTING = ("datasets", "seeds", "data", "model", "train", "forget", "finetune", "overrides")
-LEADING, TRAILING = ["Method", "Test accuracy"], ["left [%]", "Seconds", "Needs the data?", "Authors", "Run"]
+LEADING, TRAILING = ["Method", "Test accuracy", "left [%]"], ["Seconds", "Needs the data?", "Authors", "Run"]
 
 
 class Line(NamedTuple):
-    """A row. gap: at the largest rate, infinite where there is none."""
+    """A row. left: how far from 0 the audit found it; gap: at the largest rate. Infinite where there is none."""
 
+    left: float
     gap: float
     cells: list[str]
 
@@ -40,10 +41,13 @@ def _table(alike: Sequence[Entry], dataset: str) -> str:
     """A table of entries that were run in the same setting, on one of its data sets."""
     rates = sorted(map(float, alike[0].rates(dataset)), reverse=True)
     header = [*LEADING, *(f"Avg Gap @{100 * rate:g} %" for rate in rates), *TRAILING]
-    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: line.gap)
+    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: (line.left, line.gap))
     shown = [f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *(line.cells for line in lines)]]
     seeds = len(alike[0].seeds)
-    about = f"*{dataset}, n = {seeds} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten*"
+    about = (
+        f"*{dataset}, n = {seeds} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten;"
+        " left: 95 % intervals, over models of an audit*"
+    )
     return "\n".join([about, "", *shown])
 
 
@@ -54,18 +58,25 @@ def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> Line:
     own = summary[(summary["dataset"] == dataset) & (summary["method"] == results.method)]
     at = {float(line["rate"]): line for _, line in own.iterrows()}
     largest, link = at[rates[0]], entry.said.link.removeprefix("docs/")
-    gap = largest.get("gap_mean", math.nan)
+    gap, left = largest.get("gap_mean", math.nan), results.left.get(dataset)
     cells = [
         f"[{results.title}]({link})",
         cell(largest, "TA", "markdown"),
+        _left(left),
         *(cell(at[rate], "gap", "markdown") for rate in rates),
-        _left(results.left.get(dataset)),
         f"{largest['unlearn_s_mean']:.2g}",
         parts(results.needs),
         entry.said.authors,
         f"[{entry.said.commit[:7]}](../{FOLDER}/{entry.name}/{OVERLAY})",
     ]
-    return Line(math.inf if pd.isna(gap) else float(gap), cells)
+    return Line(_distance(left), math.inf if pd.isna(gap) else float(gap), cells)
+
+
+def _distance(left: Left | None) -> float:
+    """From 0, percent; infinite where no audit could tell."""
+    if left is None or left.share is None or left.verdict == "no power":
+        return math.inf
+    return abs(left.share)
 
 
 def _left(left: Left | None) -> str:

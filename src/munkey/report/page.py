@@ -9,8 +9,8 @@ import pandas as pd
 
 from munkey.report import ablations, paper, rank_table, runtime, short, tables
 from munkey.report.audit_page import Audited, data_url
+from munkey.report.captions import caption
 from munkey.report.chapters import Chapter, Link, chapter, rendered
-from munkey.report.figures import charts
 from munkey.report.summary import Row
 
 MAIN = "../tables/main.csv"  # from the page
@@ -164,10 +164,8 @@ def chapters(results: Results) -> list[Chapter]:
 
 
 def figure(path: Path) -> Figure:
-    """A figure with its caption. path: its SVG, named KIND or KIND-DATASET or KIND-DATASET-rateRATE."""
-    kind, _, dataset = path.stem.partition("-")
-    caption = charts.CAPTIONS[kind] + (f" {dataset.replace('-rate', ', forget rate ')}." if dataset else "")
-    return Figure(path.stem, caption, data_url(path), f"../figures/{path.name}")
+    """A figure with its caption. path: its SVG."""
+    return Figure(path.stem, caption(path.stem), data_url(path), f"../figures/{path.name}")
 
 
 def cost(dataset: str, path: Path) -> Figure:

@@ -76,9 +76,10 @@ def main_tables(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left
     """The main table as one table per data set, whose columns name both metric and rate."""
     metrics = [f"{name} @{100 * rate:g} %" for rate in _rates(summary) for name in COLUMNS]
     columns = ["Method", *([LEFT] if left else []), *metrics]
+    audited = "; left: an audit's share and its 95 % interval" if left else ""
     return [
         Titled(
-            f"{block.dataset}: {over_seeds(block.n)}, percent; {marked(block.n)}",
+            f"{block.dataset}: {over_seeds(block.n)}, percent; {marked(block.n)}{audited}",
             pd.DataFrame(block.lines, columns=columns),
         )
         for block in _blocks(summary, rows, markup, left or {})

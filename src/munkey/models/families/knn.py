@@ -1,4 +1,4 @@
-"""KNN (Fix & Hodges 1985; app. B.2): label counts among the nearest keys. It is not trained.
+"""KNN (Fix & Hodges 1951; app. B.2): label counts among the nearest keys. It is not trained.
 
 The index is an exemplar memory whose tokens are one-hot labels. The paper gives it no oracle and no gap.
 """

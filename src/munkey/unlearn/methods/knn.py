@@ -1,4 +1,4 @@
-"""KNN (Fix & Hodges 1985; app. B.2): label counts among the nearest keys; to forget is to drop rows of the index.
+"""KNN (Fix & Hodges 1951; app. B.2): label counts among the nearest keys; to forget is to drop rows of the index.
 
 The index is an exemplar memory whose tokens are one-hot labels. The paper gives it no oracle and no gap.
 """
@@ -12,7 +12,7 @@ from munkey.unlearn.contract import Request, method
     "knn",
     title="KNN",
     description="vote of the nearest keys; delete the forget set's rows from the index",
-    citation="Fix & Hodges 1985",
+    citation="Fix & Hodges 1951",
     in_paper=True,
     family="knn",
 )

@@ -1,0 +1,23 @@
+"""What stands below the figures."""
+
+CAPTIONS = {  # of the charts, of the ranks and of the retrieval examples
+    "overview": "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
+    "forgetting": "Avg Gap, the distance to the oracle, over the seconds that unlearning takes. Bars: ± one standard"
+    " deviation over seeds, down to 0 at most.",
+    "neighbors": "Test accuracy and Avg Gap over the number of neighbors K; one model per seed, evaluated with each K."
+    " Bars: ± one standard deviation over seeds, down to 0 at most.",
+    "selection": "The grid of (p_image, p_token): the pair that the selection chose is a star, (0, 0) a gray cross."
+    " The four panels in percent have the same scale.",
+    "sensitivity": "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
+    "tokens": "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training; a"
+    " color and a shape for each class.",
+    "ranks": "Mean ranks by Avg Gap, 1 is the best; a bar joins methods that the seeds do not tell apart.",
+    "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion; chosen to show what"
+    " deletion does, not at random.",
+}
+
+
+def caption(figure: str) -> str:
+    """Of a figure by its name: KIND, KIND-DATASET or KIND-DATASET-rateRATE."""
+    kind, _, dataset = figure.partition("-")
+    return CAPTIONS[kind] + (f" {dataset.replace('-rate', ', forget rate ')}." if dataset else "")
