@@ -1,17 +1,19 @@
 """Exports of a real run: made by the DAG, they answer as the run did, before and after deletion."""
 
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from munkey.core.files import read_npz
 from munkey.data import forget_sets
 from munkey.data.prepared import load
 from munkey.serve.export import export
 from munkey.serve.predictor import Predictor
-from tests.integration.conftest import Project
+from tests.integration.conftest import ROOT, Project
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +52,26 @@ def test_exports_are_up_to_date_and_follow_the_settings_of_inference(exports: Pr
     project.params({"inference": {"k": 2}})
     planned = project.planned("--", "exports")
     assert planned["export"] == 1 and "train" not in planned and "keys" not in planned
+
+
+def test_a_refused_export_leaves_the_model_that_is_in_use_as_it_was(exports: Project, tmp_path: Path) -> None:
+    project = exports.copy(tmp_path / "project")
+    directory = project.path / "results/default/exports/digits/seed0"
+    with Predictor.load(directory, writer=True) as model:
+        model.forget(model.ids[:1])
+        left, head = model.ids, model.head
+    project.params({"inference": {"k": 2}})
+    refused = project.snakemake("--", "exports", check=False)
+    assert refused.returncode != 0 and "is in use, samples were forgotten" in refused.stderr
+    with Predictor.load(directory) as model:
+        assert np.array_equal(model.ids, left) and model.verify(head).sound
+
+
+def test_the_readme_forgets_a_picture(exports: Project, tmp_path: Path) -> None:
+    section = (ROOT / "README.md").read_text().split("## Forget a picture\n")[1].split("\n## ")[0]
+    blocks = dict(re.findall(r"```(sh|python)\n(.*?)```", section, re.DOTALL))
+    project = exports.copy(tmp_path / "project").installed()
+    project.run("bash", "-euo", "pipefail", "-c", blocks["sh"])
+    images = load(project.path / "results/default/data/digits").images
+    Image.fromarray(images[0]).save(project.path / "picture.png")
+    assert re.fullmatch(r"\('\d',\) \('\d',\) [0-9a-f]{64}\n", project.run("python", "-c", blocks["python"]).stdout)
