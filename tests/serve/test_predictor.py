@@ -1,5 +1,6 @@
 """A model in use: it answers as the pipeline does, forgets durably, and learns new samples without training."""
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from munkey.models.family import FAMILIES, Retrieval
 from munkey.serve.errors import PictureError, UnknownFilesError
 from munkey.serve.model import Network
 from munkey.serve.predictor import Predictor
-from munkey.serve.retrieval import retrieve
+from munkey.serve.retrieval import Retriever
 from munkey.settings import DataSettings, InferenceSettings
 from tests.meta import META, like_a_gpu
 from tests.serve.inputs import CLASSES, sections
@@ -38,6 +39,10 @@ def pipeline(result, dataset: Dataset, forgotten=()) -> np.ndarray:
     return FAMILIES["munkey"].logits(left, samples, data, "cpu", retrieval)
 
 
+def retriever(model: Predictor) -> Retriever:
+    return Retriever(model.search, model.manifest.inference, model.manifest.memory.first_new_id)
+
+
 def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
     test = images.ids_of("test")
     assert np.array_equal(predictor.predict(images.images[test]).logits, pipeline(result, images)[test])
@@ -51,7 +56,7 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
     """With torch's meta device in place of a GPU."""
     pictures = images.images[:3]
     with Predictor.load(directory, device="cpu") as opened:
-        found = retrieve(opened.search, opened._encoder.keys(pictures), 8)
+        found = retriever(opened).retrieve(opened._encoder.keys(pictures))
         with like_a_gpu() as gpu:
             network = Network(directory, opened.manifest, META)
             logits = network.logits(pictures, found.memory(META), found.neighbors)
@@ -85,7 +90,7 @@ def test_with_nothing_left_the_picture_alone_answers(predictor, result, images):
         answer = predictor.predict(images.images[:2])
         assert np.array_equal(answer.logits, pipeline(result, images, everything)[:2])
         assert (answer.neighbors.ids == -1).all() and not answer.neighbors.weights.any()
-    with pytest.raises(ValueError, match="memory is empty"):
+    with pytest.raises(ValueError, match="no trained sample"):
         predictor.add(images.images[:1], [0])
 
 
@@ -163,14 +168,41 @@ def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, resu
     near = predictor.predict(file).neighbors
     assert near.ids[0, 0] == 60 and near.labels[0, 0] == 1 and near.files[0][0] == str(file)
     assert near.ids[0, 1:].tolist() == token_before.ids[0, :3].tolist()
-    view = predictor.store.view
-    rows = predictor.store.rows_of(token_before.ids[0])
-    averaged = token_before.weights[0] @ view.tokens[rows]
-    np.testing.assert_allclose(view.tokens[predictor.store.rows_of([60])[0]], averaged, rtol=1e-5)
     assert predictor.verify().sound
     predictor.forget_files([file])
     predictor.compact()
     assert predictor.add(images.images[:2], [0, 1]).tolist() == [61, 62]
+
+
+def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images):
+    pictures = images.images[images.ids_of("test")[:4]]
+    before = predictor.predict(pictures)
+    added = predictor.add(pictures, [0, 0, 1, 2])
+    view, first = predictor.store.view, predictor.predict(pictures[:1]).neighbors
+    assert not view.tokens[predictor.store.rows_of(added)].any()  # none of their own
+    lent = retriever(predictor).retrieve(predictor._encoder.keys(pictures[:1]))
+    trained = view.tokens[predictor.store.rows_of(before.neighbors.ids[0])]
+    assert first.ids[0, 0] == added[0]
+    np.testing.assert_allclose(lent.tokens[0, 0], before.neighbors.weights[0] @ trained, rtol=1e-5)
+
+
+def test_what_was_forgotten_is_in_no_token_that_was_lent_before(directory, tmp_path, images):
+    """Added and then forgotten, or the other way round: the same answers."""
+    pictures = images.images[images.ids_of("test")]
+    other = shutil.copytree(directory, tmp_path / "other")
+    with Predictor.load(directory, writer=True) as one, Predictor.load(other, writer=True) as two:
+        forgotten = np.unique(one.predict(pictures).neighbors.ids[:, 0])
+        one.add(pictures[::2], images.labels[images.ids_of("test")][::2])
+        asked = one.predict(pictures).logits
+        one.forget(forgotten)
+        two.forget(forgotten)
+        two.add(pictures[::2], images.labels[images.ids_of("test")][::2])
+        assert np.array_equal(one.predict(pictures).logits, two.predict(pictures).logits)
+        assert not np.array_equal(one.predict(pictures).logits, asked)
+        for model in (one, two):
+            model.forget(images.ids_of("train"), ignore_missing=True)
+        left = one.predict(pictures)
+        assert len(one.ids) and (left.neighbors.ids == -1).all() and np.isfinite(left.logits).all()
 
 
 @pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70]])

@@ -30,8 +30,6 @@ from munkey.serve.sealed import digest
 
 TEMPLATE = "certificate.html.j2"
 NOT_CLAIMED = (
-    "Anything about samples that were added while it was there, if it was a neighbor of theirs: the token of an added"
-    " sample is an average of its neighbors' tokens, and stays as it is.",
     "That the weights of the model forgot: deletion does not change them. The audits of this project measure what can"
     " be left of a sample in weights that were trained with it.",
     "Anything about copies: pictures and data sets that the memory was made from, other exports, results and earlier"

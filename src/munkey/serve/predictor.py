@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
-from munkey.core.ids import NOBODY
 from munkey.memory.search.search import Search
 from munkey.memory.store.chain import Receipt
 from munkey.memory.store.errors import ClosedMemoryError, UnreadableMemoryError
@@ -81,10 +80,11 @@ class Predictor:
         return Prediction(logits, softmax(logits), labels, answers, self._evidence(retrieved), names, *given)
 
     def _retrieved(self, keys: np.ndarray) -> "Retrieved":
-        from munkey.serve.retrieval import retrieve
+        from munkey.serve.retrieval import Retriever
 
+        first_added = None if self._tokens_are_keys else self.manifest.memory.first_new_id
         try:
-            return retrieve(self.search, keys, self.manifest.inference.k)
+            return Retriever(self.search, self.manifest.inference, first_added).retrieve(keys)
         except UnreadableIndexError as error:
             raise UnreadableModelError(self.directory / MEMORY, f"cannot be searched ({error})") from error
 
@@ -147,30 +147,27 @@ class Predictor:
     def add(self, images: Images, labels: Sequence[int] | Sequence[str] | np.ndarray) -> np.ndarray:
         """Remember new samples without training. Returns their ids (N,). labels: classes by number or by name.
 
-        Keys come from the encoder; a token is the average of its neighbors' tokens, weighted as inference fuses them.
-        Raises ValueError for other labels, and where the memory is empty.
+        Keys come from the encoder. Tokens are lent by trained neighbors whenever they are needed (`Retriever`); in a
+        variant whose tokens are keys, the key is the token. Raises ValueError for other labels, and where no trained
+        sample is left.
         """
         self._require_writer()
         given, numbers = pixels(images, self.manifest.stored), self._numbers(labels)
         if len(numbers) != len(given.images):
             raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
         keys = self._encoder.keys(given.images)
-        tokens = self._tokens(keys)
+        tokens = keys if self._tokens_are_keys else np.zeros((len(keys), self.manifest.token_dim), dtype=np.float32)
         with self._adding:
+            if not (self.ids < self.manifest.memory.first_new_id).any():
+                raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
             first = self._first_free_id()
             ids = np.arange(first, first + len(keys))
             self.store.add(ids, keys, tokens, numbers, given.files)
         return ids
 
-    def _tokens(self, keys: np.ndarray) -> np.ndarray:
-        """A token for each key, averaged from its neighbors'; a variant whose tokens are keys takes the key."""
-        if self.manifest.architecture == "direct-key":
-            return keys
-        near = self._retrieved(keys)
-        if not (near.neighbors.ids != NOBODY).any():
-            raise ValueError(f"{self.directory}: its memory is empty, so no token can be averaged")
-        weights = self._network.weights(near.neighbors)
-        return np.einsum("nk,nkm->nm", weights, near.tokens).astype(np.float32)
+    @property
+    def _tokens_are_keys(self) -> bool:
+        return self.manifest.architecture == "direct-key"
 
     def _numbers(self, labels: Sequence[int] | Sequence[str] | np.ndarray) -> np.ndarray:
         """Labels as numbers of classes. Raises ValueError that lists the classes."""

@@ -1,15 +1,18 @@
 """The nearest rows of a memory on disk, while others may delete from it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
-from munkey.memory.exemplars import ExemplarMemory
+from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
+from munkey.memory.search.ranking import Found
 from munkey.memory.search.search import Search
+from munkey.settings import InferenceSettings
 
 
 @dataclass(frozen=True)
@@ -32,18 +35,82 @@ class Retrieved:
         return ExemplarMemory(torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device))
 
 
-def retrieve(search: Search, queries: np.ndarray, depth: int) -> Retrieved:
-    """The `depth` nearest rows for each query key (Q, d). None of them had been deleted when they were read.
+class Lent(NamedTuple):
+    """Tokens (N, m) for rows without one of their own; known: (N,) bool, whether there was anything to average.
 
-    Raises UnreadableIndexError.
+    live: whether none of what was averaged had been deleted when it was read.
     """
-    while True:
-        near, rows, view = search.nearest(queries, depth)
-        present = rows != NOBODY
-        copied, names = view.copy(rows[present]), search.store.files_of(rows[present])
-        if copied.live.all() and search.store.view.generation == view.generation:
-            break
-    labels, files = np.full(rows.shape, NOBODY), np.full(rows.shape, None)
-    tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
-    labels[present], tokens[present], files[present] = copied.labels, copied.tokens, names
-    return Retrieved(near, labels, tokens, files)
+
+    tokens: np.ndarray
+    known: np.ndarray
+    live: bool
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """Looks up neighbors with their tokens.
+
+    Samples that were added after training, with ids from `first_added` on, have no token of their own. Theirs is the
+    average of the tokens of the nearest trained samples, weighted as inference fuses them, made anew for each answer:
+    so it keeps nothing of a sample that is deleted later. None: all rows have a token.
+    """
+
+    search: Search
+    inference: InferenceSettings
+    first_added: int | None
+
+    def retrieve(self, queries: np.ndarray) -> Retrieved:
+        """The K nearest rows for each query key (Q, d); none at all where no trained sample is left.
+
+        Neither they nor what their tokens are averaged from had been deleted when they were read. Raises
+        UnreadableIndexError.
+        """
+        store = self.search.store
+        while True:
+            near, rows, view = self.search.nearest(queries, self.inference.k)
+            present = rows != NOBODY
+            copied, names = view.copy(rows[present]), np.array(store.files_of(rows[present]), dtype=object)
+            added = np.flatnonzero(self._are_added(copied.ids))
+            lent = self._lent(view.keys[rows[present][added]])
+            if copied.live.all() and lent.live and store.view.generation == view.generation:
+                break
+        known = np.ones(len(copied.ids), dtype=bool)
+        known[added], copied.tokens[added] = lent.known, lent.tokens
+        present[present] = known
+        labels, files = np.full(rows.shape, NOBODY), np.full(rows.shape, None)
+        tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
+        labels[present], tokens[present], files[present] = copied.labels[known], copied.tokens[known], names[known]
+        left = Neighbors(np.where(present, near.ids, NOBODY), np.where(present, near.cosines, np.float32(0)))
+        return Retrieved(left, labels, tokens, files)
+
+    def _are_added(self, ids: np.ndarray) -> np.ndarray:
+        return np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
+
+    def _lent(self, keys: np.ndarray) -> Lent:
+        """Tokens for the keys (N, d) of added rows."""
+        view = self.search.store.view
+        if not len(keys):
+            return Lent(np.zeros((0, view.tokens.shape[1]), dtype=np.float32), np.zeros(0, dtype=bool), True)
+        near, rows, view = self._trained(keys)
+        present = near.ids != NOBODY
+        copied = view.copy(rows[present])
+        tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
+        tokens[present] = copied.tokens
+        weights = fusion_weights(torch.from_numpy(near.cosines), torch.from_numpy(present), self.inference).numpy()
+        live = bool(copied.live.all()) and self.search.store.view.generation == view.generation
+        return Lent(np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32), present.any(axis=1), live)
+
+    def _trained(self, keys: np.ndarray) -> Found:
+        """The K nearest trained rows, as far as there are so many."""
+        depth = count = self.inference.k
+        while True:
+            near, rows, view = self.search.nearest(keys, depth)
+            trained = (near.ids != NOBODY) & ~self._are_added(near.ids)
+            if depth >= len(view.live) or (trained.sum(axis=1) >= count).all():
+                break
+            depth *= 2
+        order = np.argsort(~trained, axis=1, kind="stable")[:, :count]
+        ids, cosines, rows = (np.take_along_axis(part, order, axis=1) for part in (*near, rows))
+        absent = ~np.take_along_axis(trained, order, axis=1)
+        ids[absent], cosines[absent], rows[absent] = NOBODY, 0, NOBODY
+        return Found(Neighbors(ids, cosines), rows, view)
