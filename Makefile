@@ -7,6 +7,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 GPUS ?= 1
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
 RUN = $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
+# Of one overlay or several: cifar10-small, or cifar10-small-audit-cifar10-small.
+NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
 PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
 # The name of a configuration that is in results/ already: `make prune-runs NAME=cifar10-small`.
@@ -28,7 +30,7 @@ unlock: .venv/ready  ## unlock the folder after Snakemake was killed; then run a
 	$(RUN) --unlock
 
 repro: .venv/ready  ## the same run through DVC
-	dvc repro
+	$(if $(CONFIG),$(error `dvc repro` runs params.yaml alone: write there what $(CONFIG) changes))dvc repro
 
 ##@ More of the experiment
 audits:  ## how much is left of what was deleted
@@ -53,7 +55,7 @@ ui: .venv/ready  ## start MLflow; the addresses that it prints first compare the
 	python -m munkey.pipeline.ui $(CONFIG)
 
 report: .venv/ready  ## Snakemake's report: one page with the provenance of every file, tables and figures
-	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(basename $(notdir $(CONFIG)))).html -- made
+	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(NAMED)).html -- made
 
 track: .venv/ready  ## mirror the results in MLflow again, e.g. after dvc pull
 	python -m munkey.pipeline.track $(CONFIG)

@@ -62,9 +62,8 @@ onsuccess:
 
 
 onerror:
-    words = last_words(
-        {log: job.message or job.rule.name for job in workflow.scheduler.failed for log in job.log[:1]}
-    )
+    failed = [job for each in workflow.scheduler.failed for job in (each.jobs if each.is_group() else [each])]
+    words = last_words({log: job.message or job.rule.name for job in failed for log in job.log[:1]})
     atexit.register(print, f"\n{words}", file=sys.stderr, flush=True)  # below Snakemake's own last lines
 
 

@@ -38,6 +38,12 @@ def test_images_are_mapped_and_cannot_be_changed(source, tmp_path):
         images[0] = 0
 
 
+def one_test_image_of_each_class(source):
+    splits = np.where(source.splits == "test", "train", source.splits)
+    splits[[np.flatnonzero((source.splits == "test") & (source.labels == label))[0] for label in (0, 1)]] = "test"
+    return splits
+
+
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -48,6 +54,7 @@ def test_images_are_mapped_and_cannot_be_changed(source, tmp_path):
         (lambda s: {"labels": s.labels - 1}, "labels run from -1 to 0"),
         (lambda s: {"labels": np.where(s.splits == "val", 0, s.labels)}, "no image of class 'dog' in split 'val'"),
         (lambda s: {"splits": np.where(s.splits == "test", "val", s.splits)}, "'cat' in split 'test'"),
+        (lambda s: {"splits": one_test_image_of_each_class(s)}, "two of at least one class"),
         (lambda s: {"splits": np.where(np.arange(12) == 0, "trian", s.splits)}, "not test, train, trian, val"),
     ],
 )

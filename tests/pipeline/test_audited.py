@@ -77,6 +77,15 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
     assert systems[8]["logits"][3] == f"{folder}/control/seed3/rate0.1/munkey.npz"
 
 
+def test_without_a_method_of_munkeys_there_is_nothing_to_control():
+    systems = AuditPlan(small_plan(AUDIT | {"methods": ["cf"]})).systems_of("digits")
+    assert [(system["name"], system["role"]) for system in systems] == [
+        ("original-t", "nothing"),
+        ("cf", "method"),
+        ("retrain-t", "oracle"),
+    ]
+
+
 def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
     named = {need: {run.__name__ for run in attacks(need)} for need in ("pairs", "logits")}
     assert named["pairs"] >= {"residual_share", "u_lira", "rmia", "klom"}
@@ -146,6 +155,8 @@ def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
         ("audit.control", {"munkey.p_tokn": 0.9}, "munkey.p_tokn"),
         ("audit.control", {"munkey.p_token": 1.9}, "p_token"),
         ("audit.control", {"forget.rates": [0.5]}, "forget.rates"),
+        ("audit.control", {"keys.image_size": 64}, "keys.image_size is not a knob"),
+        ("audit.grid", [{"keys.image_size": [64, 96]}], "keys.image_size is not a knob"),
         ("audit.grid", [{"munkey.p_tokn": [0.9]}], "munkey.p_tokn"),
         ("audit.grid", [{"munkey.p_token": []}], "audit.grid"),
         ("audit.grid", [{"munkey.p_token": [1.9]}], "p_token"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from munkey.core.files import DamagedFileError
 from munkey.pipeline import estimate
 from munkey.pipeline.machines import ASSUMED, RESULTS, machine
 from munkey.pipeline.params import ParamsError, load
@@ -121,6 +122,20 @@ def test_the_work_of_a_step_is_known_before_its_first_job(monkeypatch):
     monkeypatch.setattr("munkey.pipeline.workload.SIZES", {})
     monkeypatch.setattr("munkey.pipeline.workload.read_csv", _missing)
     assert estimate.work_of(plan_of()) == {}
+
+
+def test_damaged_files_of_a_data_set_stop_no_run_before_its_first_job(monkeypatch):
+    def damaged(path: str) -> None:
+        raise DamagedFileError(path, "damaged")
+
+    monkeypatch.setattr("munkey.pipeline.workload.SIZES", {})
+    monkeypatch.setattr("munkey.pipeline.workload.read_csv", damaged)
+    assert estimate.work_of(plan_of()) == {}
+
+
+def test_an_overlay_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ParamsError, match=r"typo\.yaml: cannot be read \(No such file or directory\)"):
+        estimate.read([tmp_path / "typo.yaml"], ROOT / "params.yaml")
 
 
 def _missing(path: str) -> None:

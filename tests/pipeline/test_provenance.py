@@ -36,6 +36,11 @@ def test_it_names_the_commit_and_whether_tracked_files_were_changed(tmp_path, mo
     assert provenance({}, "cpu")["commit"] == f"{head}+changes"
 
 
+def test_without_git_there_is_no_commit(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert provenance({}, "cpu")["commit"] == "not a git checkout"
+
+
 def test_it_names_the_version_of_python_and_of_every_library(monkeypatch):
     monkeypatch.setattr("munkey.pipeline.provenance.LIBRARIES", (*LIBRARIES, "no-such-library"))
     versions = provenance({}, "cpu")["versions"]

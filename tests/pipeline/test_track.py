@@ -1,9 +1,13 @@
 """Mirroring again refuses what it cannot mirror, before it touches the store."""
 
 import pytest
+import yaml
 
-from munkey.core.files import write_json
-from munkey.pipeline.track import main
+from munkey.core.files import write_csv, write_json
+from munkey.pipeline.estimate import read
+from munkey.pipeline.params import load
+from munkey.pipeline.plan import Plan
+from munkey.pipeline.track import main, results_of
 from tests.conftest import ROOT
 from tests.pipeline.inputs import small_config
 
@@ -21,11 +25,34 @@ def test_without_results_it_says_what_makes_them(project):
     assert not (project / "mlflow.db").exists()
 
 
+def made(plan, runs):
+    """The settings and the metrics of a run, without anything else."""
+    write_json(plan.layout.settings, {case: plan.export_settings(case) for case in plan.params.datasets})
+    write_csv(plan.layout.all_metrics, [run.key | {"metric": "TA", "value": 1.0} for run in runs])
+
+
 def test_results_of_other_parameters_are_refused(project):
-    write_json("results/default/settings.json", {"digits": {"inference": small_config()["inference"]}})
+    plan = Plan(load(read([])))
+    made(plan, plan.main)
+    write_json(plan.layout.settings, {"digits": {"inference": small_config()["inference"]}})
     said = main([])
     assert said is not None and said.startswith("the results were not made with the present parameters")
     assert not (project / "mlflow.db").exists()
+
+
+def test_results_of_other_seeds_methods_or_rates_are_refused(project):
+    plan = Plan(load(read([])))
+    made(plan, plan.main)
+    assert results_of(plan).evaluations == plan.main
+    config = yaml.safe_load((project / "params.yaml").read_text())
+    for changes in (
+        {"seeds": [0, 1, 2, 3]},
+        {"methods": ["knn", "cf"]},
+        {"forget": config["forget"] | {"rates": [0.1]}},
+    ):
+        (project / "params.yaml").write_text(yaml.safe_dump(config | changes))
+        said = main([])
+        assert said is not None and said.startswith("the results were not made with the present parameters"), changes
 
 
 def test_parameters_that_are_not_valid_are_refused(project):

@@ -29,7 +29,7 @@ with job(snakemake.log[0], snakemake.threads):
     encode = find(settings.encoder).build(settings, device)
     show_progress = partial(progress, what="batch", unit="images", each=size)
     stamp = Path(snakemake.input.images).stat().st_mtime_ns
-    identity = hashlib.sha256(f"{snakemake.params} {stamp} {device}".encode()).hexdigest()[:16]
+    identity = hashlib.sha256(f"{snakemake.params} {snakemake.output} {stamp} {device}".encode()).hexdigest()[:16]
     blocks = Path("cache") / "keys" / identity
     keys = extract(encode, dataset.images, size, device, show_progress, blocks)
     write(snakemake.output.keyfile, dataset.ids, keys)

@@ -27,7 +27,8 @@ with job(snakemake.log[0], snakemake.threads):
     samples = image_set(dataset, forget_sets.split(dataset, files.get("forget"), files.get("absent")).retain)
     samples = resident(samples, device, snakemake.config["resident_share"])
     members = inputs.member_keys(family, recipe, samples.ids, files)
-    checkpoint = CheckpointFile.of([params, recipe.stage, device], files, snakemake.config["checkpoint_s"])
+    identity = [params, recipe.stage, device, *snakemake.output]
+    checkpoint = CheckpointFile.of(identity, files, snakemake.config["checkpoint_s"])
     training = Training(samples, len(dataset.classes), recipe, device, members=members, checkpoint=checkpoint)
     trained = family.train(training)
     system.save(snakemake.output.system, trained.system)

@@ -100,6 +100,8 @@ def _label_faults(source: Source, least: int) -> list[str]:
     for split in SPLITS if not faults else ():
         absent = set(range(len(classes))) - set(labels[splits == split].tolist())
         faults += [f"no image of class {classes[label]!r} in split {split!r}" for label in sorted(absent)]
+    if not faults and np.bincount(labels[splits == "test"]).max() < 2:
+        faults.append("split 'test' has one image of each class: the membership attack needs two of at least one class")
     if (count := int((splits == "train").sum())) < least:
         faults.append(f"{count} training samples; keys.depth and forget.rates need at least {least}")
     return faults

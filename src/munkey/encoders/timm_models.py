@@ -46,13 +46,16 @@ def from_timm(name: str, device: str) -> Encoder:
 
 
 def _preprocess(model: "nn.Module") -> Preprocess:
-    """The preprocessing in a timm model's configuration."""
+    """The preprocessing in a timm model's configuration. Raises MissingEncoderError for one that pads pictures."""
     from timm.data.config import resolve_data_config
 
     config = resolve_data_config({}, model=model)
+    if config["crop_mode"] not in ("center", "squash"):
+        raise MissingEncoderError(f"this timm model wants crop_mode {config['crop_mode']!r}, which is not implemented")
     crop = Size(*config["input_size"][1:])
+    whole = Size(*(int(side / config["crop_pct"]) for side in crop))
     return Preprocess(
-        resize=int(crop.height / config["crop_pct"]),
+        resize=whole if config["crop_mode"] == "squash" else whole.height,
         crop=crop,
         mean=list(config["mean"]),
         std=list(config["std"]),

@@ -44,7 +44,8 @@ class AuditPlan:
         return self.params.datasets if self.settings.in_paper else []
 
     def systems_of(self, dataset: str) -> list[Listed]:
-        """All that is audited. A family that is made of keys has learned nothing, and is left out."""
+        """All that is audited, with the controls of the ablated family where it is. A family that is made of keys has
+        learned nothing, and is left out."""
         methods = [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
         families = list({method.original.name: method.original for method in methods}.values())
         systems = []
@@ -56,11 +57,10 @@ class AuditPlan:
                 if method.original.name == family.name
             ]
             systems.append(self._system(dataset, "oracle", family, str(family.oracle)))
-        control: list[tuple[Role, str]] = [
-            ("control nothing", str(ablated().original)),
-            ("control", self.plan.ablated_method.name),
-        ]
-        return systems + [self._system(dataset, role, ablated(), name) for role, name in control]
+        if ablated() in families:
+            systems.append(self._system(dataset, "control nothing", ablated(), str(ablated().original)))
+            systems.append(self._system(dataset, "control", ablated(), self.plan.ablated_method.name))
+        return systems
 
     def grid_of(self, dataset: str) -> list[Setting]:
         """The ablated family before and after deletion, for each point of the grid. What holds in the pool is there."""

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import yaml
 
 from munkey.core.device import gpu_visible
+from munkey.core.files import DamagedFileError
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline import yaml_files
 from munkey.pipeline.knobs import Values, merge
@@ -56,11 +57,14 @@ def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
 
 
 def work_of(plan: Plan) -> dict[str, float]:
-    """How much a job of each step has to do, one step against another; nothing where a data set's size is not known."""
+    """How much a job of each step has to do, one step against another; nothing where a data set's size is not known.
+
+    Nor where its files are damaged: the job that reads them says so.
+    """
     on = Machine("any", dict.fromkeys(BENCHED, 1e9), memory=0.0, gpu=gpu_visible(), measured=False)
     try:
         work = Workload(plan, plan.main).all()
-    except ParamsError:
+    except (ParamsError, DamagedFileError, FileNotFoundError):
         return {}
     costly = [each for each in work if each.operations]
     by_step = {step: [each for each in costly if each.step == step] for step in {each.step for each in costly}}
@@ -171,10 +175,17 @@ def totals(costs: Bill, on: Machine) -> Iterator[str]:
     yield from (f"DOES NOT FIT: {line}" for line in costs.refusals)
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from None
+
+
 def read(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
     """`params.yaml` with overlays, as Snakemake merges them. Raises ParamsError for a file that cannot be used."""
     yaml_files.check([params, *overlays])
     config: Values = {}
     for path in (params, *overlays):
-        config = merge(config, yaml.safe_load(path.read_text()))
+        config = merge(config, yaml.safe_load(_text(path)))
     return {**config, "name": name_of(str(config.get("name", "")), overlays, params)}

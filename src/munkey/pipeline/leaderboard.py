@@ -10,7 +10,7 @@ import pandas as pd
 from munkey.pipeline.entries import FOLDER, OVERLAY, Entry, Left, entries
 from munkey.pipeline.entry_faults import faults
 from munkey.pipeline.faults import ParamsError
-from munkey.report.markup import ABSENT, cell
+from munkey.report.markup import ABSENT, cell, two_digits
 from munkey.report.summary import Row, summarize
 
 # Entries that agree in these sections stand in one table; all others are a method's own.
@@ -64,7 +64,7 @@ def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> Line:
         cell(largest, "TA", "markdown"),
         _left(left),
         *(cell(at[rate], "gap", "markdown") for rate in rates),
-        f"{largest['unlearn_s_mean']:.2g}",
+        two_digits(float(largest["unlearn_s_mean"])),
         parts(results.needs),
         entry.said.authors,
         f"[{entry.said.commit[:7]}](../{FOLDER}/{entry.name}/{OVERLAY})",

@@ -112,13 +112,18 @@ def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str
     ablations = params.of(dataset).ablations
     knobs = {f"ablations.{knob}": (knob, values) for knob, values in ablations.items()}
     knobs["audit.control"] = ("audit.control", [params.audit.control])
-    allowed = ("data", "keys", "model", "train", ablated().name, "inference")
-    faults = [
-        f"{where}: {key} is not a knob of {ablated().title} that may change here; sections: {', '.join(allowed)}"
-        for where, (knob, values) in knobs.items()
-        for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))
-        if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{ablated().name}.p_drop")
-    ]
+    knobs["audit.grid"] = ("audit.grid", list(params.audit_grid.values()))
+    sections_of_all = ("data", "model", "train", ablated().name, "inference")
+    faults = []
+    for where, (knob, values) in knobs.items():
+        allowed = (
+            sections_of_all if where.startswith("audit.") else ("keys", *sections_of_all)
+        )  # an audit has one encoder
+        faults += [
+            f"{where}: {key} is not a knob of {ablated().title} that may change here; sections: {', '.join(allowed)}"
+            for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))
+            if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{ablated().name}.p_drop")
+        ]
     places = [f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values]
     faults += [
         f"ablations: {place}: these are names of folders; use letters, digits, _ and . only, and not p_drop or audit"

@@ -43,8 +43,11 @@ def _commit() -> str:
 
 
 def _git(*args: str) -> str:
-    """What git prints; nothing where it fails, e.g. outside of a checkout."""
-    return subprocess.run(["git", *args], capture_output=True, text=True, check=False).stdout.strip()
+    """What git prints; nothing where it fails, e.g. outside of a checkout, or is not installed."""
+    try:
+        return subprocess.run(["git", *args], capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _version(library: str) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from munkey.core.files import DamagedFileError, read_json
+from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.pipeline import mirror
 from munkey.pipeline.estimate import read
 from munkey.pipeline.mlflow_store import StoreError
@@ -27,8 +27,11 @@ class StaleResultsError(RuntimeError):
 
 def results_of(plan: Plan) -> Results:
     """What a run of these parameters made. Raises FileNotFoundError, DamagedFileError, StaleResultsError."""
-    made_with = read_json(plan.layout.settings)
-    if any(made_with.get(case) != plan.export_settings(case) for case in plan.params.datasets):
+    made_with, made = read_json(plan.layout.settings), read_table(plan.layout.all_metrics)
+    runs = set(zip(made["dataset"], made["rate"], made["seed"], made["method"], strict=True))
+    asked = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
+    changed = any(made_with.get(case) != plan.export_settings(case) for case in plan.params.datasets)
+    if changed or runs != asked:
         raise StaleResultsError(
             "the results were not made with the present parameters, params.yaml and its overlays: `make run` first"
         )

@@ -10,7 +10,11 @@ from munkey.report.setting import SEEDS
 
 TABLE = ["table", "dataset", "rate"]
 KEYS = [*TABLE, "case", "method", "metric"]
-DIGITS = {"P_s": 3}  # as the paper prints it; 2 of all else
+
+
+def digits(metric: str) -> int:
+    """How many the paper prints after the point."""
+    return 3 if metric == "P_s" else 2
 
 
 def within(both: pd.DataFrame) -> "pd.Series[bool]":
@@ -77,9 +81,8 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
 
 
 def _cell(line: pd.Series) -> str:
-    digits = DIGITS.get(line["metric"], 2)
-    ours = plus_minus(line["ours_mean"], line["ours_sd"], digits)
-    papers = plus_minus(line["mean"], line["sd"], digits)
+    ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
+    papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
     mark = ABSENT if pd.isna(line["within"]) else "✓" if line["within"] else "✗"
     return f"{ours} ({papers}) {mark}"
 

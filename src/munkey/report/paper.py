@@ -11,7 +11,7 @@ import pandas as pd
 
 from munkey.core.files import read_table
 from munkey.report import agreement, setting
-from munkey.report.agreement import KEYS
+from munkey.report.agreement import KEYS, digits
 from munkey.report.markup import ABSENT, Titled, plus_minus, render
 from munkey.report.setting import Settings
 
@@ -80,8 +80,8 @@ def tables(both: pd.DataFrame) -> list[Titled]:
             "Forget": f"{100 * line['rate']:g} %",
             "System": " ".join(filter(None, [line["case"], line["method"]])),
             "Metric": line["metric"],
-            "Ours": plus_minus(line["ours_mean"], line["ours_sd"]),
-            "Paper": plus_minus(line["mean"], line["sd"]),
+            "Ours": plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"])),
+            "Paper": plus_minus(line["mean"], line["sd"], digits(line["metric"])),
             "Difference": f"{line['difference']:+.2f}" if line["comparable"] else "not comparable",
             "Within ±": ABSENT if pd.isna(line["within"]) else "yes" if line["within"] else "no",
             "Slip in the paper": line["slip"],

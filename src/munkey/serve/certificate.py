@@ -218,7 +218,7 @@ def write(certificate: Certificate, path: str | Path) -> Path:
     try:
         with atomic(path) as temporary:
             temporary.write_text(certificate.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    except OSError:
+    except BaseException:
         page.unlink()
         raise
     disk.sync_folder(page.parent)

@@ -5,7 +5,6 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 from safetensors.torch import save as serialized
 
 from munkey.core.console import warn
@@ -26,6 +25,7 @@ from munkey.serve.manifest import (
     MemoryReference,
     Provenance,
     Stored,
+    read,
 )
 from munkey.serve.model import installed, probe_key
 from munkey.serve.results import Result, Sections, find
@@ -50,20 +50,32 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
 def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
     """Export again where nobody has used what was exported before: a deletion must not come undone.
 
-    The earlier export stays until the new one is whole. Raises ExportError where samples were forgotten or added there.
+    The earlier export stays until the new one is whole. Raises ExportError where samples were forgotten or added there,
+    and LockedMemoryError while somebody else may do so.
     """
+    renewed, before = (directory.with_name(f".{directory.name}.{what}") for what in ("renewed", "before"))
+    for left in (renewed, before):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     if not (directory / MEMORY).exists():
         return export(result, directory, sections)
-    memory = Result(find(result), sections).system.memory
-    assert memory is not None
+    lock = disk.lock(directory / MEMORY)  # until the new one is in its place, so that no deletion is lost between
+    try:
+        _require_unused(directory)
+        export(result, renewed, sections)
+        directory.rename(before)
+        renewed.rename(directory)
+    finally:
+        disk.unlock(lock)
+    shutil.rmtree(before)
+    return directory
+
+
+def _require_unused(directory: Path) -> None:
+    """Raises ExportError where samples were forgotten or added."""
+    first_new_id = read(directory).memory.first_new_id
     with Store.open(directory / MEMORY) as store:
-        if store.deletions or not np.array_equal(store.view.ids, memory.ids.numpy()):
+        if store.deletions or (store.view.ids >= first_new_id).any():
             raise ExportError(f"{directory}: is in use, samples were forgotten or added there; move it elsewhere first")
-    renewed = directory.with_name(f".{directory.name}.renewed")
-    shutil.rmtree(renewed, ignore_errors=True)  # of one that was killed
-    export(result, renewed, sections)
-    shutil.rmtree(directory)
-    return renewed.rename(directory)
 
 
 def _write(result: Result, folder: Path) -> None:

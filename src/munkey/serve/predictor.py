@@ -181,8 +181,7 @@ class Predictor:
 
     def _first_free_id(self) -> int:
         """One that no sample ever had: after those of the data set and those added since."""
-        memory = self.manifest.memory
-        return memory.first_new_id + len(self.ids) + self.store.deletions - memory.rows
+        return self.manifest.memory.first_new_id + self.store.ever - self.manifest.memory.rows
 
     def _require_writer(self) -> None:
         if not self.writer:

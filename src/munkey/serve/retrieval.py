@@ -1,6 +1,6 @@
 """The nearest rows of a memory on disk, while others may delete from it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +10,10 @@ from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
+from munkey.memory.search import exact
 from munkey.memory.search.ranking import Found
 from munkey.memory.search.search import Search
+from munkey.memory.store.matrices import View
 from munkey.settings import InferenceSettings
 
 
@@ -38,7 +40,7 @@ class Retrieved:
 class Lent(NamedTuple):
     """Tokens (N, m) for rows without one of their own; known: (N,) bool, whether there was anything to average.
 
-    live: whether none of what was averaged had been deleted when it was read.
+    live: whether neither the rows nor what was averaged had been deleted when they were read.
     """
 
     tokens: np.ndarray
@@ -71,7 +73,7 @@ class Retriever:
             present = rows != NOBODY
             copied, names = view.copy(rows[present]), np.array(store.files_of(rows[present]), dtype=object)
             added = np.flatnonzero(self._are_added(copied.ids))
-            lent = self._lent(view.keys[rows[present][added]])
+            lent = self._lent(view, rows[present][added])
             if copied.live.all() and lent.live and store.view.generation == view.generation:
                 break
         known = np.ones(len(copied.ids), dtype=bool)
@@ -86,31 +88,26 @@ class Retriever:
     def _are_added(self, ids: np.ndarray) -> np.ndarray:
         return np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
 
-    def _lent(self, keys: np.ndarray) -> Lent:
-        """Tokens for the keys (N, d) of added rows."""
-        view = self.search.store.view
-        if not len(keys):
+    def _lent(self, view: View, rows: np.ndarray) -> Lent:
+        """Tokens for added rows (N,)."""
+        if not len(rows):
             return Lent(np.zeros((0, view.tokens.shape[1]), dtype=np.float32), np.zeros(0, dtype=bool), True)
-        near, rows, view = self._trained(keys)
-        present = near.ids != NOBODY
-        copied = view.copy(rows[present])
-        tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
+        once, place = np.unique(rows, return_inverse=True)
+        keys = view.keys[once]
+        near, lenders, _ = self._trained(view, keys)
+        present = lenders != NOBODY
+        copied = view.copy(lenders[present])
+        tokens = np.zeros((*lenders.shape, view.tokens.shape[1]), dtype=np.float32)
         tokens[present] = copied.tokens
-        weights = fusion_weights(torch.from_numpy(near.cosines), torch.from_numpy(present), self.inference).numpy()
-        live = bool(copied.live.all()) and self.search.store.view.generation == view.generation
-        return Lent(np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32), present.any(axis=1), live)
+        cosines = torch.from_numpy(near.cosines.astype(np.float32))
+        weights = fusion_weights(cosines, torch.from_numpy(present), self.inference).numpy()
+        average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
+        return Lent(average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all()))
 
-    def _trained(self, keys: np.ndarray) -> Found:
-        """The K nearest trained rows, as far as there are so many."""
-        depth = count = self.inference.k
-        while True:
-            near, rows, view = self.search.nearest(keys, depth)
-            trained = (near.ids != NOBODY) & ~self._are_added(near.ids)
-            if depth >= len(view.live) or (trained.sum(axis=1) >= count).all():
-                break
-            depth *= 2
-        order = np.argsort(~trained, axis=1, kind="stable")[:, :count]
-        ids, cosines, rows = (np.take_along_axis(part, order, axis=1) for part in (*near, rows))
-        absent = ~np.take_along_axis(trained, order, axis=1)
-        ids[absent], cosines[absent], rows[absent] = NOBODY, 0, NOBODY
-        return Found(Neighbors(ids, cosines), rows, view)
+    def _trained(self, view: View, keys: np.ndarray) -> Found:
+        """The K nearest trained rows. All of them lie before the first that was added."""
+        end = int(self._are_added(view.ids).argmax())
+        before = replace(
+            view, keys=view.keys[:end], tokens=view.tokens[:end], records=view.records[:end], live=view.live[:end]
+        )
+        return exact.nearest(before, keys, self.inference.k)

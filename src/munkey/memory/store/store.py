@@ -116,6 +116,12 @@ class Store(Holding, AbstractContextManager["Store"]):
         with self._alone():
             return self._ledger.last().sequence
 
+    @property
+    def ever(self) -> int:
+        """How many rows there ever were: those that are live, and those that were deleted."""
+        with self._alone():
+            return int(np.count_nonzero(self.view.live)) + self.deletions
+
     def chain(self) -> list[Link]:
         """Every deleted row that the chain holds, in order."""
         with self._alone():
