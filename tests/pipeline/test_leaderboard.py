@@ -60,6 +60,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / FOLDER / name).mkdir(parents=True)
         (tmp_path / FOLDER / name / ENTRY).write_text(yaml.safe_dump(said))
         (tmp_path / FOLDER / name / OVERLAY).write_text(yaml.safe_dump(RUN))
+    made()
+    return tmp_path
+
+
+def made() -> None:
+    """The records and metrics of a run with the overlay of cf."""
     plan = Plan(load(read([FOLDER / "cf" / OVERLAY])))
     for run in plan.main:
         if run.method in RUN["methods"]:
@@ -67,7 +73,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         else:
             write_record(run.record, plan.train_settings("digits", run.method[-1]), {})
     write_csv(plan.layout.all_metrics, [line for run in plan.main for line in lines_of(run)])
-    return tmp_path
 
 
 def entered(name: str = "cf") -> Entry:
@@ -79,6 +84,13 @@ def audit(method: str, **found: object) -> None:
     line = {"name": method, "path": "deployed", "role": "method", "pairs": 8, "verdict": "residue"}
     numbers = {"share": 4.66, "share_low": 0.6, "share_high": 8.4}
     write_csv("results/mine/audit/digits/table.csv", [line | {"path": "image"} | numbers, line | numbers | found])
+    plan = Plan(load(read([FOLDER / "cf" / OVERLAY])))
+    for seed in range(16):
+        write_record(audited(method, seed), plan.unlearn_settings("digits", method), {"unlearn_s": 0.5})
+
+
+def audited(method: str, seed: int) -> str:
+    return f"results/mine/models/digits/audit/pool/seed{seed}/rate0.1/{method}/record.json"
 
 
 def test_a_run_becomes_an_entry_that_fits_together(project: Path):
@@ -138,6 +150,32 @@ def test_an_audit_that_found_no_interval_says_so(project: Path, found: dict[str,
     entered("munkey")
     (FOLDER / "cf" / ENTRY).unlink()
     assert f" | 90.00 ± 1.41 | {cell} | 1.00" in leaderboard.leaderboard()
+
+
+@pytest.mark.parametrize("change", ["commit", "settings"])
+def test_an_audit_of_other_code_or_settings_is_refused(project: Path, change: str):
+    audit("cf")
+    record = read_json(audited("cf", 3))
+    if change == "commit":
+        record["provenance"]["commit"] = COMMIT[::-1]
+    else:
+        record["settings"]["method"] = {"lr_factor": 7.0}
+    write_json(audited("cf", 3), record)
+    said = enter.main([f"{FOLDER}/cf"])
+    assert said is not None and "the audit was not run as the run was: `make audits` again" in said
+
+
+@pytest.mark.parametrize(
+    ("section", "values"), [("source", {"limit_per_class": 20}), ("audit", {"pool_of": "hardest"})]
+)
+def test_entries_that_saw_other_samples_or_were_audited_on_others_stand_apart(
+    project: Path, section: str, values: dict
+):
+    entered("munkey")
+    (FOLDER / "cf" / OVERLAY).write_text(yaml.safe_dump(RUN | {section: values}))
+    made()
+    entered("cf")
+    assert leaderboard.leaderboard().count("*digits, n = 2 seeds") == 2
 
 
 def test_a_board_without_entries_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,6 +13,8 @@ from pathlib import Path
 from munkey.audits.rows import DEPLOYED
 from munkey.core.files import DamagedFileError, read_json, read_table, write_json
 from munkey.evaluation.records import Evaluation
+from munkey.pipeline.audited import AuditPlan
+from munkey.pipeline.cases import AUDIT
 from munkey.pipeline.entries import OVERLAY, RESULTS, said
 from munkey.pipeline.estimate import read
 from munkey.pipeline.knobs import Values
@@ -72,17 +74,36 @@ def _metrics(plan: Plan, runs: Sequence[Evaluation]) -> dict[str, dict[str, dict
 
 
 def _left(plan: Plan, dataset: str, method: str) -> Found | None:
-    """What an audit found to be left; None where none was run, or not of this method."""
+    """What an audit found to be left; None where none was run, or not of this method.
+
+    Raises ParamsError for one that does not belong to the run.
+    """
     path = fill(plan.layout.audit, dataset=dataset, part="table.csv")
     if not Path(path).exists():
         return None
     table = read_table(path)
     lines = table[(table["name"] == method) & (table["path"] == DEPLOYED) & (table["role"] == "method")]
     for line in lines.to_dict("records"):
+        _require_as_in_the_run(plan, dataset, method, int(line["pairs"]))
         numbers = {name: line[column] for name, column in SHARE.items()}
         finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
         return finite | {"pairs": int(line["pairs"]), "verdict": str(line["verdict"])}
     return None
+
+
+def _require_as_in_the_run(plan: Plan, dataset: str, method: str, pairs: int) -> None:
+    """Raises ParamsError where the audit's models were unlearned by other code or with other settings."""
+    own = [run.record for run in plan.main if (run.dataset, run.method) == (dataset, method)]
+    place = {"case": f"{dataset}/{AUDIT}pool", "subset": AuditPlan(plan).subset, "system": method}
+    audited = [fill(plan.layout.record, seed=seed, **place) for seed in range(2 * pairs)]
+    made = [[_made(read_json(path), plan.params.search) for path in paths] for paths in (own, audited)]
+    if any(each not in made[0] for each in made[1]):
+        raise ParamsError(f"{audited[0]}: the audit was not run as the run was: `make audits` again, at one commit")
+
+
+def _made(record: Mapping[str, dict[str, object]], searched: bool) -> tuple[object, object]:
+    """The commit, and the method's settings unless each model has its own."""
+    return record["provenance"]["commit"], None if searched else record["settings"]["method"]
 
 
 SHARE = {"share": "share", "low": "share_low", "high": "share_high"}

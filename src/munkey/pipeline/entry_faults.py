@@ -1,6 +1,6 @@
 """Where what an entry of the leaderboard says, what it was run with, and its numbers do not fit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from munkey.pipeline.entries import ENTRY, OVERLAY, RESULTS, BySeed, Entry
@@ -8,7 +8,12 @@ from munkey.pipeline.knobs import merge
 from munkey.pipeline.provenance import params_digest
 from munkey.report.summary import GAP_METRICS
 
-ANYWHERE = "source"  # where files lie on a disk is not a setting
+
+def anywhere(section: object) -> object:
+    """A section of settings without the place of files on a disk."""
+    return (
+        {name: value for name, value in section.items() if name != "path"} if isinstance(section, Mapping) else section
+    )
 
 
 def faults(entry: Entry) -> list[str]:
@@ -41,7 +46,7 @@ def _of_jobs(entry: Entry) -> Iterator[str]:
         yield from (
             f"{name} was not run with `config` of {RESULTS}: its section {section!r} differs"
             for section, values in entry.results.settings.get(job.settings, {"": {}}).items()
-            if section != ANYWHERE and values != _configured(entry, section, name)
+            if anywhere(values) != anywhere(_configured(entry, section, name))
         )
 
 

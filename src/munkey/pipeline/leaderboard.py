@@ -8,13 +8,14 @@ from typing import NamedTuple
 import pandas as pd
 
 from munkey.pipeline.entries import FOLDER, OVERLAY, Entry, Left, entries
-from munkey.pipeline.entry_faults import faults
+from munkey.pipeline.entry_faults import anywhere, faults
 from munkey.pipeline.faults import ParamsError
 from munkey.report.markup import ABSENT, cell, two_digits
 from munkey.report.summary import Row, summarize
 
 # Entries that agree in these sections stand in one table; all others are a method's own.
 SETTING = ("datasets", "seeds", "data", "model", "train", "forget", "finetune", "overrides")
+POOL = ("pool", "pool_of")  # of an audit: the samples that it asks about
 LEADING, TRAILING = ["Method", "Test accuracy", "left [%]"], ["Seconds", "Needs the data?", "Authors", "Run"]
 
 
@@ -32,9 +33,16 @@ def leaderboard() -> str:
     for entry in entries():
         if wrong := faults(entry):
             raise ParamsError(f"{FOLDER / entry.name}: {'; '.join(wrong)}")
-        tables.setdefault(json.dumps([entry.results.config[name] for name in SETTING]), []).append(entry)
+        tables.setdefault(_setting(entry), []).append(entry)
     made = [_table(each, dataset) for each in tables.values() for dataset in each[0].datasets]
     return "\n\n".join(made) or "*Nobody has entered yet.*"
+
+
+def _setting(entry: Entry) -> str:
+    """What entries of one table agree in."""
+    config = entry.results.config
+    pool = {name: value for name, value in config["audit"].items() if name in POOL}  # type: ignore[attr-defined]
+    return json.dumps([[config[name] for name in SETTING], pool, anywhere(config["source"])])
 
 
 def _table(alike: Sequence[Entry], dataset: str) -> str:
