@@ -43,18 +43,17 @@ class LikeAGpu(TorchDispatchMode):
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         if not any(tensor.is_meta for tensor in tensors):
             return function(*args, **kwargs)
-        at_work = functions_at_work()
         if function.overloadpacket.__name__ in COPIES:
             target = next(
                 (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.device)), args[0].device
             )
             if target.type == META:
                 return function(*args, **kwargs)
-            if at_work[0] == READER:
+            if (at_work := functions_at_work())[0] == READER:
                 self.reads.append(at_work[1])
                 return torch.zeros_like(args[0], device="cpu")
         if fault := fault_of(function, args, tensors):
-            raise HostNeededError(f"{at_work[0]} {fault} ({function})")
+            raise HostNeededError(f"{functions_at_work()[0]} {fault} ({function})")
         return function(*args, **kwargs)
 
 

@@ -82,7 +82,10 @@ def test_models_are_registered_under_clear_names(finished: Project) -> None:
     )
 
 
-def test_the_ui_says_where_methods_are_compared_and_that_view_finds_them(finished: Project) -> None:
+def test_the_ui_says_where_methods_are_compared_and_that_view_finds_them(
+    finished: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished.path)
     (address,) = re.findall(r"http://\S+", "\n".join(addresses(store(finished))))
     experiment, key = re.search(r"/experiments/(\d+)/runs\?.*&viewStateShareKey=(\S+)$", address).groups()
     client = MlflowClient(store(finished))

@@ -65,7 +65,7 @@ def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
         for line in axes.lines
         if len(line.get_xdata()) == 1
     }
-    assert points[0, 100.0] == ("o", "#000000")
+    assert points[0, 100.0] == ("^", "#000000")
     assert points[1, 4.25] == ("s", "#0072b2")
     assert points[2, 4.25] == ("|", "#000000")
     low, high = (round(end, 2) for end in axes.get_xlim())  # wide enough for the interval of the last row

@@ -161,7 +161,7 @@ def test_the_figure_names_every_method_at_its_rank_and_joins_what_is_not_told_ap
     drawn = figure.draw(ranks_of(gaps(10)), "b")
     (axes,) = drawn.axes
     assert [text.split() for text in texts(axes)[:3]] == [["a", "1.00"], ["b", "2.00"], ["3.00", "c"]]
-    assert texts(axes)[3].strip() == "critical difference 1.05, n = 10 seeds"
+    assert texts(axes)[3].split("\n") == ["  critical difference 1.05, n = 10 seeds", "  Friedman p < 0.001"]
     bars = sorted(tuple(sorted(line.get_xdata())) for line in axes.lines if line.get_linewidth() == 2.5)
     assert bars == [(1, 2), (2, 3)]
 

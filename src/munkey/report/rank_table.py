@@ -60,9 +60,8 @@ def _told_apart(found: Ranking, title: str) -> str:
 def _title(ranks: pd.DataFrame, found: Ranking) -> str:
     names = ", ".join(dict.fromkeys(ranks.index.get_level_values("dataset")))
     lines, methods = ranks.shape
-    p = "< 0.001" if found.p < 0.0005 else f"= {found.p:.3f}"
     return (
-        f"{names}: mean ranks of {methods} methods by Avg Gap, n = {blocks_in_words(ranks)}; Friedman p {p};"
+        f"{names}: mean ranks of {methods} methods by Avg Gap, n = {blocks_in_words(ranks)}; {found.friedman};"
         f" critical difference {found.difference:.2f} by seed ({critical_difference(methods, lines):.2f} if all"
         f" {lines} pairs of seed and rate were independent)"
     )

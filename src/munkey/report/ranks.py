@@ -35,6 +35,11 @@ class Ranking:
     difference: float
     pairs: "pd.DataFrame"
 
+    @property
+    def friedman(self) -> str:
+        """Friedman's test in words."""
+        return f"Friedman p {'< 0.001' if self.p < 0.0005 else f'= {self.p:.3f}'}"
+
 
 def enough(blocks: int, methods: int) -> bool:
     """Whether there is enough to rank."""

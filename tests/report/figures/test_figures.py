@@ -198,7 +198,7 @@ def test_what_is_left_stands_over_the_seconds_of_unlearning_or_of_retraining():
     (axes,) = ALL["cost"]().axes
     drawn = {container.lines[0].get_xdata()[0]: container.lines[0] for container in axes.containers}
     assert drawn[20.0].get_ydata()[0] == -4 and drawn[0.008].get_ydata()[0] == 5
-    assert (drawn[20.0].get_marker(), drawn[5.4].get_marker()) == ("o", "D")
+    assert (drawn[20.0].get_marker(), drawn[5.4].get_marker()) == ("^", "D")
     names = {text.get_text() for text in axes.texts}
     assert names == {*methods()["title"], "ViT, oracle", "never seen", "nothing done"}
     words = [text.get_text() for text in axes.figure.legends[0].get_texts()]

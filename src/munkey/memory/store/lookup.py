@@ -10,6 +10,12 @@ class Lookup:
         order = np.argsort(ids, kind="stable")
         self._ids, self._rows = ids[order], rows[order]
 
+    @classmethod
+    def of(cls, ids: np.ndarray, live: np.ndarray) -> "Lookup":
+        """Of the rows of a view that are live. ids, live: (N,) of all its rows."""
+        rows = np.flatnonzero(live)
+        return cls(ids[rows], rows)
+
     def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
         order = np.argsort(ids, kind="stable")
         places = np.searchsorted(self._ids, ids[order], side="right")  # behind a deleted row of the same id

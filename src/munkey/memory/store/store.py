@@ -41,7 +41,7 @@ class Store(Holding, AbstractContextManager["Store"]):
             self._matrices = recover(folder, ledger) if lock is not None else None
             self._changes, self._erased = ledger.changes(), ledger.last().sequence
             self._view = self._mapped()
-            self._lookup = self._looked_up() if lock is not None else None
+            self._lookup = Lookup.of(self._view.ids, self._view.live) if lock is not None else None
         except BaseException:
             self._abandon()
             raise
@@ -274,7 +274,7 @@ class Store(Holding, AbstractContextManager["Store"]):
             retire(old.folder)
             disk.sync_folder(self.folder)
             self._view = self._mapped()
-            self._lookup = self._looked_up()
+            self._lookup = Lookup.of(self._view.ids, self._view.live)
         self.purge()
 
     def close(self) -> None:
@@ -288,16 +288,11 @@ class Store(Holding, AbstractContextManager["Store"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    # Inside
-
     def _mapped(self) -> View:
         if self._matrices is None:
             return followed(self.folder, self._ledger)
         state = self._ledger.state()
         return self._matrices.view(state.generation, state.rows)
-
-    def _looked_up(self) -> Lookup:
-        return Lookup(self._view.ids[rows := np.flatnonzero(self._view.live)], rows)
 
     def _places(self) -> Lookup:
         assert self._lookup is not None  # a writer has one

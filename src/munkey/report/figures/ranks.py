@@ -45,5 +45,5 @@ def _scale(axes: Axes, found: Ranking, blocks: str) -> None:
     axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
     axes.autoscale_view()
     verdict = "" if found.p < LEVEL else ": none are told apart"
-    words = f"  critical difference {found.difference:.2f}, n = {blocks}\n  Friedman p = {found.p:.2g}{verdict}"
+    words = f"  critical difference {found.difference:.2f}, n = {blocks}\n  {found.friedman}{verdict}"
     axes.text(1 + found.difference, 2, words, va="center")
