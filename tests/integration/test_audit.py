@@ -126,3 +126,14 @@ def test_wrong_labels_are_trained_on_forgotten_and_measured_in_the_audit_alone(p
     ]
     assert images[0] == images[1]
     assert main.read_bytes() == before and project.planned() == {}
+
+
+@pytest.mark.soak
+def test_of_an_odd_pool_and_without_munkey_an_audit_ends_with_its_verdicts(project: Project) -> None:
+    project.params({"methods": ["cf"], "audit": {"pool": 61 / 300}})
+    project.snakemake("--", "audits")
+    folder = project.path / "results/default/audit/digits"
+    halves = [set(pd.read_csv(folder / f"halves/seed{seed}.csv")["id"]) for seed in range(4)]
+    assert [len(half) for half in halves] == [30] * 4 and halves[0] | halves[1] == halves[2] | halves[3]
+    table = pd.read_csv(folder / "table.csv")
+    assert table["name"].tolist() == ["original-t", "cf", "retrain-t"] and table["verdict"].notna().all()

@@ -164,6 +164,8 @@ def test_the_figure_names_every_method_at_its_rank_and_joins_what_is_not_told_ap
     assert texts(axes)[3].split("\n") == ["  critical difference 1.05, n = 10 seeds", "  Friedman p < 0.001"]
     bars = sorted(tuple(sorted(line.get_xdata())) for line in axes.lines if line.get_linewidth() == 2.5)
     assert bars == [(1, 2), (2, 3)]
+    noise = pd.DataFrame(np.random.default_rng(0).random((10, 3)), columns=NAMES, index=lines(10)[:10])
+    assert texts(figure.draw(ranks_of(noise), "b").axes[0])[3].endswith(": none are told apart")
 
 
 def test_the_axis_of_the_figure_has_all_ranks_also_those_that_no_method_reaches():
