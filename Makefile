@@ -5,7 +5,8 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # How many jobs may use a GPU at once, spread over the GPUs of this machine: `make run GPUS=4`.
 GPUS ?= 1
-# An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own.
+# An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own; messages name it.
+export MUNKEY_CONFIGFILES = $(CONFIG)
 RUN = $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
 # Of one overlay or several: cifar10-small, or cifar10-small-audit-cifar10-small.
 NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
