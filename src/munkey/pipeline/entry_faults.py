@@ -11,9 +11,9 @@ from munkey.report.summary import GAP_METRICS
 
 def anywhere(section: object) -> object:
     """A section of settings without the place of files on a disk."""
-    return (
-        {name: value for name, value in section.items() if name != "path"} if isinstance(section, Mapping) else section
-    )
+    if not isinstance(section, Mapping):
+        return section
+    return {name: value for name, value in section.items() if name != "path"}
 
 
 def faults(entry: Entry) -> list[str]:

@@ -14,16 +14,8 @@ from munkey.encoders.registry import ENCODERS, find
 from munkey.pipeline.faults import require_registered
 from munkey.settings import KeySettings, SourceSettings
 
-NO_NAMES = {
-    "na",
-    "null",
-    "none",
-    "nan",
-    "inf",
-    "infinity",
-    "true",
-    "false",
-}  # of data sets: what pandas reads otherwise
+# Not names of data sets: pandas reads them as something else.
+NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
 
 
 def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str]:
@@ -45,9 +37,7 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"]
     if not dataset[0].isalpha() or dataset.lower() in NO_NAMES:
-        return [
-            f"datasets: {dataset!r}: begin with a letter; names that tables read as numbers or as missing are refused"
-        ]
+        return [f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"]
     return []
 
 

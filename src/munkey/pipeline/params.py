@@ -113,12 +113,10 @@ def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str
     knobs = {f"ablations.{knob}": (knob, values) for knob, values in ablations.items()}
     knobs["audit.control"] = ("audit.control", [params.audit.control])
     knobs["audit.grid"] = ("audit.grid", list(params.audit_grid.values()))
-    sections_of_all = ("data", "model", "train", ablated().name, "inference")
+    own = ("data", "model", "train", ablated().name, "inference")
     faults = []
     for where, (knob, values) in knobs.items():
-        allowed = (
-            sections_of_all if where.startswith("audit.") else ("keys", *sections_of_all)
-        )  # an audit has one encoder
+        allowed = own if where.startswith("audit.") else ("keys", *own)  # an audit has one encoder
         faults += [
             f"{where}: {key} is not a knob of {ablated().title} that may change here; sections: {', '.join(allowed)}"
             for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))

@@ -23,11 +23,8 @@ class Desk:
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
-        self._queue, self._guard, self._check = (
-            asyncio.Lock(),
-            asyncio.Lock(),
-            asyncio.Lock(),
-        )  # first come, first served
+        # First come, first served, each.
+        self._queue, self._guard, self._check = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self._unsettled = False
 
     async def predict(self, pictures: "Sequence[Image]") -> Prediction:
