@@ -113,7 +113,7 @@ def test_a_run_becomes_an_entry_that_fits_together(project: Path):
 
 ABOUT = (
     "*digits, n = 2 seeds: mean ± sd; test accuracy and seconds with 10 % forgotten;"
-    " left: 95 % intervals, over models of an audit*"
+    " left: an audit's share and its 95 % interval*"
 )
 
 

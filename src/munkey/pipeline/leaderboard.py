@@ -54,7 +54,7 @@ def _table(alike: Sequence[Entry], dataset: str) -> str:
     seeds = len(alike[0].seeds)
     about = (
         f"*{dataset}, n = {seeds} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten;"
-        " left: 95 % intervals, over models of an audit*"
+        " left: an audit's share and its 95 % interval*"
     )
     return "\n".join([about, "", *shown])
 

@@ -1,7 +1,7 @@
 """How far a run is and about how long it still takes, from the jobs that have ended so far.
 
 A job is assumed to take as long as those of its rule took on average. Where none of a rule has ended yet, `work` says
-how the rule compares with others that have (munkey.pipeline.estimate.work_of).
+how the rule compares with the one that has the most (munkey.pipeline.estimate.work_of).
 """
 
 import time

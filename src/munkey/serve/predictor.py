@@ -158,7 +158,8 @@ class Predictor:
         keys = self._encoder.keys(given.images)
         tokens = keys if self._tokens_are_keys else np.zeros((len(keys), self.manifest.token_dim), dtype=np.float32)
         with self._adding:
-            if not (self.ids < self.manifest.memory.first_new_id).any():
+            view = self.store.view
+            if not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
                 raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
             first = self._first_free_id()
             ids = np.arange(first, first + len(keys))
