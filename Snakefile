@@ -112,7 +112,7 @@ rule paper:
         rules.ablations.input,
         rules.selection.input,
         rules.figures.input,
-        rules.audits.input if PARAMS.audit.in_paper else [],
+        rules.audits.input if AUDITS.in_paper else [],
         expand(LAYOUT.table, table="paper", ending=["md", "tex"]),
         LAYOUT.report,
 

@@ -4,6 +4,8 @@ These sections know no registry. Sections of a family of models and of an unlear
 """
 
 import os
+from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -196,7 +198,7 @@ class AuditSettings(Section):
     pairs: Annotated[int, Field(ge=2, le=64)]
     pool: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
     pool_of: Literal["random", "hardest", "mislabeled"]
-    oracles: Annotated[int, Field(ge=1, le=64)]
+    oracles: Annotated[int, Field(ge=2, le=64)]
     control_pairs: Annotated[int, Field(ge=2, le=64)]
     control: dict[str, object]
     k: Count
@@ -211,3 +213,10 @@ class TrackingSettings(Section):
 
     uri: Annotated[str, Field(min_length=1)]
     models: bool
+
+
+def short_names(knobs: Iterable[str]) -> dict[str, str]:
+    """Knobs by name: p_image for munkey.p_image, but all of it where two end alike, as munkey.temperature does."""
+    ends = {knob: knob.rpartition(".")[2] for knob in knobs}
+    alike = Counter(ends.values())
+    return {knob: end if alike[end] == 1 else knob for knob, end in ends.items()}

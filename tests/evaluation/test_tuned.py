@@ -1,5 +1,7 @@
 """One setting per method out of all its searches."""
 
+import pytest
+
 from munkey.core.files import write_json
 from munkey.evaluation.tuned import ranked, report
 
@@ -24,6 +26,13 @@ def test_the_smallest_mean_gap_wins_among_those_that_never_lose_too_much():
 def test_where_all_lose_too_much_the_one_that_loses_least_wins():
     best = ranked([search((10, 10), (60, 50))])
     assert [tried.settings["lr_factor"] for tried in best] == [1, 0]
+
+
+def test_searches_that_tried_different_settings_are_not_mixed(tmp_path):
+    write_json(tmp_path / "seed0/rate0.1/cf/search.json", search((89, 86), (88, 88)))
+    write_json(tmp_path / "seed1/rate0.1/cf/search.json", search((89, 86)))
+    with pytest.raises(ValueError, match="cf: these searches tried different settings"):
+        list(report(tmp_path))
 
 
 def test_the_report_reads_the_searches_of_a_run(tmp_path):

@@ -8,7 +8,7 @@ from munkey.pipeline.plan import Plan
 from tests.pipeline.inputs import small_config, small_plan
 
 POOL, CONTROL = "digits/audit/pool", "digits/audit/control"
-AUDIT = {"audit.pairs": 3, "audit.pool": 0.2, "audit.oracles": 1, "audit.control_pairs": 2}
+AUDIT = {"audit.pairs": 3, "audit.pool": 0.2, "audit.oracles": 2, "audit.control_pairs": 2}
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
         ("original-t", "nothing", "vit", 6),
         ("cf", "method", "vit", 6),
         ("ssd", "method", "vit", 6),
-        ("retrain-t", "oracle", "vit", 2),
+        ("retrain-t", "oracle", "vit", 4),
         ("original-m", "nothing", "munkey", 6),
         ("munkey", "method", "munkey", 6),
-        ("retrain-m", "oracle", "munkey", 2),
+        ("retrain-m", "oracle", "munkey", 4),
         ("original-m", "control nothing", "munkey", 4),
         ("munkey", "control", "munkey", 4),
     ]
@@ -84,6 +84,13 @@ def test_without_a_method_of_munkeys_there_is_nothing_to_control():
         ("cf", "method"),
         ("retrain-t", "oracle"),
     ]
+
+
+def test_a_method_that_learns_nothing_has_no_audit_and_asking_for_one_is_refused():
+    audits = AuditPlan(small_plan(AUDIT | {"methods": ["knn"]}))
+    assert audits.settings.in_paper and audits.in_paper == []
+    with pytest.raises(ParamsError, match="nothing to audit"):
+        audits.systems_of("digits")
 
 
 def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
@@ -117,6 +124,13 @@ def test_a_knob_that_only_some_points_of_the_grid_change_stands_beside_all_of_th
     first, second = AuditPlan(plan).grid_of("digits")
     assert first["knobs"] == {"munkey.p_image": 0.1, "train.crop_scale": plan.params.train.crop_scale}
     assert (second["name"], second["knobs"]["munkey.p_image"]) == ("crop_scale-0.9-1.0", plan.params.munkey.p_image)
+
+
+def test_knobs_of_a_grid_that_end_alike_are_told_apart():
+    grid = [{"munkey.temperature": [0.02, 0.07]}, {"inference.temperature": [0.02, 0.07], "munkey.p_token": [0.3]}]
+    names = list(small_plan(AUDIT | {"audit.grid": grid}).params.audit_grid)
+    munkeys = [f"munkey.temperature-{value}" for value in (0.02, 0.07)]
+    assert names == [*munkeys, *(f"inference.temperature-{value}_p_token-0.3" for value in (0.02, 0.07))]
 
 
 def test_the_hardest_samples_have_halves_of_their_own():

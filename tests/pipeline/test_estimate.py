@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from munkey.core.files import DamagedFileError
+from munkey.core.files import CONFIGFILES, DamagedFileError
 from munkey.pipeline import estimate
 from munkey.pipeline.machines import ASSUMED, RESULTS, machine
 from munkey.pipeline.params import ParamsError, load
@@ -40,9 +40,22 @@ def test_the_paper_has_more_with_its_search_ablations_and_selection():
     cf = {each.dataset: each.jobs for each in run.work if each.what == "cf"}
     assert cf["cifar10"] == 3 * 2 * 4 and cf["cifar100"] == 3 * 1 * 4  # seeds, rates, learning rates
     jobs = [sum(each.jobs for each in costs.work if each.step == "train") for costs in (run, paper)]
-    assert jobs == [6 * 3 * 2 + 3 * 2 * 8, 360]  # originals of six data sets, oracles of eight rates
+    assert jobs == [6 * 3 * 2 + 3 * 2 * 8, 360 + 6 * 3]  # originals of six data sets, oracles of eight rates; figures
     assert paper.hours[1] == pytest.approx(8 * paper.hours[8]) and paper.hours[64] < paper.hours[8]
     assert paper.disk > run.disk > 90_000 * 3 * 224**2
+
+
+def test_the_paper_counts_its_audit_where_its_report_shows_one():
+    with_audit, without = plan_of(), plan_of(audit=plan_of().params.audit.model_dump() | {"in_paper": False})
+    trained, unlearned = (
+        [
+            sum(each.jobs for each in estimate.bill(plan, "paper", EPYC).work if each.step == step)
+            for plan in (with_audit, without)
+        ]
+        for step in ("train", "unlearn")
+    )
+    assert trained[0] - trained[1] == 2 * (2 * 8 + 2 * 4) + 2 * 2  # originals and oracles of two families, the control
+    assert unlearned[0] - unlearned[1] == 9 * 2 * 8  # MUNKEY and KNN only delete
 
 
 def test_more_gpus_do_not_shorten_the_longest_training_and_unlearning():
@@ -100,7 +113,11 @@ def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     plan = plan_of()
     monkeypatch.setattr("munkey.pipeline.workload.SIZES", {})
-    with pytest.raises(ParamsError, match="the size of digits is known once it is prepared"):
+    monkeypatch.setenv(CONFIGFILES, "my.yaml")
+    with pytest.raises(
+        ParamsError,
+        match=r"the size of digits is known once it is prepared: `snakemake .* --configfile my\.yaml -- results/",
+    ):
         size_of(plan, "digits")
 
 
@@ -116,12 +133,18 @@ def test_an_unknown_machine_lists_those_there_are():
 
 
 def test_the_work_of_a_step_is_known_before_its_first_job(monkeypatch):
-    """A training has far more to do than an evaluation; where a data set's size is not known, nothing is."""
-    work = estimate.work_of(plan_of())
-    assert set(work) == {"train", "unlearn", "evaluate"} and work["train"] > work["unlearn"] > work["evaluate"] > 0
+    """A training has far more to do than an evaluation, also where a data set's size is not known yet."""
+    known = estimate.work_of(plan_of())
+    assert set(known) == {"train", "unlearn", "evaluate"} and known["train"] > known["unlearn"] > known["evaluate"] > 0
     monkeypatch.setattr("munkey.pipeline.workload.SIZES", {})
     monkeypatch.setattr("munkey.pipeline.workload.read_csv", _missing)
-    assert estimate.work_of(plan_of()) == {}
+    guessed = estimate.work_of(plan_of())
+    assert guessed["train"] / guessed["unlearn"] == pytest.approx(known["train"] / known["unlearn"], rel=0.1)
+
+
+def test_a_candidate_of_a_search_is_work_of_its_own_rule():
+    work = estimate.work_of(plan_of(search=True))
+    assert set(work) == {"train", "unlearn_candidate", "evaluate"}
 
 
 def test_damaged_files_of_a_data_set_stop_no_run_before_its_first_job(monkeypatch):
@@ -130,7 +153,7 @@ def test_damaged_files_of_a_data_set_stop_no_run_before_its_first_job(monkeypatc
 
     monkeypatch.setattr("munkey.pipeline.workload.SIZES", {})
     monkeypatch.setattr("munkey.pipeline.workload.read_csv", damaged)
-    assert estimate.work_of(plan_of()) == {}
+    assert estimate.work_of(plan_of())["train"] > 0
 
 
 def test_an_overlay_that_is_not_there_is_named(tmp_path):

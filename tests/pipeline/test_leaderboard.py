@@ -152,15 +152,19 @@ def test_an_audit_that_found_no_interval_says_so(project: Path, found: dict[str,
     assert f" | 90.00 ± 1.41 | {cell} | 1.00" in leaderboard.leaderboard()
 
 
-@pytest.mark.parametrize("change", ["commit", "settings"])
+@pytest.mark.parametrize("change", ["commit", "settings", "training", "missing"])
 def test_an_audit_of_other_code_or_settings_is_refused(project: Path, change: str):
     audit("cf")
     record = read_json(audited("cf", 3))
     if change == "commit":
         record["provenance"]["commit"] = COMMIT[::-1]
-    else:
+    elif change == "settings":
         record["settings"]["method"] = {"lr_factor": 7.0}
+    elif change == "training":
+        record["settings"]["train"] = {"epochs": 7}
     write_json(audited("cf", 3), record)
+    if change == "missing":
+        Path(audited("cf", 3)).unlink()
     said = enter.main([f"{FOLDER}/cf"])
     assert said is not None and "the audit was not run as the run was: `make audits` again" in said
 
@@ -284,7 +288,12 @@ def test_an_entry_that_says_something_else_is_refused_with_the_key(project: Path
 
 def test_what_was_not_run_cannot_be_entered(project: Path):
     Path("results/mine/models/digits/seed0/rate0.1/cf/record.json").unlink()
-    assert str(enter.main([f"{FOLDER}/cf"])).endswith("is missing: run `command` of entry.yaml first")
+    assert str(enter.main([f"{FOLDER}/cf"])).endswith(
+        "is missing: run `command` of entry.yaml first (docs/leaderboard.md)"
+    )
     path = FOLDER / "cf" / ENTRY
     path.write_text(path.read_text().replace("method: cf", "method: scrub"))
     assert enter.main([f"{FOLDER}/cf"]) == "`methods` of overlay.yaml does not list 'scrub'"
+    path.unlink()
+    assert f"{FOLDER}/cf/entry.yaml is missing: write it first" in str(enter.main([f"{FOLDER}/cf"]))
+    assert "name the folder of an entry" in str(enter.main([]))

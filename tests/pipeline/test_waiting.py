@@ -43,6 +43,18 @@ def test_nothing_is_said_before_a_job_with_the_most_work_has_ended(clock):
     assert waiting.seconds_left == pytest.approx(2 * 1 + 20 + 2 * 1)  # tables, the other training, and by their work
 
 
+def test_the_first_jobs_of_a_rule_do_not_speak_for_all_of_it(clock):
+    """KNN's end first, in no time; the other methods take as long as their work says."""
+    waiting = Waiting({"train": 1, "unlearn": 10}, clock)
+    waiting.work = {"train": 100.0, "unlearn": 50.0}
+    after(waiting, 100, 0, "train")
+    after(waiting, 0.0, 1, "unlearn")
+    assert waiting.seconds_left == pytest.approx(9 * 0.9 * 50)
+    for number in range(2, 10):
+        after(waiting, 60, number, "unlearn")
+    assert waiting.seconds_left == pytest.approx(0.9 * 480 / 9 + 0.1 * 50)
+
+
 def test_jobs_at_once_share_the_time_that_is_left(clock):
     waiting = Waiting({"train": 6}, clock)
     for number in range(2):

@@ -5,6 +5,7 @@ import re
 import pandas as pd
 import pytest
 
+from munkey.core.files import write_text
 from munkey.report import ablations, paper
 from munkey.report.markup import render, render_or_say
 from munkey.report.summary import Row, read_metrics, summarize
@@ -112,3 +113,12 @@ def test_where_all_are_switched_off_every_table_says_so(tmp_path):
         assert [list(table(empty, CASE_ROWS, "markdown")) for table in ablations.TABLES.values()] == [[]] * 5
         assert paper.compare(main, empty).equals(paper.compare(main))
     assert render_or_say([], "markdown") == "None of this was run.\n"
+
+
+def test_values_that_are_all_numbers_are_read_back_as_they_are_named(tmp_path):
+    summary = summary_of("cifar10", gaps={"inference.k/8": 1.0, "munkey.token_dim/32": 2.0})
+    write_text(tmp_path / "ablations.csv", summary.to_csv(index=False))
+    read = ablations.read(tmp_path / "ablations.csv")
+    (table,) = ablations.every_knob(read, CASE_ROWS, "markdown")
+    assert table.frame["Value"].tolist() == ["8", "32"]
+    assert paper.compare(read.iloc[:0], read).empty

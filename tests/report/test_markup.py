@@ -90,6 +90,7 @@ def test_text_is_escaped_for_latex_and_formulas_are_kept():
     assert latex_text("–") == "--" and latex_text("1 ± 2") == r"1 $\pm$ 2"
     assert latex_text(r"$\ell_1$-sparse") == r"$\ell_1$-sparse"
     assert latex_text(r"\underline{$7_{\pm 1}$}") == r"\underline{$7_{\pm 1}$}"
+    assert latex_text("ℓ₁-sparse, 1 → 2, < 0.001") == r"$\ell$$_1$-sparse, 1 $\to$ 2, $<$ 0.001"
     assert latex_text(4) == "4"
 
 
@@ -103,7 +104,7 @@ def test_a_latex_table_is_booktabs_with_escaped_text_and_a_title_as_a_comment():
         r"\toprule",
         r"P\_s & Gap \\",
         r"\midrule",
-        r"<b>1</b> & $2_{3}$ \\",
+        r"$<$b$>$1$<$/b$>$ & $2_{3}$ \\",
         r"a\_b & -- \\",
         r"\bottomrule",
         r"\end{tabular}",

@@ -78,6 +78,14 @@ def test_the_comparison_is_read_back_as_it_was(tmp_path):
     pd.testing.assert_frame_equal(paper.read(tmp_path / "paper.csv"), both, check_dtype=False)
 
 
+def test_of_an_encoder_in_two_revisions_the_first_is_compared():
+    gaps = {"keys/dinov2_a": 1.0, "keys/dinov2_b": 2.0}
+    summary = ablations.summarize_cases(cases("cifar10", gaps, methods=("original-m", "retrain-m", "munkey")), ROWS)
+    both = paper.compare(summary.iloc[:0], summary)
+    lines = both[(both["case"] == "encoder/dinov2") & (both["method"] == "munkey")].set_index("metric")
+    assert lines.index.is_unique and lines.loc["TA", "ours_mean"] == 51.5
+
+
 # The slips. Each is found again from the numbers alone; whatever is marked must be one of them.
 
 ACCURACIES = ["TA", "RA", "FA", "MIA"]

@@ -149,7 +149,8 @@ rule track:
 rule page:
     input:
         tracking=LAYOUT.tracking,
-        tables=[table("main", "csv"), table("ablations", "csv")],
+        main=table("main", "csv"),
+        ablations=table("ablations", "csv"),
         paper=table("paper", "csv"),
         selections=expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv"),
         figures=expand(LAYOUT.figure, figure=SHOWN.figures, ending="svg"),

@@ -1,4 +1,4 @@
-"""Draw forgetting against its cost: what is left of what was deleted, over the seconds of each method."""
+"""Draw forgetting against its cost: what is left of what was deleted, and the seconds of each method."""
 
 from munkey.pipeline import fork_server
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
 from munkey.pipeline.job import job
-from munkey.report import paper
+from munkey.report import ablations, paper
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 with job(snakemake.log[0], snakemake.threads):
-    both = paper.compare(read_table(snakemake.input.main), read_table(snakemake.input.ablations))
+    both = paper.compare(read_table(snakemake.input.main), ablations.read(snakemake.input.ablations))
     statements = paper.statements(snakemake.params.settings, snakemake.params.seeds)
     for output, text in paper.all_texts(both, statements).items():
         write_text(snakemake.output.get(output), text)

@@ -1,5 +1,7 @@
 """`munkey plan`."""
 
+import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,7 +21,7 @@ def plan(
     ] = None,
     target: Annotated[
         Literal["run", "paper"],
-        typer.Option(help="What `make run` makes; or what `make paper` makes, with ablations and selection."),
+        typer.Option(help="What `make run` makes; or all that `make paper` makes."),
     ] = "run",
     machine: Annotated[
         str | None,
@@ -45,10 +47,13 @@ def plan(
     Run it in the project's folder: it reads the parameter files and starts nothing. It warns of what will be slow, and
     exits with 1 if a job cannot fit.
     """
+    from munkey.core.files import CONFIGFILES
     from munkey.pipeline import estimate, machines
     from munkey.pipeline.params import load
     from munkey.pipeline.plan import Plan
 
+    if overlays:
+        os.environ[CONFIGFILES] = shlex.join(map(str, overlays))
     counts, planned = _counts(gpus), Plan(load(estimate.read(overlays or [])))
     on = machines.machine(machine, memory)
     costs = estimate.bill(planned, target, on, counts)

@@ -32,9 +32,13 @@ class DamagedFileError(ValueError):
     """A file is not what the pipeline wrote; the message says which one and which command makes it anew."""
 
     def __init__(self, path: str | Path, why: str) -> None:
-        configured = f" --configfile {files}" if (files := os.environ.get(CONFIGFILES)) else ""
-        command = f"snakemake --cores all --resources gpu=1{configured} --force -- {shlex.quote(str(path))}"
-        super().__init__(f"{path}: {why}. Recreate it with `{command}`, then run again")
+        super().__init__(f"{path}: {why}. Recreate it with `{command_to_make(path, '--force')}`, then run again")
+
+
+def command_to_make(path: str | Path, *options: str) -> str:
+    """The command that makes a file of the run that is going on, or that CONFIGFILES names."""
+    configured = [f"--configfile {files}"] if (files := os.environ.get(CONFIGFILES)) else []
+    return " ".join(["snakemake --cores all --resources gpu=1", *configured, *options, "--", shlex.quote(str(path))])
 
 
 class UnwritableFileError(OSError):

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from munkey.core.files import read_json
 from munkey.evaluation.judging import Found
@@ -32,7 +33,12 @@ class Tried:
 
 
 def ranked(searches: Sequence[Found]) -> list[Tried]:
-    """The candidates of a method, best first: by gap among those that never lose more than DROP, then by drop."""
+    """The candidates of a method, best first: by gap among those that never lose more than DROP, then by drop.
+
+    Raises ValueError where the searches tried different ones.
+    """
+    if any(_settings(search) != _settings(searches[0]) for search in searches):
+        raise ValueError("these searches tried different settings, so some are of an earlier run: search all anew")
     tried = [_tried(searches, place) for place in range(len(searches[0]["candidates"]))]
     return sorted(tried, key=lambda each: (each.drop > DROP, each.gap if each.drop <= DROP else each.drop))
 
@@ -43,9 +49,11 @@ def _tried(searches: Sequence[Found], place: int) -> Tried:
         candidate = search["candidates"][place]
         gaps.append(float(str(candidate["gap"])))
         drops.append(search["original_val_accuracy"] - float(str(candidate["val_accuracy"])))
-    settings = searches[0]["candidates"][place]["settings"]
-    assert isinstance(settings, Mapping)
-    return Tried(settings, sum(gaps) / len(gaps), max(drops))
+    return Tried(_settings(searches[0])[place], sum(gaps) / len(gaps), max(drops))
+
+
+def _settings(search: Found) -> list[Mapping[str, object]]:
+    return [cast(Mapping[str, object], candidate["settings"]) for candidate in search["candidates"]]
 
 
 def report(folder: Path) -> Iterable[str]:
@@ -54,8 +62,12 @@ def report(folder: Path) -> Iterable[str]:
     for path in sorted(folder.glob("seed*/rate*/*/search.json")):
         searches[path.parent.name].append(read_json(path))
     for method, found in sorted(searches.items()):
+        try:
+            best = ranked(found)
+        except ValueError as error:
+            raise ValueError(f"{folder}, {method}: {error}") from None
         yield f"{method} (n = {len(found)} seeds x rates)"
-        yield from (f"  {tried}" for tried in ranked(found))
+        yield from (f"  {tried}" for tried in best)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ from munkey.audits.grid import Setting
 from munkey.audits.memories import Held
 from munkey.audits.registry import AUDITS, Finding, Need
 from munkey.audits.rows import DEPLOYED, Role
-from munkey.models.family import Family
+from munkey.evaluation.records import Evaluation
+from munkey.models.family import FAMILIES, Family
 from munkey.pipeline.cases import AUDIT
 from munkey.pipeline.layout import fill
-from munkey.pipeline.params import ablated, rate_name
+from munkey.pipeline.params import ParamsError, ablated, rate_name
 from munkey.pipeline.plan import Plan
-from munkey.unlearn.contract import METHODS
+from munkey.unlearn.contract import METHODS, Method
 
 PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
 
@@ -40,13 +41,21 @@ class AuditPlan:
 
     @property
     def in_paper(self) -> list[str]:
-        """The data sets whose audits are part of the report."""
-        return self.params.datasets if self.settings.in_paper else []
+        """The data sets whose audits are part of the report; none where there is nothing to audit."""
+        return self.params.datasets if self.settings.in_paper and self._methods else []
+
+    @property
+    def _methods(self) -> list[Method]:
+        """Those whose systems have learned something: a family that is made of keys has not."""
+        return [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
 
     def systems_of(self, dataset: str) -> list[Listed]:
-        """All that is audited, with the controls of the ablated family where it is. A family that is made of keys has
-        learned nothing, and is left out."""
-        methods = [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
+        """All that is audited, with the controls of the ablated family where it is. Raises ParamsError for nothing."""
+        if not (methods := self._methods):
+            raise ParamsError(
+                f"methods = {self.params.methods}: there is nothing to audit, since none of them learns from samples;"
+                " list one that does, such as munkey"
+            )
         families = list({method.original.name: method.original for method in methods}.values())
         systems = []
         for family in families:
@@ -85,8 +94,23 @@ class AuditPlan:
             fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=system) for s in range(2 * pairs)
         ]
 
+    def runs_of(self, dataset: str) -> list[Evaluation]:
+        """The evaluations behind an audit: each model of each pair, before and after it has forgotten its half."""
+        layout, rate, runs = self.plan.layout, rate_name(self.settings.pool / 2), []
+        for system in self.systems_of(dataset):
+            change, family = _case_of(system["role"]), FAMILIES[system["family"]]
+            subset = "full" if system["name"] in self.plan.originals else self.subset
+            for seed, logits in enumerate(system["logits"]):
+                place = {"case": f"{dataset}/{change}", "seed": seed}
+                record = fill(layout.record, **place, subset=subset, system=system["name"])
+                trained = fill(layout.record, **place, subset="full", system=family.original)
+                of_method = trained if system["name"] in METHODS else record
+                half = self.plan.half(dataset, seed)
+                runs.append(Evaluation(dataset, change, rate, seed, system["name"], logits, record, of_method, half))
+        return runs
+
     def _system(self, dataset: str, role: Role, family: Family, name: str) -> Listed:
-        case = f"{dataset}/{AUDIT}{'control' if role.startswith('control') else 'pool'}"
+        case = f"{dataset}/{_case_of(role)}"
         pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
         paths = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
         title = METHODS[name].title if name in METHODS else family.title
@@ -133,3 +157,7 @@ class AuditPlan:
 
     def _halves(self, dataset: str, pairs: int) -> list[str]:
         return [self.plan.half(dataset, seed) for seed in range(2 * pairs)]
+
+
+def _case_of(role: Role) -> str:
+    return f"{AUDIT}{'control' if role.startswith('control') else 'pool'}"

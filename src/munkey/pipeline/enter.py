@@ -15,7 +15,7 @@ from munkey.core.files import DamagedFileError, read_json, read_table, write_jso
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline.audited import AuditPlan
 from munkey.pipeline.cases import AUDIT
-from munkey.pipeline.entries import OVERLAY, RESULTS, said
+from munkey.pipeline.entries import ENTRY, OVERLAY, RESULTS, said
 from munkey.pipeline.estimate import read
 from munkey.pipeline.knobs import Values
 from munkey.pipeline.layout import fill
@@ -92,18 +92,19 @@ def _left(plan: Plan, dataset: str, method: str) -> Found | None:
 
 
 def _require_as_in_the_run(plan: Plan, dataset: str, method: str, pairs: int) -> None:
-    """Raises ParamsError where the audit's models were unlearned by other code or with other settings."""
+    """Raises ParamsError where the audit's models were made by other code or with other settings."""
     own = [run.record for run in plan.main if (run.dataset, run.method) == (dataset, method)]
     place = {"case": f"{dataset}/{AUDIT}pool", "subset": AuditPlan(plan).subset, "system": method}
     audited = [fill(plan.layout.record, seed=seed, **place) for seed in range(2 * pairs)]
-    made = [[_made(read_json(path), plan.params.search) for path in paths] for paths in (own, audited)]
-    if any(each not in made[0] for each in made[1]):
+    made = [_made(read_json(path), plan.params.search) for path in own]
+    if any(not Path(path).exists() or _made(read_json(path), plan.params.search) not in made for path in audited):
         raise ParamsError(f"{audited[0]}: the audit was not run as the run was: `make audits` again, at one commit")
 
 
 def _made(record: Mapping[str, dict[str, object]], searched: bool) -> tuple[object, object]:
-    """The commit, and the method's settings unless each model has its own."""
-    return record["provenance"]["commit"], None if searched else record["settings"]["method"]
+    """The commit and the settings, without those of the method where each model has its own."""
+    settings = {name: value for name, value in record["settings"].items() if name != "method" or not searched}
+    return record["provenance"]["commit"], settings
 
 
 SHARE = {"share": "share", "low": "share_low", "high": "share_high"}
@@ -115,6 +116,8 @@ def _each_once(values: Sequence[object]) -> list[object]:
 
 def main(folders: Sequence[str]) -> str | None:
     """The command. Returns what is wrong, if anything."""
+    if not folders:
+        return "name the folder of an entry: `make entry ENTRY=leaderboard/my-method`"
     try:
         for folder in map(Path, folders):
             write_json(folder / RESULTS, results(said(folder).method, read([folder / OVERLAY])))
@@ -122,7 +125,8 @@ def main(folders: Sequence[str]) -> str | None:
     except (ParamsError, DamagedFileError) as error:
         return str(error)
     except FileNotFoundError as error:
-        return f"{error.filename} is missing: run `command` of entry.yaml first"
+        what = "write it" if Path(error.filename).name == ENTRY else f"run `command` of {ENTRY}"
+        return f"{error.filename} is missing: {what} first (docs/leaderboard.md)"
     return None
 
 

@@ -4,6 +4,7 @@ An estimate from the models' arithmetic and a machine's benchmark file. `munkey 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,19 +12,22 @@ import yaml
 
 from munkey.core.device import gpu_visible
 from munkey.core.files import DamagedFileError
+from munkey.data.sizes import Size
 from munkey.evaluation.records import Evaluation
 from munkey.pipeline import yaml_files
+from munkey.pipeline.audited import AuditPlan
 from munkey.pipeline.knobs import Values, merge
-from munkey.pipeline.layout import name_of
+from munkey.pipeline.layout import fill, name_of
 from munkey.pipeline.machines import BENCHED, Machine
-from munkey.pipeline.params import ParamsError
+from munkey.pipeline.params import ParamsError, ablated
 from munkey.pipeline.plan import Plan
-from munkey.pipeline.workload import Work, Workload, disk_bytes
+from munkey.pipeline.workload import Work, Workload, disk_bytes, size_of
 
 PARAMS = Path("params.yaml")
 PROCESS = 0.7e9  # bytes that torch and its libraries take of a process before it computes anything
 TIGHT = 0.8  # share of the memory above which a job may fail
 MUCH = 0.5e9  # bytes that attention alone holds
+TYPICAL = Size(10_000, 2_000, 2_000, 64, 10)  # of a data set that has not been prepared yet
 Target = Literal["run", "paper"]
 
 
@@ -49,29 +53,46 @@ def bill(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)) ->
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
-    """The evaluations behind a target: `make run`'s, and for the paper those of its ablations and selection too."""
+    """The evaluations behind a target: `make run`'s, and for the paper those of all that its report shows too."""
     yield from plan.main
+    audits = AuditPlan(plan)
     for dataset in plan.params.datasets if target == "paper" else ():
         yield from plan.ablations_of(dataset)
         yield from plan.selection_of(dataset)
+        yield from _traced(plan, dataset)
+        yield from audits.runs_of(dataset) if dataset in audits.in_paper else ()
+
+
+def _traced(plan: Plan, dataset: str) -> Iterator[Evaluation]:
+    """The trainings that are repeated for the figures, which show them at several moments."""
+    for run in plan.main_of(dataset):
+        if run.method == ablated().original:
+            yield replace(run, record=fill(plan.layout.trace, case=dataset, seed=run.seed))
 
 
 def work_of(plan: Plan) -> dict[str, float]:
-    """How much a job of each step has to do, one step against another; nothing where a data set's size is not known.
+    """How much a job of each rule has to do, one rule against another.
 
-    Nor where its files are damaged: the job that reads them says so.
+    They compare alike whatever the size of a data set, so a typical one will do where its own is not known, or its
+    files are damaged: the job that reads them says so.
     """
     on = Machine("any", dict.fromkeys(BENCHED, 1e9), memory=0.0, gpu=gpu_visible(), measured=False)
-    try:
-        work = Workload(plan, plan.main).all()
-    except (ParamsError, DamagedFileError, FileNotFoundError):
-        return {}
-    costly = [each for each in work if each.operations]
-    by_step = {step: [each for each in costly if each.step == step] for step in {each.step for each in costly}}
+    by_rule: dict[str, list[Work]] = {}
+    for each in Workload(plan, plan.main, _known_or_typical).all():
+        rule = "unlearn_candidate" if each.step == "unlearn" and each.what in plan.searched else each.step
+        by_rule.setdefault(rule, []).extend([each] if each.operations else [])
     return {
-        step: sum(seconds_of(each, on) for each in kinds) / sum(each.jobs for each in kinds)
-        for step, kinds in by_step.items()
+        rule: sum(seconds_of(each, on) for each in kinds) / sum(each.jobs for each in kinds)
+        for rule, kinds in by_rule.items()
+        if kinds
     }
+
+
+def _known_or_typical(plan: Plan, dataset: str) -> Size:
+    try:
+        return size_of(plan, dataset)
+    except (ParamsError, DamagedFileError, FileNotFoundError):
+        return TYPICAL
 
 
 def seconds_of(work: Work, on: Machine) -> float:

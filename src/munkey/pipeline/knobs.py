@@ -36,9 +36,9 @@ def name_of(value: object) -> str:
     return "_".join(dict.fromkeys(names) if _names_knobs(value) else names)
 
 
-def name_of_knob(knob: str, value: object) -> str:
-    """A knob and its value as they stand in paths: p_image-0.1 for munkey.p_image, 0.1."""
-    return f"{knob.rpartition('.')[2]}-{name_of(value).strip('-')}"
+def name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
+    """Knobs and their values as they stand in paths: p_image-0.1 for munkey.p_image, 0.1. names: of the knobs."""
+    return "_".join(f"{names[knob]}-{name_of(value).strip('-')}" for knob, value in knobs.items())
 
 
 def values_to_try(settings: Values, grid: Mapping[str, list[object]], method: str) -> dict[str, list[object]]:

@@ -14,7 +14,7 @@ from pydantic import Field, create_model, model_validator
 from munkey.data.registry import DatasetEntry, reader_of
 from munkey.models.family import FAMILIES, Family
 from munkey.pipeline.faults import ParamsError, require_known, require_registered, require_unique
-from munkey.pipeline.knobs import merge, name_of, name_of_knob, sections_of, values_to_try
+from munkey.pipeline.knobs import merge, name_of, name_of_knobs, sections_of, values_to_try
 from munkey.pipeline.outside import check_encoder, check_uri
 from munkey.settings import (
     AuditSettings,
@@ -33,6 +33,7 @@ from munkey.settings import (
     SourceSettings,
     TrackingSettings,
     TrainSettings,
+    short_names,
 )
 from munkey.unlearn.contract import METHODS
 
@@ -190,7 +191,8 @@ class Params(DatasetParams):
         combinations = [
             dict(zip(block, values, strict=True)) for block in self.audit.grid for values in product(*block.values())
         ]
-        return {"_".join(name_of_knob(*knob) for knob in each.items()): each for each in combinations}
+        names = short_names(knob for block in self.audit.grid for knob in block)
+        return {name_of_knobs(each, names): each for each in combinations}
 
     @property
     def grid(self) -> list[dict[str, float]]:

@@ -1,7 +1,7 @@
 """How far a run is and about how long it still takes, from the jobs that have ended so far.
 
-A job is assumed to take as long as those of its rule took on average. Where none of a rule has ended yet, `work` says
-how the rule compares with the one that has the most (munkey.pipeline.estimate.work_of).
+A job is assumed to take as long as those of its rule took on average. Where none or few of a rule have ended yet,
+`work` says how the rule compares with the one that has the most (munkey.pipeline.estimate.work_of).
 """
 
 import time
@@ -86,11 +86,17 @@ class Waiting:
         return self._mean(most) / self.work[most] if most in self.ended else None
 
     def _typical(self, rule: str) -> float:
-        """Seconds of a job of a rule. One of which nothing is known is like the others whose work is not known."""
+        """Seconds of a job of a rule that is still to end: the more have ended, the more their mean counts.
+
+        The first of a rule may be unlike the rest: KNN unlearns in no time. One of which nothing is known is like the
+        others whose work is not known.
+        """
+        expected = self.work.get(rule, 0.0) * (self._unit or 0.0)
         if rule in self.ended:
-            return self._mean(rule)
+            known = min(1.0, self.ended[rule] / self.jobs.get(rule, 1)) if expected else 1.0
+            return known * self._mean(rule) + (1 - known) * expected
         others = [self._mean(each) for each in self.ended if each not in self.work] or [0.0]
-        return self.work.get(rule, 0.0) * (self._unit or 0.0) or sum(others) / len(others)
+        return expected or sum(others) / len(others)
 
     def _mean(self, rule: str) -> float:
         return self.seconds[rule] / self.ended[rule]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from munkey.core.files import map_npy, read_csv, read_json
+from munkey.core.files import command_to_make, map_npy, read_csv, read_json
 from munkey.data.sizes import SIZES, Size
 from munkey.evaluation.records import Evaluation
 from munkey.models.family import Family
@@ -53,7 +53,7 @@ def _prepared(plan: Plan, dataset: str) -> Size:
     try:
         splits = [sample["split"] for sample in read_csv(files["samples"])]
     except FileNotFoundError:
-        command = f"snakemake --cores 1 -- {files['samples']}"
+        command = command_to_make(files["samples"])
         raise ParamsError(f"the size of {dataset} is known once it is prepared: `{command}`") from None
     train, val, test = (splits.count(split) for split in ("train", "val", "test"))
     return Size(train, val, test, map_npy(files["images"]).shape[1], len(read_json(files["classes"])))
@@ -111,11 +111,14 @@ def passes_of(method: str, parts: Parts) -> float:
 
 
 class Workload:
-    """The work of the evaluations in `runs`: what is trained, unlearned and evaluated for them, each once."""
+    """The work of the evaluations in `runs`: what is trained, unlearned and evaluated for them, each once.
 
-    def __init__(self, plan: Plan, runs: Iterable[Evaluation]) -> None:
+    size: of a data set.
+    """
+
+    def __init__(self, plan: Plan, runs: Iterable[Evaluation], size: Callable[[Plan, str], Size] = size_of) -> None:
         self.plan, self.runs = plan, list(runs)
-        self.sizes = {dataset: size_of(plan, dataset) for dataset in plan.params.datasets}
+        self.sizes = {dataset: size(plan, dataset) for dataset in plan.params.datasets}
 
     def all(self) -> list[Work]:
         """Every kind of job, in the order of the DAG."""

@@ -5,9 +5,11 @@ system after unlearning, and its oracle is one of the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
+from munkey.core.files import read_table
 from munkey.report.markup import Markup, Titled, cell, emphasized, lowest, marked, over_seeds
 from munkey.report.summary import Row, summarize
 
@@ -42,9 +44,17 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     parts = [
         summarize(part.drop(columns="case"), rows).assign(case=case) for case, part in tidy.groupby("case", sort=False)
     ]
-    summary = pd.concat(parts, ignore_index=True)
-    summary[["knob", "value"]] = summary["case"].str.split("/", n=1, expand=True)
-    return summary
+    return _with_knobs(pd.concat(parts, ignore_index=True))
+
+
+def read(path: str | Path) -> pd.DataFrame:
+    """The result of `summarize_cases` from the CSV file that it was written to; the value 8 stays text."""
+    return _with_knobs(read_table(path))
+
+
+def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
+    named = summary["case"].astype(object).str.split("/", n=1)
+    return summary.assign(knob=named.str[0], value=named.str[1])
 
 
 def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:

@@ -7,6 +7,7 @@ import pandas as pd
 from munkey.audits.rows import DEPLOYED
 from munkey.report.audits import PATHS, interval
 from munkey.report.markup import ABSENT, Titled
+from munkey.settings import short_names
 
 
 def knobs_of(grid: pd.DataFrame) -> list[str]:
@@ -40,7 +41,7 @@ def _line(line: pd.Series, paths: pd.DataFrame, knobs: Sequence[str]) -> dict[st
     by_path = {f"left [%], {words}": name for name, words in PATHS.items() if name != DEPLOYED}
     shares = paths.set_index("path")["share"]
     return {
-        **{knob.rpartition(".")[2]: shown(line[knob]) for knob in knobs},
+        **{name: shown(line[knob]) for knob, name in short_names(knobs).items()},
         "left [%]": interval(line, "share"),
         **{column: f"{shares[path]:.1f}" if path in shares else ABSENT for column, path in by_path.items()},
         "put there [sd]": f"{line['nothing']:.2f}",

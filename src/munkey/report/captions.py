@@ -2,7 +2,7 @@
 
 CAPTIONS = {  # of the charts, of the ranks and of the retrieval examples
     "overview": "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
-    "forgetting": "Avg Gap, the distance to the oracle, over the seconds that unlearning takes. Bars: ± one standard"
+    "forgetting": "Avg Gap, the distance to the oracle, and the seconds that unlearning takes. Bars: ± one standard"
     " deviation over seeds, down to 0 at most.",
     "neighbors": "Test accuracy and Avg Gap over the number of neighbors K; one model per seed, evaluated with each K."
     " Bars: ± one standard deviation over seeds, down to 0 at most.",

@@ -10,7 +10,12 @@ import pandas as pd
 Markup = Literal["markdown", "html", "latex"]
 ABSENT = "–"
 MARKUP_BY_SUFFIX: dict[str, Markup] = {".md": "markdown", ".html": "html", ".tex": "latex"}
-LATEX_ESCAPES = str.maketrans({ABSENT: "--", "±": r"$\pm$", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#"})
+LATEX_ESCAPES = str.maketrans(
+    {
+        **{"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "<": "$<$", ">": "$>$"},
+        **{ABSENT: "--", "±": r"$\pm$", "→": r"$\to$", "\N{SCRIPT SMALL L}": r"$\ell$", "₁": "$_1$"},
+    }
+)
 EMPHASIS: dict[Markup, str] = {"markdown": "**{}**", "html": "<b>{}</b>", "latex": r"\boldmath{{{}}}"}
 
 NOTHING: dict[Markup, str] = {

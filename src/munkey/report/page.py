@@ -15,8 +15,8 @@ from munkey.report.summary import Row
 
 MAIN = "../tables/main.csv"  # from the page
 COST = (
-    "Forgetting against its cost: what is left of what was deleted, over the seconds that it takes; bars are 95 %"
-    " intervals. 0: as if never seen. Retrained: the oracle, which is the reference."
+    "Forgetting against its cost: what is left of what was deleted, and the seconds that it takes; bars are 95 %"
+    " intervals. 0: as if never seen. Controls: the oracles, whose seconds are those of training anew."
 )
 ABLATIONS = {
     "ablations": "Ablations",

@@ -33,8 +33,8 @@ def test_there_are_charts_of_six_kinds():
 def test_the_methods_are_drawn_from_the_summary_and_munkey_stands_out(tmp_path):
     table = pd.concat([methods(), methods().assign(title="Original (T)", unlearn_s_mean=np.nan)])
     write_text(tmp_path / "main.csv", table.to_csv(index=False))
-    (axes,) = CHARTS["forgetting"](source(table=tmp_path / "main.csv")).axes
-    weights = {text.get_text(): text.get_fontweight() for text in axes.texts}
+    gaps, _ = CHARTS["forgetting"](source(table=tmp_path / "main.csv")).axes
+    weights = {text.get_text(): text.get_fontweight() for text in gaps.get_yticklabels()}
     assert set(weights) == set(methods()["title"])
     assert [name for name, weight in weights.items() if weight == "bold"] == ["MUNKEY"]
 

@@ -46,7 +46,7 @@ def costs():
     """A summary with seconds of methods and of an oracle, and an audit with what they leave."""
     summary = methods().assign(method=lambda frame: frame["title"], train_s_mean=np.nan)
     oracle = {"method": "retrain-t", "rate": 0.1, "train_s_mean": 20.0}
-    line = {"family": "vit", "path": "deployed", "verdict": "residue"}
+    line = {"family": "vit", "path": "deployed", "verdict": "residue", "chance": 5.0}
     shares = dict(zip(summary["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {"retrain-t": -4}
     audit = pd.DataFrame(
         line
@@ -145,15 +145,17 @@ def test_all_text_is_inside_the_figure_and_large_enough(name):
         assert text.get_fontsize() >= 8
 
 
-def test_names_of_methods_lie_apart_and_munkey_stands_out():
-    figure = ALL["forgetting"]()
-    axes = figure.axes[0]
-    names = {text.get_text(): text for text in axes.texts}
-    assert set(names) == set(methods()["title"])
-    boxes = [Text.get_window_extent(text) for text in names.values()]  # without the line to the point
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds_and_munkey_stands_out():
+    later = methods().assign(rate=0.02, gap_mean=1.0, gap_sd=np.nan)
+    gaps, seconds = forgetting.draw(pd.concat([later, methods()]), "MUNKEY").axes
+    names = {label.get_text(): label for label in gaps.get_yticklabels()}
+    order = methods().sort_values("gap_mean")["title"].tolist()
+    assert list(names) == order and order[0] == "MUNKEY"
     assert names["MUNKEY"].get_fontweight() == "bold" and names["CF"].get_fontweight() == "normal"
-    assert axes.get_xscale() == "log"
+    first, second = seconds.lines
+    assert first.get_xdata()[0] == 0.008 and seconds.get_xscale() == "log"
+    assert first.get_ydata()[0] < 0 < second.get_ydata()[0]  # one rate above the other
+    assert [text.get_text() for text in gaps.figure.legends[0].get_texts()] == ["10 % forgotten", "2 % forgotten"]
 
 
 def test_where_no_method_has_a_gap_and_a_time_the_figure_says_so():
@@ -171,6 +173,15 @@ def test_losses_are_means_over_seeds_with_a_line_for_each_subset_and_a_panel_for
         assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
 
+def test_a_rate_looks_the_same_in_every_panel_of_the_losses_and_stands_in_the_legend_wherever_it_is():
+    lines = trainings()
+    figure = losses.draw(lines[(lines["dataset"] == "other") | (lines["subset"] != "rate0.02")])
+    looks = [{line.get_label(): line.get_color() for line in axes.lines} for axes in figure.axes]
+    assert looks[0].keys() == {"on all samples", "without 10 %"} and looks[0].items() < looks[2].items()
+    legend = {line.get_label(): line.get_color() for line in figure.legends[0].get_lines()}
+    assert legend == looks[2]
+
+
 def test_the_k_curve_has_a_line_per_data_set_and_ticks_at_k():
     figure = ALL["k_curve"]()
     for axes in figure.axes:
@@ -181,28 +192,30 @@ def test_the_k_curve_has_a_line_per_data_set_and_ticks_at_k():
 def test_no_bar_goes_below_zero_and_none_is_cut_off():
     bars = [
         (axes, axes.transData.inverted().transform(artist.get_transform().transform(segment)))
-        for name in ("k_curve", "forgetting", "cost")
+        for name in ("k_curve", "forgetting")
         for axes in ALL[name]().axes
         for artist in axes.collections
         for segment in artist.get_segments()
     ]
-    assert len(bars) > 20
+    assert len(bars) > 15
     for axes, ends in bars:
-        low, high = sorted(axes.get_ylim())
-        assert low <= ends[:, 1].min() + 1e-9 and ends[:, 1].max() <= high + 1e-9
+        for place, limits in enumerate((axes.get_xlim(), axes.get_ylim())):
+            low, high = sorted(limits)
+            assert low <= ends[:, place].min() + 1e-9 and ends[:, place].max() <= high + 1e-9
     drawn = curves.k_curve(curve().assign(gap_sd=5.0)).axes[1].collections
     assert min(segment[:, 1].min() for bar in drawn for segment in bar.get_segments()) == 0
 
 
-def test_what_is_left_stands_over_the_seconds_of_unlearning_or_of_retraining():
-    (axes,) = ALL["cost"]().axes
-    drawn = {container.lines[0].get_xdata()[0]: container.lines[0] for container in axes.containers}
-    assert drawn[20.0].get_ydata()[0] == -4 and drawn[0.008].get_ydata()[0] == 5
-    assert (drawn[20.0].get_marker(), drawn[5.4].get_marker()) == ("^", "D")
-    names = {text.get_text() for text in axes.texts}
-    assert names == {*methods()["title"], "ViT, oracle", "never seen", "nothing done"}
-    words = [text.get_text() for text in axes.figure.legends[0].get_texts()]
-    assert words == ["residue", "over-forgets", "retrained"]
+def test_what_is_left_stands_beside_the_seconds_of_unlearning_or_of_retraining():
+    shares, seconds = ALL["cost"]().axes
+    names = [label.get_text() for label in shares.get_yticklabels()]
+    assert names[:3] == ["ViT, oracle", "MUNKEY", "AMUN"] and names[-1] == "SSD"
+    drawn = {names[round(line.get_ydata()[0])]: line for line in seconds.lines}
+    assert drawn.keys() == {*methods()["title"], "ViT, oracle"}
+    assert (drawn["ViT, oracle"].get_xdata()[0], drawn["MUNKEY"].get_xdata()[0]) == (20.0, 0.008)
+    assert (drawn["ViT, oracle"].get_marker(), drawn["Amnesiac"].get_marker()) == ("^", "D")
+    words = [text.get_text() for text in shares.figure.legends[0].get_texts()]
+    assert words == ["residue", "over-forgets", "control", "95 % by chance"]
 
 
 def test_the_chosen_pair_is_a_star_and_panels_in_percent_have_one_scale():

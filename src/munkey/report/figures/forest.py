@@ -6,9 +6,11 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from munkey.report.audits import named, shown
+from munkey.report.figures import lines
 from munkey.report.figures.shares import MARKS, STYLES, Limits, limits, verdict
 from munkey.report.figures.theme import BAND, BLACK, DOUBLE, THEME, canvas, checked, freeze
 
@@ -24,19 +26,22 @@ def draw(audit: pd.DataFrame) -> Figure:
     Of methods alone, other paths than the deployed one are shown. Raises ValueError for no rows or missing columns.
     """
     rows = shown(checked(audit, COLUMNS, ["share"], "forest"))
-    figure = canvas(DOUBLE, 0.9 + 0.23 * len(rows))
-    axes, ends = figure.subplots(), limits(rows)
+    figure = canvas(DOUBLE, 0.9 + lines.HEIGHT * len(rows))
+    panel(figure.subplots(), rows)
+    legend(figure, rows)
+    return freeze(figure)
+
+
+def panel(axes: Axes, rows: pd.DataFrame, emphasized: str = "") -> None:
+    """A line for each of `rows`, which are numbered from 0. emphasized: the name of one that is to stand out."""
+    ends = limits(rows)
     for place, line in rows.iterrows():
         _row(axes, float(place), line, ends)  # type: ignore[arg-type]
     for value, words in MARKS.items():
         axes.axvline(value, color=BLACK, linewidth=0.8, zorder=1)
-        axes.annotate(words, (value, -0.9), ha="center", va="bottom", annotation_clip=False)
-    axes.set_yticks(range(len(rows)), [named(line) for _, line in rows.iterrows()])
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.set(xlim=ends, ylim=(len(rows) - 0.4, -0.8), xlabel="residual share [%]")
-    _legend(axes, rows)
-    return freeze(figure)
+        axes.annotate(words, (value, -0.7), ha="center", va="bottom", annotation_clip=False)
+    lines.name(axes, [named(line) for _, line in rows.iterrows()], emphasized)
+    axes.set(xlim=ends, xlabel="left of what training put there [%]")
 
 
 def _row(axes: Axes, place: float, line: pd.Series, ends: Limits) -> None:
@@ -51,13 +56,13 @@ def _row(axes: Axes, place: float, line: pd.Series, ends: Limits) -> None:
     axes.plot(np.clip(line["share"], *ends), place, marker=marker, color=color, markersize=5, zorder=3)
 
 
-def _legend(axes: Axes, rows: pd.DataFrame) -> None:
+def legend(figure: Figure, rows: pd.DataFrame) -> None:
     """The verdicts that occur, below the axis."""
     present = {verdict(line) for _, line in rows.iterrows()}
     handles: list[Artist] = [
-        axes.plot([], [], marker=style.marker, color=style.color, linestyle="none", label=style.words)[0]
+        Line2D([], [], marker=style.marker, color=style.color, linestyle="none", label=style.words)
         for name, style in STYLES.items()
         if name in present
     ]
     handles.append(Patch(color=BAND, label="95 % by chance"))
-    axes.figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)

@@ -1,4 +1,4 @@
-"""Forgetting against utility: the time that unlearning takes, and the gap to the oracle."""
+"""Forgetting against its cost: the gap to the oracle, and the seconds that unlearning takes."""
 
 from collections.abc import Sequence
 
@@ -7,30 +7,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from munkey.report.figures import scatter
-from munkey.report.figures.scatter import Point
-from munkey.report.figures.theme import (
-    BLUE,
-    DOUBLE,
-    GREEN,
-    THEME,
-    VERMILLION,
-    canvas,
-    checked,
-    freeze,
-    seed_count,
-    words,
-)
+from munkey.report.figures import lines
+from munkey.report.figures.theme import BAND, DOUBLE, THEME, canvas, checked, freeze, point_style, seed_count, words
 
 TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap, percentage points
+APART = 0.3  # of a line: the points of one rate from those of the next
 COLUMNS = ["dataset", "rate", "title", "unlearn_s_mean", "gap_mean", "gap_sd", "n"]
 
 
 @matplotlib.rc_context(THEME)
 def draw(summary: pd.DataFrame, emphasized: str) -> Figure:
-    """Seconds to unlearn against Avg Gap, a named point per method, a panel per data set and rate.
+    """A line for each method, the smallest gap at the largest rate first; two panels for each data set.
 
     summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without a time (originals)
     or without a gap (oracles, KNN) are left out; where no row is left, the figure says so. emphasized: the title of the
@@ -42,21 +32,17 @@ def draw(summary: pd.DataFrame, emphasized: str) -> Figure:
     frame = _complete(summary)
     if frame.empty:
         return words("No method has both a gap and a time to unlearn.")
-    datasets, rates = sorted(frame["dataset"].unique()), sorted(frame["rate"].unique(), reverse=True)
-    figure = canvas(DOUBLE if len(rates) > 1 else 4.5, 3.0 * len(datasets))
-    grid = figure.subplots(len(datasets), len(rates), squeeze=False)
-    panels = []
-    for (row, column), axes in np.ndenumerate(grid):
-        part = frame[(frame["dataset"] == datasets[row]) & (frame["rate"] == rates[column])]
-        axes.set_visible(not part.empty)
-        if not part.empty:
-            panels.append((axes, [_point(line, emphasized) for _, line in part.iterrows()]))
-            _panel(*panels[-1])
-            axes.set_title(f"{datasets[row]}, {100 * rates[column]:g} % forgotten, {seed_count(part['n'])}", loc="left")
-    freeze(figure)
-    for axes, points in panels:
-        scatter.name(axes, points, emphasized)
-    return figure
+    rates = sorted(frame["rate"].unique(), reverse=True)
+    parts = [part.sort_values(["rate", "gap_mean"], ascending=[False, True]) for _, part in frame.groupby("dataset")]
+    counts = [part["title"].nunique() for part in parts]
+    figure = canvas(DOUBLE, 0.3 + sum(0.8 + lines.HEIGHT * count for count in counts))
+    grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=lines.WIDTHS, height_ratios=counts)
+    for (gaps, seconds), part in zip(grid, parts, strict=True):
+        _panels(gaps, seconds, part, rates, emphasized)
+    handles = [Line2D([], [], linestyle="none", **point_style(number)._asdict()) for number in range(len(rates))]
+    titles = [f"{100 * rate:g} % forgotten" for rate in rates]
+    figure.legend(handles, titles, loc="outside upper center", ncols=len(rates))
+    return freeze(figure)
 
 
 def _complete(summary: pd.DataFrame) -> pd.DataFrame:
@@ -68,18 +54,23 @@ def _complete(summary: pd.DataFrame) -> pd.DataFrame:
     return complete.fillna({"gap_sd": 0.0})
 
 
-def _point(line: pd.Series, emphasized: str) -> Point:
-    gap, sd = line["gap_mean"], line["gap_sd"]
-    color, marker, size = (VERMILLION, "*", 11.0) if line["title"] == emphasized else (BLUE, "o", 4.5)
-    return Point(line["title"], line["unlearn_s_mean"], gap, max(gap - sd, 0.0), gap + sd, color, marker, size)
-
-
-def _panel(axes: Axes, points: Sequence[Point]) -> None:
-    scatter.draw(axes, points)
-    top = 1.15 * max(point.high for point in points) + 0.2
-    axes.set_yscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
-    axes.set_ylim(0, top)
-    axes.yaxis.set_major_locator(FixedLocator([tick for tick in TICKS if tick <= top]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
-    axes.set(xlabel="time to unlearn [s]", ylabel="Avg Gap [percentage points],\nsquare-root scale")
-    axes.set_title("↙ better", loc="right", fontweight="bold", color=GREEN)
+def _panels(gaps: Axes, seconds: Axes, part: pd.DataFrame, rates: Sequence[float], emphasized: str) -> None:
+    """Of one data set. part: in the order of the lines."""
+    names = list(part["title"].unique())
+    for number, rate in enumerate(rates):
+        own, style = part[part["rate"] == rate], point_style(number)
+        places = own["title"].map(names.index) + APART * (number - (len(rates) - 1) / 2)
+        ends = [np.minimum(own["gap_mean"], own["gap_sd"]), own["gap_sd"]]
+        gaps.errorbar(own["gap_mean"], places, xerr=ends, ecolor=(style.color, 0.5), linestyle="none", elinewidth=0.9,
+                      capsize=2, zorder=3, **style._asdict())  # fmt: skip
+        seconds.plot(own["unlearn_s_mean"], places, linestyle="none", zorder=3, **style._asdict())
+    lines.name(gaps, names, emphasized)
+    lines.measure_seconds(seconds, "time to unlearn [s]")
+    top = 1.15 * (part["gap_mean"] + part["gap_sd"]).max() + 0.2
+    gaps.set_xscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
+    gaps.set(xlim=(0, top), xlabel="Avg Gap [percentage points], square-root scale")
+    gaps.xaxis.set_major_locator(FixedLocator([tick for tick in TICKS if tick <= top]))
+    gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
+    gaps.grid(axis="x", color=BAND, linewidth=0.6)
+    gaps.set_axisbelow(True)
+    gaps.set_title(f"{part['dataset'].iloc[0]}, {seed_count(part['n'])}: further left is better", loc="left")

@@ -22,6 +22,7 @@ from munkey.report.figures.theme import (
     checked,
     freeze,
 )
+from munkey.settings import short_names
 
 COLUMNS = ["path", "share", "share_low", "share_high", "chance", "nothing", "P_s", "val_after"]
 COLUMNS_FONT = "DejaVu Sans Mono"
@@ -53,7 +54,7 @@ def draw(grid: pd.DataFrame) -> Figure:
 
 def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
     """The knobs of each setting in columns, their names above."""
-    names = [str(name).rpartition(".")[2] for name in knobs]
+    names = short_names(knobs).values()
     lines = [
         "  ".join(f"{shown(value):>{len(name)}}" for name, value in zip(names, line, strict=True))
         for line in knobs.values

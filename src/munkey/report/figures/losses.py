@@ -1,14 +1,25 @@
 """Training loss over the epochs: originals beside the oracles that were retrained without a forget set."""
 
+from collections.abc import Mapping
+from itertools import cycle
+from typing import Any, TypedDict
+
 import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from munkey.report.figures.theme import CLASS_COLORS, DASHES, DOUBLE, THEME, canvas, checked, freeze, over_seeds
 
 COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
+
+
+class Style(TypedDict):
+    label: str
+    color: str
+    linestyle: Any
 
 
 @matplotlib.rc_context(THEME)
@@ -23,26 +34,29 @@ def draw(losses: pd.DataFrame) -> Figure:
     frame = checked(losses, COLUMNS, ["epoch", "loss"], "losses")
     frame["family"] = frame["system"].str.rpartition("-")[2].str.upper()
     datasets, families = sorted(frame["dataset"].unique()), list(dict.fromkeys(frame["family"]))
+    subsets = sorted(frame["subset"].unique())
+    looks = zip(subsets, cycle(CLASS_COLORS), cycle(DASHES))
+    styles = {subset: Style(label=_words(subset), color=color, linestyle=dashes) for subset, color, dashes in looks}
     figure = canvas(DOUBLE, 0.6 + 2.2 * len(datasets))
     grid = figure.subplots(len(datasets), len(families), squeeze=False, sharex="row", sharey="row")
     for row, dataset in zip(grid, datasets, strict=True):
         for axes, family in zip(row, families, strict=True):
             part = frame[(frame["dataset"] == dataset) & (frame["family"] == family)]
-            _panel(axes, part)
+            _panel(axes, part, styles)
             axes.set_title(f"{dataset}, original and retrained ({family})", loc="left")
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    lines = [Line2D([], [], **style) for style in styles.values()]
+    figure.legend(handles=lines, loc="outside upper center", ncols=3)
     figure.supylabel("training loss", fontsize=8)
     figure.supxlabel(f"epoch; {over_seeds(frame.groupby('system')['seed'].nunique())}", fontsize=8)
     return freeze(figure)
 
 
-def _panel(axes: Axes, part: pd.DataFrame) -> None:
-    for number, (subset, lines) in enumerate(part.groupby("subset", sort=True)):
-        values = lines.groupby("epoch")["loss"].agg(["mean", "std"]).fillna({"std": 0.0})
-        color, dashes = CLASS_COLORS[number % len(CLASS_COLORS)], DASHES[number % len(DASHES)]
-        axes.plot(values.index, values["mean"], color=color, linestyle=dashes, label=_words(str(subset)))
+def _panel(axes: Axes, part: pd.DataFrame, styles: Mapping[str, Style]) -> None:
+    for subset, lines in part.groupby("subset", sort=True):
+        values, style = lines.groupby("epoch")["loss"].agg(["mean", "std"]).fillna({"std": 0.0}), styles[str(subset)]
+        axes.plot(values.index, values["mean"], **style)
         low, high = (values["mean"] - values["std"]).clip(lower=0), values["mean"] + values["std"]
-        axes.fill_between(values.index, low, high, color=color, alpha=0.15, linewidth=0)
+        axes.fill_between(values.index, low, high, color=style["color"], alpha=0.15, linewidth=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
