@@ -149,8 +149,7 @@ rule track:
 rule page:
     input:
         tracking=LAYOUT.tracking,
-        main=table("main", "csv"),
-        ablations=table("ablations", "csv"),
+        tables=[table("main", "csv"), table("ablations", "csv")],
         paper=table("paper", "csv"),
         selections=expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv"),
         figures=expand(LAYOUT.figure, figure=SHOWN.figures, ending="svg"),

@@ -11,7 +11,8 @@ import yaml
 
 from munkey.core.files import read_json, read_table, write_text
 from munkey.pipeline.job import job, now
-from munkey.report import ablations, audit_page, audits, page, paper
+from munkey.report import audit_page, audits, page, paper
+from munkey.report.ablations import read
 from munkey.report.summary import Row
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     inputs, params = snakemake.input, snakemake.params
-    grids, ranks = ([*map(read_table, inputs.get(name))] for name in ("selections", "ranks"))
-    main, cases = read_table(inputs.main), ablations.read(inputs.ablations)
+    (main, cases), grids, ranks = ([*map(read, inputs.get(name))] for name in ("tables", "selections", "ranks"))
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
     audited = dict(zip(params.audited, map(read_table, inputs.audits), strict=True))
     statements, left = paper.statements(params.settings, params.seeds), audits.left_of(audited)

@@ -48,8 +48,9 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """The result of `summarize_cases` from the CSV file that it was written to; the value 8 stays text."""
-    return _with_knobs(read_table(path))
+    """A table from its CSV file. In one of cases, as `summarize_cases` makes it, a value stays text, even 8."""
+    table = read_table(path)
+    return _with_knobs(table) if "case" in table else table
 
 
 def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def draw(grid: pd.DataFrame) -> Figure:
 
 def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
     """The knobs of each setting in columns, their names above."""
-    names = short_names(knobs).values()
+    names = short_names(map(str, knobs)).values()
     lines = [
         "  ".join(f"{shown(value):>{len(name)}}" for name, value in zip(names, line, strict=True))
         for line in knobs.values
