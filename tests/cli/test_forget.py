@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import sys
 
+import numpy as np
 import pytest
 
 from munkey.memory.store.ledger import Ledger
@@ -57,6 +59,23 @@ def test_what_is_not_there_may_be_passed_over(munkey, model):
     ended = munkey("forget", model, *words)
     assert (ended.code, ended.json["deleted"], ended.json["missing"]) == (0, 2, ["11", "pets/x.png"])
     assert left(model) == without(10, 12)
+
+
+def test_a_file_whose_name_is_not_utf_8_may_be_passed_over(munkey, model):
+    ended = munkey("forget", model, "--ids", "10", "--files", os.fsdecode(b"caf\xe9.png"), "--ignore-missing", "--json")
+    assert (ended.code, ended.json["deleted"]) == (0, 1) and left(model) == without(10)
+
+
+def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Predictor.load(model, writer=True) as predictor:
+        row = predictor.store.view.rows(np.array([0]))
+        predictor.store.add([200], row.keys, row.tokens, [0], [str(tmp_path / "pets" / "10.png")])
+    ended = munkey("forget", model, "--files", "pets/10.png", "--ids", "11", "--ignore-missing")
+    assert ended.code == 2 and "ids 10" in ended.err and "ids 200" in ended.err
+    assert left(model) == [*IDS.tolist(), 200]
+    assert munkey("forget", model, "--files", tmp_path / "pets" / "10.png").code == 0
+    assert left(model) == IDS.tolist()
 
 
 def test_a_dry_run_says_what_would_go_and_changes_nothing(munkey, model):

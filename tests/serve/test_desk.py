@@ -1,12 +1,15 @@
 """Who is served when."""
 
 import asyncio
+import json
 import threading
 
 import pytest
 
+from munkey.memory.search.search import Search
 from munkey.serve import desk
 from munkey.serve.desk import Desk
+from munkey.serve.service import Limits, application
 
 
 class Slow:
@@ -59,6 +62,15 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
     monkeypatch.setattr(served, "_verified", lambda published: checked.wait(60))
     asyncio.run(work())
     assert slow.done == ["predict 0", "forget [7]"]
+
+
+def test_a_check_does_all_of_its_work_beside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
+    threads, described = [], Search.described
+    monkeypatch.setattr(Search, "described", lambda of: (threads.append(threading.get_ident()), described(of))[1])
+    endpoints = {route.path: route.endpoint for route in application(predictor, "", Limits()).routes}
+    answer = json.loads(asyncio.run(endpoints["/verify"](None)).body)
+    assert answer["sound"] and answer["search"].startswith("exact: ")
+    assert threads and threading.get_ident() not in threads
 
 
 def test_zeros_are_waited_for_once_when_there_is_time(monkeypatch: pytest.MonkeyPatch):

@@ -1,7 +1,9 @@
 """What an answer rests on, for the terminal and as a page with pictures."""
 
 import re
+from dataclasses import replace
 
+from munkey.serve import explain
 from munkey.serve.explain import page, table
 from munkey.serve.predictor import Predictor
 
@@ -22,6 +24,12 @@ def test_the_table_has_a_line_for_each_neighbor(predictor, images):
     lines = table(predictor.predict(images.images[:2])).splitlines()
     assert lines[0].split()[:3] == ["picture", "answer", "probability"] and len(lines) == 2 + 2 * 4
     assert "pictures/a/00.png" in lines[2]
+
+
+def test_names_that_look_like_numbers_stay_as_they_are(predictor, images):
+    answer = replace(predictor.predict(images.images[:1]), classes=("1.50",), names=("007", "007", "007"))
+    for line in table(answer).splitlines()[2:]:
+        assert line.split()[1] == "1.50" and line.split()[5] == "007"
 
 
 def test_the_page_shows_pictures_of_the_source_files_and_needs_nothing_else(predictor, images):
@@ -45,3 +53,12 @@ def test_a_source_file_that_is_gone_is_said_to_be(directory, images, result, cap
         html = page(model.predict(images.images[[1]]))
     assert html.count("no picture") == 4 and "gone&lt;" in html and "gone<" not in html
     assert "no such file" in capsys.readouterr().out
+
+
+def test_a_source_file_that_may_not_be_read_is_said_to_be(predictor, images, capsys, monkeypatch):
+    def refuses(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(explain, "opened", refuses)
+    assert page(predictor.predict(images.images[[1]])).count("no picture") == 4
+    assert "Permission denied" in capsys.readouterr().out

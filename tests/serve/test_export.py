@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from munkey.core.files import write_json
+from munkey.core.files import CONFIGFILES, write_json
 from munkey.encoders import keys
 from munkey.memory.store.errors import LockedMemoryError
 from munkey.serve import export as exporting
@@ -43,6 +43,12 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
 
 
+def test_the_folder_of_the_pictures_is_named_in_full(run):
+    chosen = sections(Path("results/../pictures"))
+    manifest = json.loads((export("tiny", "out", chosen) / "manifest.json").read_text())
+    assert manifest["source"] == str(Path.cwd() / "pictures")
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -76,14 +82,15 @@ def test_a_system_without_a_memory_is_refused_and_those_with_one_are_listed(sett
         export("tiny/toy/seed0/rate0.1/scrub", "out")
 
 
-def test_settings_that_were_changed_since_are_noticed(run):
+def test_settings_that_were_changed_since_are_noticed(run, monkeypatch):
     changed = sections()
     changed["model"]["width"] = 16
     write_json(run / "settings.json", {"toy": changed})
     with pytest.raises(ExportError, match=r"settings differ .*\(model\)"):
         export("tiny", "out")
     (run / "settings.json").unlink()
-    with pytest.raises(ExportError, match=r"snakemake --cores 1 -- results/tiny/settings\.json"):
+    monkeypatch.setenv(CONFIGFILES, "'my tiny.yaml'")
+    with pytest.raises(ExportError, match=r"snakemake .* --configfile 'my tiny\.yaml' -- results/tiny/settings\.json`"):
         export("tiny", "out")
     assert not Path("out").exists()
 

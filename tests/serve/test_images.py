@@ -4,17 +4,20 @@ import os
 import struct
 import warnings
 import zlib
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi import HTTPException
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, features
 
 from munkey.data.pictures import decode
+from munkey.serve import service
 from munkey.serve.errors import PictureError
-from munkey.serve.images import pixels
+from munkey.serve.images import FORMATS, pixels, undecoded
 from munkey.serve.manifest import Stored
 from tests.data.inputs import picture
 
@@ -71,6 +74,41 @@ def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
         picture(tmp_path / name, seed=1)
     (tmp_path / "notes.txt").write_text("no picture")
     assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["1.png", "2.png"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_of_the_formats_is_read(name, tmp_path):
+    if (library := {"AVIF": "avif", "JPEG2000": "jpg_2000", "WEBP": "webp"}.get(name)) and not features.check(library):
+        pytest.skip("this Pillow was built without it")
+    Image.new("RGB", (6, 6), "red").save(tmp_path / "one", name)
+    assert np.abs(pixels(tmp_path / "one", STORED).images.astype(int) - [255, 0, 0]).max() < 20
+
+
+@pytest.mark.parametrize("name", ["EPS", "ICNS", "ICO", "PCX", "TGA"])
+def test_no_other_format_is_opened_whatever_the_file_is_called(name, tmp_path, monkeypatch):
+    picture(tmp_path / "whole.png", seed=1)
+    Image.new("RGB", (16, 16)).save(tmp_path / "one.png", name)
+    monkeypatch.setitem(Image.OPEN, name, (lambda *_: pytest.fail("was opened"), None))
+    with pytest.raises(PictureError, match=r"one\.png: cannot be read as a picture, it is none of AVIF, BMP, "):
+        pixels(tmp_path / "one.png", STORED)
+    (tmp_path / "one.png").rename(tmp_path / f"one.{name.lower()}")
+    assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["whole.png"]
+
+
+def test_where_a_picture_lay_is_named_in_full_and_in_utf_8(tmp_path):
+    (tmp_path / "folder").mkdir()
+    for name, stored in (("a.png", "a.png"), (os.fsdecode(b"caf\xe9.png"), "caf\\xe9.png")):
+        Image.new("RGB", (6, 6)).save(tmp_path / name)
+        assert pixels(tmp_path / "folder" / ".." / name, STORED).files == (str(tmp_path / stored),)
+
+
+def test_the_first_picture_too_many_stops_a_request_from_opening_more(monkeypatch):
+    file, opened = BytesIO(), []
+    Image.new("1", (40, 30)).save(file, "PNG")
+    monkeypatch.setattr(service, "undecoded", lambda *of: (opened.append(of), undecoded(*of))[1])
+    with pytest.raises(HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000") as raised:
+        service._pictures([file.getvalue()] * 5, service.Limits(pixels=2000))
+    assert raised.value.status_code == 413 and len(opened) == 2
 
 
 @given(content=st.binary(max_size=200), kept=st.integers(0, 200), flipped=st.integers(0, 199))

@@ -90,7 +90,7 @@ def forget(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget samples: all of them, or none if any is unknown. When the command returns, they are gone for good.
+    """Forget samples: all of them, or none if any is unknown. No answer rests on them once the command has returned.
 
     \b
     munkey forget model --ids 17,42

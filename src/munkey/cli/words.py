@@ -6,7 +6,7 @@ A trained MUNKEY in a directory: classify pictures, and forget samples in millis
 \b
   munkey export default/digits/seed0 model      a result of the pipeline becomes a directory
   munkey predict model picture.png --explain    an answer, and the samples that it rests on
-  munkey forget model --ids 17,42               gone when the command returns
+  munkey forget model --ids 17,42               durable when the command returns
   munkey verify model --published HEAD          recompute the chain; notice a restored backup
   munkey serve model --port 8000                the same over HTTP
   munkey plan                                   what an experiment will cost, before its first job

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from munkey.memory.store.chain import Receipt
-from munkey.memory.store.verify import Report
+from munkey.serve import said
 from munkey.serve.prediction import Prediction
 from munkey.serve.predictor import Predictor
 
@@ -37,14 +37,14 @@ class Desk:
             self._unsettled = True
             return receipt
 
-    async def verify(self, published: str | None) -> Report:
+    async def verify(self, published: str | None) -> said.Json:
         async with self._check:
             return await asyncio.to_thread(self._verified, published)
 
-    def _verified(self, published: str | None) -> Report:
+    def _verified(self, published: str | None) -> said.Json:
         """Through a connection of its own: a memory is used by one thread at a time."""
         with Predictor.load(self.predictor.directory) as reader:
-            return reader.verify(published)
+            return said.verified(reader.verify(published), reader.search.described())
 
     async def settle_when_idle(self) -> None:
         """Forever: when there is time, wait until the zeros over what was deleted are on the disk."""

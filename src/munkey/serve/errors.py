@@ -1,6 +1,6 @@
 """What can go wrong with a model in a directory and with what it is asked, in words that a person can act on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +25,17 @@ class UnknownFilesError(KeyError):
 
     def __str__(self) -> str:
         return f"no sample of this memory came from these files, so nothing was done: {', '.join(self.files)}"
+
+
+class AmbiguousFileError(ValueError):
+    """A name that means two source files: that of a sample by what the memory says, and another that lies there now.
+
+    ids: of the samples of each.
+    """
+
+    def __init__(self, ids: Mapping[str, Collection[int]]) -> None:
+        meant = " or ".join(f"{file} (ids {', '.join(map(str, sorted(own)))})" for file, own in ids.items())
+        super().__init__(f"this can be {meant}, so nothing was done; name ids, or the file by its absolute path")
 
 
 class ExportError(ValueError):

@@ -18,6 +18,7 @@ from munkey.serve.prediction import Prediction, Row
 SIDE = 128  # longest side of a picture on the page [px]
 TITLE = "munkey: what the answers rest on"  # of the page
 HEADERS = ("picture", "answer", "probability", "neighbor", "id", "label", "weight", "cosine", "source file")
+NAMES = [HEADERS.index(header) for header in ("answer", "label", "source file")]  # a class may be called 1.50
 
 
 def table(prediction: Prediction) -> str:
@@ -28,7 +29,7 @@ def table(prediction: Prediction) -> str:
         (row.picture, row.answer, row.probability, row.rank, row.id, row.label or "?", row.weight, row.cosine, row.file)
         for row in prediction.explained()
     ]
-    return tabulate(lines, HEADERS, floatfmt=".3f", missingval="unknown")
+    return tabulate(lines, HEADERS, floatfmt=".3f", missingval="unknown", disable_numparse=NAMES)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _picture(row: Row, images: np.ndarray | None) -> str | None:
     if row.file is not None:
         try:
             return data_url(opened(Path(row.file)))
-        except PictureError as error:
+        except (PictureError, OSError) as error:
             warn(str(error))
     if images is not None and NOBODY < row.id < len(images):
         return data_url(np.asarray(images[row.id]))

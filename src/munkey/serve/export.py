@@ -29,6 +29,7 @@ from munkey.serve.manifest import (
 )
 from munkey.serve.model import installed, probe_key
 from munkey.serve.results import Result, Sections, find
+from munkey.serve.sources import location
 from munkey.settings import EncoderSettings
 
 LEAST = 39  # keys for each list of an index: with fewer, faiss warns that its centroids are poor
@@ -138,7 +139,7 @@ def _manifest(result: Result, memory: MemoryReference) -> Manifest:
         inference=result.inference,
         lookup=result.lookup,
         memory=memory,
-        source=str(Path(result.source.path).absolute()) if result.source.path and result.names else None,
+        source=location(result.source.path) if result.source.path and result.names else None,
         provenance=_provenance(result),
         files={},
     )

@@ -8,9 +8,10 @@ from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from munkey.data.pictures import pictures_only, upright
+from munkey.data.pictures import upright
 from munkey.serve.errors import PictureError
 from munkey.serve.manifest import Stored
+from munkey.serve.sources import location
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -19,6 +20,8 @@ One: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
 Images: TypeAlias = "One | Sequence[One]"
 
 MOST_PIXELS = 50_000_000  # of a picture, before it is decoded
+# Pillow's names. Opening one of these neither decodes it, as ICO and ICNS do, nor starts a program, as EPS does.
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
 
 class Pixels(NamedTuple):
@@ -37,7 +40,7 @@ def pixels(images: "Images", stored: Stored) -> Pixels:
     single = list(each(images))
     if not single:
         raise PictureError("no picture was given")
-    files = tuple(str(Path(one).absolute()) if isinstance(one, str | os.PathLike) else None for one in single)
+    files = tuple(location(one) if isinstance(one, str | os.PathLike) else None for one in single)
     return Pixels(np.stack([_fitted(_decoded(one), stored) for one in single]), files)
 
 
@@ -57,12 +60,14 @@ def each(images: "Images") -> "Iterator[One]":
 
 def _in_folder(folder: Path) -> list[Path]:
     """The pictures below a folder that are not hidden, in path order."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    visible = [str(file) for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
-    found = [Path(name) for name in pictures_only(visible)]
-    if not found:
-        raise PictureError(f"{folder}: holds no picture that Pillow reads")
-    return found
+    from PIL import Image
+
+    endings = {ending for ending, name in Image.registered_extensions().items() if name in FORMATS}
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file())
+    visible = [file for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
+    if not visible:
+        raise PictureError(f"{folder}: holds no picture ({', '.join(FORMATS)})")
+    return visible
 
 
 def _decoded(one: "One") -> np.ndarray:
@@ -94,9 +99,9 @@ def undecoded(file: IO[bytes], name: str) -> "Image":
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # MOST_PIXELS is the limit here
-            return Image.open(file)
+            return Image.open(file, formats=FORMATS)
     except UnidentifiedImageError as error:
-        raise PictureError(f"{name}: cannot be read as a picture, it is in no format that Pillow knows") from error
+        raise PictureError(f"{name}: cannot be read as a picture, it is none of {', '.join(FORMATS)}") from error
     except Exception as error:  # whatever Pillow raises on bytes that it cannot read
         raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
 

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 import uvicorn
 
 from munkey.core.files import given_text
+from munkey.serve.connection import Punctual
 from munkey.serve.predictor import Predictor
 from munkey.serve.service import Limits, application
 
 TOKEN = "MUNKEY_TOKEN"  # the environment variable that holds the token
 SHORTEST = 16  # characters of a token
-WAITING, GRACE_S = 512, 30  # requests at once: more are turned away; seconds for those under way when it is stopped
+WAITING, GRACE_S = 512, 30  # connections at once: more are turned away; seconds for those under way when it is stopped
 
 HOW_TO = """\
 munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
@@ -40,6 +42,11 @@ def token_for(file: Path | None) -> str | None:
     return token.strip() if token else None
 
 
+def in_a_shell(file: Path | None) -> str:
+    """Where a shell finds the token that the user has: it is not printed."""
+    return f"$(cat {shlex.quote(str(file))})" if file else f"${TOKEN}"
+
+
 def serve(directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]) -> None:
     """Serve until it is told to end. say: takes the text that tells how to call it, once it can be called.
 
@@ -51,14 +58,15 @@ def serve(directory: Path, host: str, port: int, token_file: Path | None, say: C
         socket.create_server((host, port), backlog=2048) as listening,
     ):
         predictor.warm_up()
-        fresh = token or secrets.token_urlsafe(32)
+        fresh = secrets.token_urlsafe(32)
         config = uvicorn.Config(
-            application(predictor, fresh, Limits()),
+            application(predictor, token or fresh, Limits()),
+            http=Punctual,
             log_level="warning",
             limit_concurrency=WAITING,
             timeout_graceful_shutdown=GRACE_S,
         )
         url = f"http://{host}:{listening.getsockname()[1]}"
-        shown = f"${TOKEN}" if token else fresh
+        shown = in_a_shell(token_file) if token else fresh
         say(HOW_TO.format(directory=directory, url=url, token=shown))
         uvicorn.Server(config).run(sockets=[listening])

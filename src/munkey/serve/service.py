@@ -28,7 +28,7 @@ from munkey.serve.predictor import Predictor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PATIENCE_S = 30  # for the rest of a request to arrive
+PATIENCE_S = 30  # for the head of a request to arrive, and again for the rest
 ENDPOINTS = "POST /predict, POST /forget, GET /verify, GET /health"
 SENTENCES = {
     404: f"there is no such path; there are {ENDPOINTS}",
@@ -103,7 +103,7 @@ def application(predictor: Predictor, token: str, limits: Limits) -> FastAPI:
 
     @app.get("/verify")
     async def verify(published: str | None = None) -> JSONResponse:
-        return JSONResponse(said.verified(await desk.verify(published), predictor.search.described()))
+        return JSONResponse(await desk.verify(published))
 
     @app.get("/health")
     def health() -> JSONResponse:
@@ -160,10 +160,14 @@ def _pictures(files: Sequence[bytes], limits: Limits) -> "list[Image]":
     """Pictures that are not decoded yet, but known to be small enough."""
     if not 1 <= len(files) <= limits.pictures:
         raise HTTPException(422, f"{len(files)} pictures; a request takes 1 to {limits.pictures}")
-    opened = [undecoded(io.BytesIO(content), f"images.{number}") for number, content in enumerate(files)]
-    pixels = sum(picture.width * picture.height for picture in opened)
-    if pixels > limits.pixels:
-        raise HTTPException(413, f"{pixels:,} pixels; the pictures of a request may have {limits.pixels:,} together")
+    opened: list[Image] = []
+    pixels = 0
+    for number, content in enumerate(files):
+        picture = undecoded(io.BytesIO(content), f"images.{number}")
+        pixels += picture.width * picture.height
+        if pixels > limits.pixels:  # the rest is not even opened
+            raise HTTPException(413, f"{pixels:,} pixels up to images.{number}; a request may have {limits.pixels:,}")
+        opened.append(picture)
     return opened
 
 

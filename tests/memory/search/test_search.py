@@ -202,6 +202,14 @@ def test_empty_lists_and_empty_memories_answer(store):
     assert (search.nearest(QUERIES, 4).rows == -1).all()
 
 
+def test_a_query_whose_lists_hold_too_few_rows_is_searched_exactly(store):
+    search = Search(store, LookupSettings(approximate_from=100, lists=8, probes=1))
+    search.build(STRANGERS)
+    index, ids = store.read_index(), store.view.ids
+    store.delete(np.delete(ids, np.concatenate([index.members(number)[:2] for number in range(8)])))
+    check(search, store)  # 2 in the list that is looked at, where 4 are asked for
+
+
 def test_probes_are_at_most_the_lists():
     with pytest.raises(ValueError, match="at most lists"):
         LookupSettings(approximate_from=1, lists=4, probes=5)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from munkey.memory.store.errors import ClosedMemoryError, LockedMemoryError
+from munkey.memory.store.ledger import Ledger
 from munkey.memory.store.store import Store
 from tests.memory.store.inputs import content, create, raw
 
@@ -123,6 +124,24 @@ def test_a_reader_finishes_what_a_killed_writer_began_before_it_verifies(folder)
         subprocess.run([sys.executable, "-c", code], check=False)
         report = reader.verify()
         assert report.sound and (report.live, report.dead) == (9, 3) and len(content(reader)) == 9
+
+
+def test_a_row_that_came_and_went_while_a_reader_looked_is_no_damage(folder, monkeypatch):
+    dead = Ledger.dead
+
+    def meanwhile(ledger: Ledger, after: int = 0) -> np.ndarray:
+        monkeypatch.setattr(Ledger, "dead", dead)
+        store.add([5], KEYS[:1], TOKENS[:1])
+        store.delete([5])
+        return dead(ledger, after)
+
+    with create(folder) as store:
+        monkeypatch.setattr(Ledger, "dead", meanwhile)
+        with Store.open(folder) as reader:
+            assert Ledger.dead is dead and len(content(reader)) == 12
+            monkeypatch.setattr(Ledger, "dead", meanwhile)
+            report = reader.verify()
+            assert Ledger.dead is dead and report.sound and report.live == 12
 
 
 def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folder):

@@ -18,7 +18,10 @@ ROUNDS = 10  # of Lloyd's algorithm
 
 
 def nearest(view: View, index: Index, queries: np.ndarray, depth: int, probes: int) -> Found:
-    """The nearest live rows among those in the probed lists and those not in the index; cosines in float64."""
+    """The nearest live rows among those in the probed lists and those not in the index; cosines in float64.
+
+    A query for which these are fewer than `depth` is searched exactly.
+    """
     found = nobody(view, len(queries), depth)
     for start in range(0, len(queries), QUERIES):
         places = np.arange(start, min(start + QUERIES, len(queries)))
@@ -26,6 +29,9 @@ def nearest(view: View, index: Index, queries: np.ndarray, depth: int, probes: i
         added = exact.nearest(view, queries[places], depth, first=index.covered).rows
         rows = [line[line != NOBODY] for line in np.concatenate([listed, added], axis=1)]
         found.put(places, ranked(view, queries[places], rows, depth))
+    few = np.flatnonzero(found.last == -np.inf)
+    if few.size:
+        found.put(few, exact.nearest(view, queries[few], depth))
     return found
 
 

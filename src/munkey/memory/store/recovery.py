@@ -112,7 +112,8 @@ def followed(folder: Path, ledger: Ledger) -> View:
         try:
             view = checked_view(folder, ledger, state)
         except UnreadableMemoryError:
-            if ledger.state().generation == state.generation:
+            now = ledger.state()
+            if (now.generation, now.rows) == (state.generation, state.rows):  # else rows that came since may be dead
                 raise
         else:
             if ledger.state().generation == state.generation:  # else it was compacted in between

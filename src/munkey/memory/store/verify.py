@@ -103,22 +103,23 @@ def listed(rows: np.ndarray) -> str:
 
 
 def problems(ledger: Ledger, view: View, links: list[Link], published: str | None) -> Iterator[str]:
-    """A sentence for each thing that is wrong. Rows that are deleted while it runs are not a problem."""
+    """A sentence for each thing that is wrong. Rows that are deleted or added while it runs are not a problem."""
     if (said := ledger.integrity()) != "ok":
         yield f"SQLite finds its file damaged: {said}"
-    state, hidden, dead = ledger.state(), np.flatnonzero(~view.live), ledger.dead()
+    # In this order: what is hidden is dead by the ledger already, and what is dead is among the rows of a later state.
+    hidden, dead, state = np.flatnonzero(~view.live), ledger.dead(), ledger.state()
     yield from breaks(links, state.store)
     heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
     if published is not None and published not in heads:
         yield f"the head {published} was published and is not in the chain: this is an older copy, or another memory"
     if unchained := ledger.unchained():
         yield f"the chain of deletions does not end in those of the dead rows: {unchained} have another number"
-    if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(len(view.live))).all():
+    if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(state.rows)).all():
         yield "the list of dead rows makes no sense"
         return
     if stray := ledger.stray_files():
         yield f"source files that belong to no live row: {stray}"
-    erased = dead[: len(dead) - len(ledger.dead(after=state.erased))]
+    erased = np.setdiff1d(dead[dead < len(view.live)], ledger.dead(after=state.erased))
     live = np.flatnonzero(view.live)
     sentences = {
         "hidden and never deleted": np.setdiff1d(hidden, dead),
