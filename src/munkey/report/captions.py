@@ -13,7 +13,8 @@ CAPTIONS = {  # of the charts, of the ranks and of the retrieval examples
     " color and a shape for each class.",
     "ranks": "Mean ranks by Avg Gap, 1 is the best; a bar joins methods that the seeds do not tell apart.",
     "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion; chosen to show what"
-    " deletion does, not at random.",
+    " deletion does, not at random. Below each neighbor: its weight and class; of a new one, whether it is the"
+    " sample's.",
 }
 
 
