@@ -96,7 +96,7 @@ def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tm
     needed = plan_and_costs(PAPER)[1].disk
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1000))
     (fault,) = faults(PAPER)
-    assert fault.startswith("disk: about 200.7 GB are needed, 0.0 GB") and "make the folder results a link" in fault
+    assert fault.startswith("disk: about 204.5 GB are needed, 0.0 GB") and "make the folder results a link" in fault
     (tmp_path / "results/paper").mkdir(parents=True)
     (tmp_path / "results/paper/logits.npz").write_bytes(bytes(2000))
     assert faults(PAPER) == []
@@ -127,7 +127,7 @@ def test_the_command_says_what_it_will_take_and_all_that_is_missing(monkeypatch,
     assert ready.main([PAPER, REHEARSAL]) is None
     said = capsys.readouterr().out
     assert said.startswith(
-        "paper-rehearsal on AMD EPYC, CPU (speeds measured; 16.0 GB of memory for a job)\n120 trainings"
+        "paper-rehearsal on AMD EPYC, CPU (speeds measured; 16.0 GB of memory for a job)\n126 trainings"
     )
     assert said.endswith("This machine is ready.\n")
     monkeypatch.setattr(ready, "gpu_visible", lambda: False)
