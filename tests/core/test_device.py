@@ -22,6 +22,13 @@ def test_a_promised_gpu_that_is_not_there_is_an_error():
         device_of(1)
 
 
+def test_a_job_on_a_gpu_keeps_float32_in_convolutions_too(monkeypatch):
+    monkeypatch.setattr("munkey.core.gpus.take_one", lambda: None)
+    monkeypatch.setattr("munkey.core.gpu.is_there", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    assert device_of(1) == "cuda" and not torch.backends.cudnn.allow_tf32
+
+
 @needs_gpu
 def test_a_job_with_a_gpu_computes_on_it():
     assert device_of(1) == "cuda"

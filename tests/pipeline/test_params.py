@@ -83,7 +83,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("munkey.p_image", float("nan"), ["munkey.p_image = nan"]),
         ("munkey.neighbors", [5, 2], ["neighbors = [5, 2]", "low <= high"]),
         ("munkey.neighbors", [0, 2], ["munkey.neighbors.0 = 0", "greater than or equal to 1"]),
-        ("munkey.neighbors", [2, 34], ["munkey.neighbors = 34", "at most keys.depth = 33"]),
+        ("munkey.neighbors", [2, 33], ["munkey.neighbors = 33", "less than keys.depth = 33"]),
         ("inference.k", 34, ["inference.k = 34", "at most keys.depth = 33"]),
         ("source.limit_per_class", 1, ["source.limit_per_class = 1", "forgetting 0.1", "none of some class"]),
         ("inference.temperature", 0.0, ["inference.temperature = 0.0", "greater than 0"]),
@@ -168,7 +168,7 @@ def test_a_fault_is_listed_once_however_many_data_sets_share_it(config):
     assert str(refused.value).count("lr_factor") == 1
 
 
-@pytest.mark.parametrize(("path", "value"), [("inference.k", 33), ("munkey.neighbors", [2, 33])])
+@pytest.mark.parametrize(("path", "value"), [("inference.k", 33), ("munkey.neighbors", [2, 32])])
 def test_as_many_neighbors_can_be_read_as_are_looked_up(config, path, value):
     load(changed(changed(config, "keys.depth", 33), path, value))
 

@@ -1,5 +1,7 @@
 """What a method starts from: the trained original or one made of keys, the data it may use, how it fine-tunes."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from munkey.models import system
 from munkey.settings import FinetuneSettings
 from munkey.unlearn import start
 from munkey.unlearn.contract import METHODS, Tuning
+from tests.conftest import ROOT
 from tests.unlearn.world import MODEL, original, recipe, same, tensors, world
 
+SECTION = {"epochs": 3, "batch_size": 7, "betas": [0.5, 0.6], "weight_decay": 0.1}  # finetune
 NONE = ForgetSplit(np.array([], int), np.array([], int))  # what a trained original does not depend on
 
 
@@ -74,8 +78,19 @@ def test_only_images_that_a_method_declares_are_put_on_the_device(monkeypatch: p
 
 
 def test_how_to_fine_tune_comes_from_the_section_finetune() -> None:
-    section = {"epochs": 3, "batch_size": 7, "betas": [0.5, 0.6], "weight_decay": 0.1}
-    tuned = start.tuning(recipe("vit"), {"finetune": section, "data": {}})
-    assert tuned == Tuning.of(recipe("vit"), FinetuneSettings(**section))
+    tuned = start.tuning(recipe("vit"), {"finetune": SECTION, "data": {}})
+    assert tuned == Tuning.of(recipe("vit"), FinetuneSettings(**SECTION))
     assert start.tuning(recipe("sisa"), {"data": {}}) is None
-    assert start.tuning(None, {"finetune": section}) is None
+    assert start.tuning(None, {"finetune": SECTION}) is None
+
+
+def test_what_the_first_optimizer_imports_is_there_before_a_method_is_timed() -> None:
+    code = """
+import sys
+from munkey.unlearn import start
+from tests.unlearn.test_start import SECTION, recipe
+assert "torch._dynamo" not in sys.modules, "this test shows nothing"
+start.tuning(recipe("vit"), {"finetune": SECTION})
+assert {"torch._dynamo", "munkey.unlearn.finetune"} <= set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

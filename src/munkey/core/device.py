@@ -32,6 +32,7 @@ def device_of(gpus: int) -> str:
             "this job was planned for a GPU (device in params.yaml), but torch sees none here:"
             " set device: cpu, or run on a machine whose driver fits this torch"
         )
+    gpu.keep_float32()
     return "cuda"
 
 

@@ -18,6 +18,11 @@ def is_there() -> bool:
     return torch.cuda.is_available()
 
 
+def keep_float32() -> None:
+    """Convolutions in float32 compute in float32, as matrix products do; torch's default for them is TF32."""
+    torch.backends.cudnn.allow_tf32 = False
+
+
 def name() -> str:
     """The model of the card."""
     return torch.cuda.get_device_name()

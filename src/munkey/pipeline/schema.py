@@ -76,13 +76,14 @@ class DatasetParams(Section):
                 require_registered("unlearn", name, METHODS)
         for knob, values in self.ablations.items():
             require_unique(f"ablations.{knob}", [name_of(value) for value in values])
-        depths = {"inference.k": self.inference.k}
+        depth = self.keys.depth
+        if self.inference.k > depth:
+            raise ValueError(f"inference.k = {self.inference.k} must be at most keys.depth = {depth}")
         for family in FAMILIES.values():
-            if section := self.of_family(family):
-                depths |= family.neighbors_read(section)
-        for key, value in depths.items():
-            if value > self.keys.depth:
-                raise ValueError(f"{key} = {value} must be at most keys.depth = {self.keys.depth}")
+            section = self.of_family(family)
+            for key, value in family.neighbors_read(section).items() if section else ():
+                if value >= depth:  # of which one is the sample itself
+                    raise ValueError(f"{key} = {value} must be less than keys.depth = {depth}")
         return self
 
     def _check_limit(self) -> None:

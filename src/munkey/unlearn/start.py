@@ -1,5 +1,6 @@
 """What a method starts from: its original, and the data that it may use."""
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,7 +52,13 @@ def parts(
 
 
 def tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
-    """How to fine-tune, from the section `finetune`; None for a method that does not."""
+    """How to fine-tune, from the section `finetune`; None for a method that does not.
+
+    Imports what fine-tuning needs, so that the time of a method counts none of it: the first optimizer of a process
+    imports torch._dynamo, which takes seconds.
+    """
     if recipe is None or "finetune" not in sections:
         return None
+    for name in ("torch._dynamo", "munkey.training.loop", "munkey.unlearn.finetune"):
+        importlib.import_module(name)
     return Tuning.of(recipe, FinetuneSettings.model_validate(sections["finetune"]))
