@@ -2,6 +2,7 @@
 
 import pytest
 
+from munkey.core.files import CONFIGFILES
 from tests.conftest import ROOT
 
 PAPER = ("workflow/presets/paper.yaml", "--machine", "amd-epyc-cpu", "--gpus", "1,8")
@@ -10,6 +11,7 @@ PAPER = ("workflow/presets/paper.yaml", "--machine", "amd-epyc-cpu", "--gpus", "
 @pytest.fixture(autouse=True)
 def _in_the_project(monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv(CONFIGFILES, "")  # which the command sets: not for the tests after these
 
 
 def test_it_prints_the_costs_and_ends_with_what_does_not_fit(munkey):
@@ -42,3 +44,13 @@ def test_it_prints_the_same_as_json(munkey):
 def test_bad_input_ends_with_a_sentence(munkey, words, why):
     ended = munkey("plan", *words)
     assert ended.code == 2 and why in ended.err and ended.out == ""
+
+
+def test_where_a_size_is_not_known_yet_the_command_that_finds_it_has_the_overlays(munkey, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+    overlay = tmp_path / "my pets.yaml"
+    overlay.write_text(f"name: never-made\ndatasets: [imagefolder]\nsource: {{path: {tmp_path}/pets}}\n")
+    ended = munkey("plan", overlay)
+    command = f"--configfile '{overlay}' -- results/never-made/data/imagefolder/samples.csv"
+    assert ended.code == 2 and command in ended.err

@@ -71,6 +71,21 @@ class AuditPlan:
             systems.append(self._system(dataset, "control", ablated(), self.plan.ablated_method.name))
         return systems
 
+    def runs_of(self, dataset: str) -> list[Evaluation]:
+        """The evaluations behind an audit: each model of each pair, before and after it has forgotten its half."""
+        layout, rate, runs = self.plan.layout, rate_name(self.settings.pool / 2), []
+        for system in self.systems_of(dataset):
+            change, family = _case_of(system["role"]), FAMILIES[system["family"]]
+            subset = "full" if system["name"] in self.plan.originals else self.subset
+            for seed, logits in enumerate(system["logits"]):
+                place = {"case": f"{dataset}/{change}", "seed": seed}
+                record = fill(layout.record, **place, subset=subset, system=system["name"])
+                trained = fill(layout.record, **place, subset="full", system=family.original)
+                training = trained if system["name"] in METHODS else record
+                half = self.plan.half(dataset, seed)
+                runs.append(Evaluation(dataset, change, rate, seed, system["name"], logits, record, training, half))
+        return runs
+
     def grid_of(self, dataset: str) -> list[Setting]:
         """The ablated family before and after deletion, for each point of the grid. What holds in the pool is there."""
         settings = []
@@ -93,21 +108,6 @@ class AuditPlan:
         return [
             fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=system) for s in range(2 * pairs)
         ]
-
-    def runs_of(self, dataset: str) -> list[Evaluation]:
-        """The evaluations behind an audit: each model of each pair, before and after it has forgotten its half."""
-        layout, rate, runs = self.plan.layout, rate_name(self.settings.pool / 2), []
-        for system in self.systems_of(dataset):
-            change, family = _case_of(system["role"]), FAMILIES[system["family"]]
-            subset = "full" if system["name"] in self.plan.originals else self.subset
-            for seed, logits in enumerate(system["logits"]):
-                place = {"case": f"{dataset}/{change}", "seed": seed}
-                record = fill(layout.record, **place, subset=subset, system=system["name"])
-                trained = fill(layout.record, **place, subset="full", system=family.original)
-                of_method = trained if system["name"] in METHODS else record
-                half = self.plan.half(dataset, seed)
-                runs.append(Evaluation(dataset, change, rate, seed, system["name"], logits, record, of_method, half))
-        return runs
 
     def _system(self, dataset: str, role: Role, family: Family, name: str) -> Listed:
         case = f"{dataset}/{_case_of(role)}"

@@ -41,7 +41,7 @@ def panel(axes: Axes, rows: pd.DataFrame, emphasized: str = "") -> None:
         axes.axvline(value, color=BLACK, linewidth=0.8, zorder=1)
         axes.annotate(words, (value, -0.7), ha="center", va="bottom", annotation_clip=False)
     lines.name(axes, [named(line) for _, line in rows.iterrows()], emphasized)
-    axes.set(xlim=ends, xlabel="left of what training put there [%]")
+    axes.set(xlim=ends, xlabel="residual share [%]")
 
 
 def _row(axes: Axes, place: float, line: pd.Series, ends: Limits) -> None:
