@@ -189,23 +189,29 @@ class AuditSettings(Section):
     pairs: of models for each system; pool: share of the training set, half of which a model is trained on and forgets;
     pool_of: samples at random, those that the nearest keys classify worst, or random ones trained with a wrong label;
     oracles: pairs of models that never see the pool; control_pairs: of a model that is known to keep what it should
-    forget, with the knobs `control` changed; k: neighbors that are averaged on a path that is not the deployed one, at
-    most as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a block;
-    grid_pairs: pairs for each of them; relearn: training further of the main run's systems; in_paper: whether the
-    target `paper` and its report include the audit.
+    forget, with the knobs `control` changed; 0 leaves it out; k: neighbors that are averaged on a path that is not the
+    deployed one, at most as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a
+    block; grid_pairs: pairs for each of them; relearn: training further of the main run's systems; in_paper: whether
+    the target `paper` and its report include the audit.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]
     pool: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
     pool_of: Literal["random", "hardest", "mislabeled"]
     oracles: Annotated[int, Field(ge=2, le=64)]
-    control_pairs: Annotated[int, Field(ge=2, le=64)]
+    control_pairs: Annotated[int, Field(ge=0, le=64)]
     control: dict[str, object]
     k: Count
     grid_pairs: Annotated[int, Field(ge=2, le=64)]
     grid: Annotated[list[dict[str, Annotated[list[object], Field(min_length=1)]]], Field(max_length=100)]
     relearn: RelearnSettings
     in_paper: bool
+
+    @model_validator(mode="after")
+    def _control_or_none(self) -> Self:
+        if self.control_pairs == 1:
+            raise ValueError("control_pairs = 1 must be 0, for no control, or at least 2: one pair has no interval")
+        return self
 
 
 class TrackingSettings(Section):

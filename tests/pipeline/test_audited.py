@@ -86,6 +86,11 @@ def test_without_a_method_of_munkeys_there_is_nothing_to_control():
     ]
 
 
+def test_no_pairs_of_the_control_leave_it_out_and_all_else_as_it_is(plan: Plan):
+    systems = AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 0})).systems_of("digits")
+    assert systems == [each for each in AuditPlan(plan).systems_of("digits") if "control" not in each["role"]]
+
+
 def test_a_method_that_learns_nothing_has_no_audit_and_asking_for_one_is_refused():
     audits = AuditPlan(small_plan(AUDIT | {"methods": ["knn"]}))
     assert audits.settings.in_paper and audits.in_paper == []
@@ -164,6 +169,7 @@ def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
     ("key", "value", "words"),
     [
         ("audit.pairs", 1, "audit.pairs = 1"),
+        ("audit.control_pairs", 1, "control_pairs = 1 must be 0"),
         ("audit.pool", 1.0, "audit.pool = 1.0"),
         ("audit.pool_of", "easiest", "audit.pool_of"),
         ("audit.control", {"munkey.p_tokn": 0.9}, "munkey.p_tokn"),

@@ -130,7 +130,7 @@ def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
     assert column == {
         "original-m": "100.0 [100.0, 100.0]",
         "munkey": "4.2 [-2.0, 10.5]",
-        "retrain-m": "20.0 [-inf, inf]",
+        "retrain-m": "20.0 [unbounded]",
     }
 
 

@@ -66,7 +66,7 @@ class AuditPlan:
                 if method.original.name == family.name
             ]
             systems.append(self._system(dataset, "oracle", family, str(family.oracle)))
-        if ablated() in families:
+        if ablated() in families and self.settings.control_pairs:
             systems.append(self._system(dataset, "control nothing", ablated(), str(ablated().original)))
             systems.append(self._system(dataset, "control", ablated(), self.plan.ablated_method.name))
         return systems

@@ -1,5 +1,6 @@
 """The table of an audit: how much is left, how well attacks do, and in which words it may be said."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -71,7 +72,9 @@ def interval(line: pd.Series, name: str) -> str:
     """`value [low, high]`, – where there is none."""
     if pd.isna(line.get(name)):
         return ABSENT
-    return f"{line[name]:.1f} [{line[f'{name}_low']:.1f}, {line[f'{name}_high']:.1f}]"
+    low, high = line[f"{name}_low"], line[f"{name}_high"]
+    bounds = f"{low:.1f}, {high:.1f}" if math.isfinite(high - low) else "unbounded"
+    return f"{line[name]:.1f} [{bounds}]"
 
 
 def _p(p: float) -> str:
