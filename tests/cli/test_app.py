@@ -181,9 +181,12 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     checked = munkey("certificate", model, receipt, "--check", "--json").json
     assert checked["sound"] and checked["said"].endswith(", between the same heads")
     assert munkey("certificate", model, receipt, "--check", "--ids", "12,10", "--salt", salt).code == 0
-    for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00"], ["--ids", "10,12"]):
+    for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00"]):
         assert "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err
     assert munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2
+    for words in (["--ids", "10,12"], ["--salt", salt]):
+        refused = munkey("certificate", model, receipt, "--check", *words)
+        assert refused.code == 2 and "--ids and --salt go together" in refused.err
     later = munkey("certificate", model, tmp_path / "later.json", "--json").json
     assert (later["first"], later["last"], later["ids_sha256"]) == (3, 3, None)
     earlier = munkey("certificate", model, tmp_path / "earlier.json", "--deletion", "2", "--json").json

@@ -82,9 +82,9 @@ def test_the_tables_of_the_report_find_the_cases_of_the_parameters(config):
         ({"aggregation": [BOTH | {"inference.fusio": 1}]}, "aggregation/rank_1: inference.fusio = 1: unknown key"),
         ({"munkey": [{"p_image": 0.2, "inference.k": 3}]}, "munkey/0.2_3: munkey.inference = {'k': 3}: unknown key"),
         ({"aggregation": [BOTH, BOTH]}, "ablations.aggregation = ['rank', 'rank']: each may be listed only once"),
-        ({"my name": [BOTH]}, "ablations: my name/rank: these are names of folders"),
-        ({"p_drop": [BOTH]}, "ablations: p_drop/rank: these are names of folders; use letters, digits, _ and . only"),
-        ({"keys": [{}]}, "ablations: keys/: these are names of folders"),
+        ({"my name": [BOTH]}, "ablations: my name/rank: this names a folder"),
+        ({"p_drop": [BOTH]}, "ablations: p_drop/rank: this names a folder; use letters, digits, _ and . only"),
+        ({"keys": [{}]}, "ablations: keys/: this names a folder"),
     ],
 )
 def test_a_bad_ablation_is_refused_before_any_job(config, ablations, message):

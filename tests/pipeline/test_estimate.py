@@ -116,7 +116,7 @@ def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monke
     monkeypatch.setenv(CONFIGFILES, "my.yaml")
     with pytest.raises(
         ParamsError,
-        match=r"the size of digits is known once it is prepared: `snakemake .* --configfile my\.yaml -- results/",
+        match=r"the size of digits is not known yet; prepare it first: `snakemake .* --configfile my\.yaml -- results/",
     ):
         size_of(plan, "digits")
 

@@ -315,7 +315,7 @@ def test_a_stopped_server_holds_nobody_up_and_no_job_runs_twice(run):
     env = patched(run.folder, "ANSWER_S = 1")
     body = f"open('ran', 'a').write('once '); {FORKED}"
     first = run.job(body, env=env)
-    assert (first.returncode, first.stdout) == (0, "False\n") and "no answer for 1 s" in first.stderr
+    assert (first.returncode, first.stdout) == (0, "False\n") and "has not answered for 1 s" in first.stderr
     second = run.job(FORKED, env=env)  # it does not wait again
     assert (second.stdout, second.stderr) == ("False\n", "")
     os.kill(server, signal.SIGCONT)

@@ -85,7 +85,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("munkey.neighbors", [0, 2], ["munkey.neighbors.0 = 0", "greater than or equal to 1"]),
         ("munkey.neighbors", [2, 33], ["munkey.neighbors = 33", "less than keys.depth = 33"]),
         ("inference.k", 34, ["inference.k = 34", "at most keys.depth = 33"]),
-        ("source.limit_per_class", 1, ["source.limit_per_class = 1", "forgetting 0.1", "none of some class"]),
+        ("source.limit_per_class", 1, ["source.limit_per_class = 1", "forgetting 0.1", "leave a class empty"]),
         ("inference.temperature", 0.0, ["inference.temperature = 0.0", "greater than 0"]),
         ("train.lr", float("inf"), ["train.lr = inf", "finite"]),
         ("train.betas", [0.9, 1.0], ["train.betas.1 = 1.0", "less than 1"]),

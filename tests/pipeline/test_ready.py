@@ -66,7 +66,7 @@ def test_without_a_gpu_the_paper_is_refused_with_what_to_do_and_a_rehearsal_is_n
 
 def test_parameters_that_leave_a_gpu_unused_are_refused_too():
     (fault,) = faults_of(plan_of(PAPER, device="cpu"))
-    assert "`device` in the parameters is cpu" in fault
+    assert "device = 'cpu', but" in fault and "REHEARSAL=1" in fault
 
 
 def test_every_data_set_that_cannot_be_had_is_named(monkeypatch):

@@ -31,7 +31,7 @@ def test_both_stand_side_by_side_and_are_counted(tmp_path, monkeypatch, capsys):
     assert "✗" in munkey and munkey.count("✓") == 4
     (line,) = [line for line in said.splitlines() if line.startswith("| main ") and "| 10 % " in line]
     assert line.replace(" ", "").endswith("|62|62|61|98%|")
-    assert "about 65% would lie within its ± (3 seeds against 3)" in said
+    assert "about 65 % of our numbers would lie within the paper's ± (ours: n = 3, the paper's: n = 3)" in said
     assert "cifar10: the paper's setting, as far as the paper states it" in said
 
 

@@ -148,7 +148,7 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables():
 def test_a_figures_caption_names_its_data_set(tmp_path):
     for stem, words in (
         ("selection-digits", ["grid", "digits"]),
-        ("retrieval-digits-rate0.1", ["digits, forget rate 0.1"]),
+        ("retrieval-digits-rate0.1", ["Data set: digits, 10 % forgotten."]),
     ):
         path = tmp_path / f"{stem}.svg"
         write_text(path, "svg")

@@ -23,9 +23,9 @@ CHANGES = {
     "keys.encoder": (DINO, "keys.encoder is dinov2 (paper: vit-b16)"),
     "model.patch_size": (32, "model.patch_size is 32 (paper: 16)"),
     "model.width": (384, "model.width is 384 (paper: 192)"),
-    "model.depth": (6, "model.depth is 6 (paper: 12, by the name ViT-Tiny)"),
-    "model.heads": (6, "model.heads is 6 (paper: 3, by the name ViT-Tiny)"),
-    "model.mlp_ratio": (2.0, "model.mlp_ratio is 2.0 (paper: 4.0, by the name ViT-Tiny)"),
+    "model.depth": (6, "model.depth is 6 (paper: 12, implied by the name ViT-Tiny)"),
+    "model.heads": (6, "model.heads is 6 (paper: 3, implied by the name ViT-Tiny)"),
+    "model.mlp_ratio": (2.0, "model.mlp_ratio is 2.0 (paper: 4.0, implied by the name ViT-Tiny)"),
     "train.epochs": (99, "train.epochs is 99 (paper: 100)"),
     "train.lr": (1.0e-3, "train.lr is 0.001 (paper: 0.00015)"),
     "train.warmup_epochs": (5, "train.warmup_epochs is 5.0 (paper: 0)"),
@@ -33,11 +33,11 @@ CHANGES = {
     "train.weight_decay": (0.9, "train.weight_decay is 0.9 (paper: 0.05)"),
     "train.crop_scale": (
         [0.6, 1.0],
-        "train.crop_scale is [0.6, 1.0] (paper: [0.08, 1.0], by the name random resized crop)",
+        "train.crop_scale is [0.6, 1.0] (paper: [0.08, 1.0], implied by the name random resized crop)",
     ),
     "train.crop_ratio": (
         [1.0, 1.0],
-        "train.crop_ratio is [1.0, 1.0] (paper: [0.75, 1.3333333333333333], by the name random resized crop)",
+        "train.crop_ratio is [1.0, 1.0] (paper: [0.75, 1.3333333333333333], implied by the name random resized crop)",
     ),
     "munkey.architecture": ("direct-key", "munkey.architecture is direct-key (paper: input-level)"),
     "munkey.token_dim": (64, "munkey.token_dim is 64 (paper: 128)"),
@@ -106,7 +106,7 @@ def alike(dataset):
 
 
 def differing(phrases, dataset="cifar10"):
-    return f"{dataset}: not the paper's setting, so this does not reproduce it: {phrases}."
+    return f"{dataset}: not the paper's setting, so this does not reproduce the paper: {phrases}."
 
 
 @pytest.mark.parametrize("dataset", setting.STATED_OF)
@@ -219,7 +219,7 @@ def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_pape
 def test_the_default_experiment_names_all_that_is_smaller(config):
     plan = Plan(load(config | {"datasets": ["cifar10"]}))
     words = paper.statement("cifar10", Shown(plan).compared["cifar10"], 1)
-    assert "does not reproduce it" in words
+    assert "does not reproduce the paper" in words
     for phrase in ("seeds is 1 (paper: 3)", "train.epochs is 40 (paper: 100)", "search is False (paper: True)"):
         assert phrase in words
 
@@ -234,7 +234,7 @@ def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal_and_says_what_i
         for name, ours, papers in (("seeds", 1, 3), ("source.limit_per_class", 4, None), ("train.epochs", 1, 100))
     ]
     assert words == (
-        "cifar10: a rehearsal, with fewer seeds, images and epochs than the paper's, so this does not reproduce it:"
+        "cifar10: a rehearsal, with fewer seeds, images and epochs than the paper's, so this does not reproduce the paper:"
         f" {'; '.join(phrases)}."
     )
 
@@ -242,4 +242,4 @@ def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal_and_says_what_i
 @pytest.mark.parametrize("kept", REHEARSED)
 def test_a_run_that_is_the_papers_in_one_of_these_is_no_rehearsal(kept):
     changes = {name: value for name, value in REHEARSED.items() if name != kept}
-    assert statement(changes).startswith("cifar10: not the paper's setting, so this does not reproduce it: ")
+    assert statement(changes).startswith("cifar10: not the paper's setting, so this does not reproduce the paper: ")

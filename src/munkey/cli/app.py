@@ -90,7 +90,7 @@ def forget(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget samples: all of them, or none if any is unknown. No answer rests on them once the command has returned.
+    """Forget the named samples, or none if one is unknown. No answer rests on them once the command has returned.
 
     \b
     munkey forget model --ids 17,42
@@ -173,7 +173,7 @@ def verify(
 
 @app.command()
 def purge(directory: Directory, as_json: AsJson = False) -> None:
-    """Leave no byte of what was forgotten in any file.
+    """Leave no byte of what was forgotten in any file of the directory.
 
     \b
     munkey purge model
@@ -225,7 +225,7 @@ def certificate(
     check: Annotated[bool, typer.Option("--check", help="Check it: look for its deletion in the chain.")] = False,
     deletion: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Certify deletion number N in the chain, instead of the last one."),
+        typer.Option(metavar="N", help="Certify the deletion that holds sequence number N, instead of the last one."),
     ] = None,
     ids: Ids = None,
     salt: Annotated[
@@ -237,7 +237,7 @@ def certificate(
     """Write a certificate of the last deletion, or check one. No file is overwritten.
 
     \b
-    munkey certificate model receipt.json                    also writes receipt.html, for people
+    munkey certificate model receipt.json                    also writes receipt.html, a readable page
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 

@@ -15,13 +15,15 @@ def require_fitting(check: bool, deletion: int | None, ids: str | None, salt: st
         raise ValueError("--ids and --salt go with --check: a certificate written from the chain knows no ids")
     if check and deletion is not None:
         raise ValueError("--deletion does not go with --check: the certificate itself says which deletion it is of")
+    if (ids is None) != (salt is None):
+        raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
 
 
 def write(store: Store, file: Path, deletion: int | None, as_json: bool) -> None:
     """Write the certificate of an earlier deletion, from the chain."""
     made = certificate.certify(store, certificate.receipt_of(store, deletion))
     page = certificate.write(made, file)
-    text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; for people: {page}"
+    text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; readable page: {page}"
     say(text, made.model_dump(mode="json"), as_json)
 
 

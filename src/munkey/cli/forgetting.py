@@ -17,7 +17,7 @@ NO_CERTIFICATE = "\ncertificate: none, since there is nothing to delete"
 def describe(predictor: Predictor, chosen: Choice, file: Path | None, as_json: bool) -> None:
     """What would be forgotten, and where the certificate would be."""
     ids, left = chosen.ids.tolist(), len(predictor.ids) - len(chosen.ids)
-    text = f"would forget {counted(len(ids), 'sample')} and keep {left}; nothing was changed{_missing(chosen)}"
+    text = f"would forget {counted(len(ids), 'sample')} and keep {left:,}; nothing was changed{_missing(chosen)}"
     if file is not None:
         text += f"\ncertificate: would be written to {file}" if ids else NO_CERTIFICATE
     say(text, {"would_delete": ids, "missing": chosen.missing, "left": left, "head": predictor.head}, as_json)
@@ -41,7 +41,7 @@ def forget(predictor: Predictor, chosen: Choice, file: Path | None, list_ids: bo
         made = certificate.naming(certified, chosen.ids.tolist(), salt)
         page = _written(certificate.listing(made, chosen.ids.tolist()) if list_ids else made, file)
         value |= {"purged": purged, "certificate": str(file), "page": str(page), "salt": salt.hex()}
-        text += f"\ncertificate: {file}, for people: {page}\nsalt of its ids, in no file: {salt.hex()}"
+        text += f"\ncertificate: {file}; readable page: {page}\nsalt of its ids, stored in no file: {salt.hex()}"
     say(text, value, as_json)
 
 
@@ -65,4 +65,4 @@ def _written(made: certificate.Certificate, file: Path) -> Path:
 
 
 def _missing(chosen: Choice) -> str:
-    return f"; not there: {', '.join(chosen.missing)}" if chosen.missing else ""
+    return f"; not in the memory: {', '.join(chosen.missing)}" if chosen.missing else ""

@@ -8,7 +8,7 @@ A trained MUNKEY in a directory: classify pictures, and forget samples in millis
   munkey predict model picture.png --explain    an answer, and the samples that it rests on
   munkey forget model --ids 17,42               durable when the command returns
   munkey verify model --published HEAD          recompute the chain; notice a restored backup
-  munkey serve model --port 8000                the same over HTTP
+  munkey serve model --port 8000                predict, forget and verify over HTTP
   munkey plan                                   what an experiment will cost, before its first job
 
 \b

@@ -98,7 +98,10 @@ def _require_as_in_the_run(plan: Plan, dataset: str, method: str, pairs: int) ->
     audited = [fill(plan.layout.record, seed=seed, **place) for seed in range(2 * pairs)]
     made = [_made(read_json(path), plan.params.search) for path in own]
     if any(not Path(path).exists() or _made(read_json(path), plan.params.search) not in made for path in audited):
-        raise ParamsError(f"{audited[0]}: the audit was not run as the run was: `make audits` again, at one commit")
+        raise ParamsError(
+            f"{audited[0]}: the audit's model is missing, or has another commit or other settings than the run's;"
+            " run `command` and `make audits` again at one commit"
+        )
 
 
 def _made(record: Mapping[str, dict[str, object]], searched: bool) -> tuple[object, object]:

@@ -29,7 +29,10 @@ def _of_settings(entry: Entry) -> Iterator[str]:
         yield f"{ENTRY} is about {entry.said.method}, {RESULTS} about {results.method}"
     for digest, settings in results.settings.items():
         if params_digest(settings) != digest:
-            yield f"{RESULTS}: the digest of settings {digest} is {params_digest(settings)}"
+            yield (
+                f"{RESULTS}: the settings listed under {digest} have the digest {params_digest(settings)}, so the file"
+                " was changed; write it again with `make entry`"
+            )
 
 
 def _of_jobs(entry: Entry) -> Iterator[str]:

@@ -117,8 +117,8 @@ def too_large(work: Work, on: Machine) -> Iterator[str]:
         if work.what == "amun":
             remedy += ", or lower forget.rates: AMUN holds its adversarial images in float32"
         yield (
-            f"{work.step} {work.what} on {work.dataset} needs {gigabytes(needed)}, but {on.name} has"
-            f" {gigabytes(on.memory)}: {remedy}"
+            f"{work.step} {work.what} on {work.dataset} needs {gigabytes(needed)}, but a job may take"
+            f" {gigabytes(on.memory)} ({on.name}): {remedy}"
         )
 
 

@@ -109,7 +109,8 @@ def _fork_at(path: Path) -> socket.socket:
         connection.close()
         if isinstance(error, TimeoutError):
             path.unlink(missing_ok=True)  # so that no further job waits
-            print(f"no answer for {ANSWER_S:g} s: jobs now start in their own processes, slower", file=sys.stderr)
+            said = f"the fork server has not answered for {ANSWER_S:g} s: jobs now start by themselves, more slowly"
+            print(said, file=sys.stderr)
         raise
     return connection
 

@@ -5,7 +5,7 @@ has changed or is gone stays too, marked as superseded, until the user prunes it
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from munkey.pipeline.mlflow_store import Store, StoredRun, StoreError, opened
@@ -28,6 +28,10 @@ class Place(NamedTuple):
     name: str
 
 
+def in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in counts.items())
+
+
 def record(uri: str, configuration: str, runs: Sequence[Run], attempt: int) -> dict[str, object]:
     """Mirror the runs. Returns the content of the file that stands for it, and prints what came of it.
 
@@ -38,7 +42,7 @@ def record(uri: str, configuration: str, runs: Sequence[Run], attempt: int) -> d
     views: dict[str, str] = {}
     try:
         counts, pages, views = mirror(uri, configuration, runs)
-        print(f"MLflow at {public(uri)}: {counts}")
+        print(f"MLflow at {public(uri)}, runs: {in_words(counts)}")
     except StoreError as error:
         failure = str(error)
         print(failure)

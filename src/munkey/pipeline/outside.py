@@ -99,7 +99,7 @@ def _check_driver(uri: str) -> None:
     except (ArgumentError, ValueError, ImportError) as error:
         why = " ".join(str(error).split())
         raise ValueError(
-            f"tracking.uri: this address or its driver cannot be used ({why}); install the driver"
+            f"tracking.uri: this address or its driver cannot be used ({why}); mend the address or install the driver"
         ) from None
 
 

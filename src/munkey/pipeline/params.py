@@ -124,11 +124,12 @@ def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str
         ]
     places = [f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values]
     faults += [
-        f"ablations: {place}: these are names of folders; use letters, digits, _ and . only, and not p_drop or audit"
+        f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and neither p_drop nor audit"
         for place in places
         if not re.fullmatch(r"(?!p_drop/|audit/)[\w.]+/[\w.-]+", place)
     ]
     for place, change in params.changes_of(dataset).items() if not faults else ():
-        where = "audit.control" if place.startswith("audit/") else f"ablations: {place}"
+        audited = "audit.control" if place == "audit/control" else "audit.grid"
+        where = audited if place.startswith("audit/") else f"ablations: {place}"
         validated(models().dataset, merge(sections, change), f"{where}: ", faults)
     return faults

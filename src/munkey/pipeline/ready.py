@@ -53,7 +53,10 @@ def rehearsal(plan: Plan) -> bool:
 def gpu_faults(plan: Plan) -> Iterator[str]:
     """What is wrong with the device that the jobs would compute on."""
     if plan.params.device == "cpu":
-        yield NO_GPU.format(why="`device` in the parameters is cpu")
+        yield (
+            "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
+            " rehearse it here: make reproduce REHEARSAL=1"
+        )
     elif not gpu_visible():
         yield NO_GPU.format(why="this machine shows none")
     else:

@@ -26,8 +26,9 @@ def lines(plan: Plan) -> Iterator[str]:
     seeds = len(plan.params.seeds)
     yield render([*agreement.side_by_side(both), agreement.counts(both, paper.printed())], "markdown")
     yield (
-        f"If ours were drawn from the paper's own experiment, about {agreement.expected_share(seeds):.0%} would lie"
-        f" within its ± ({seeds} {'seed' if seeds == 1 else 'seeds'} against 3)."
+        "If our runs and the paper's were draws from one distribution, about"
+        f" {100 * agreement.expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
+        f" (ours: n = {seeds}, the paper's: n = 3)."
     )
     yield from paper.statements(Shown(plan).compared, seeds)
 

@@ -92,8 +92,8 @@ class DatasetParams(Section):
         most = math.ceil(rate * (limit or 0)) if self.forget.sampling == "stratified" else 1
         if limit is not None and most >= limit:
             raise ValueError(
-                f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave none of some"
-                " class; raise it"
+                f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave a class"
+                " empty; raise it"
             )
 
 

@@ -125,9 +125,10 @@ class Shown:
 
     @property
     def grid_in_words(self) -> str:
-        rates = ", ".join(f"{dataset}: {', '.join(names)}" for dataset, names in self.plan.rates.items())
+        shares = {name: [f"{100 * float(rate):g} %" for rate in rates] for name, rates in self.plan.rates.items()}
+        rates = "; ".join(f"{name} {', '.join(each)}" for name, each in shares.items())
         seeds, methods = ", ".join(map(str, self.params.seeds)), ", ".join(self.params.methods)
-        return f"Seeds {seeds}; forget rates {rates}; methods {methods}."
+        return f"Seeds: {seeds}. Forget rates: {rates}. Methods: {methods}."
 
 
 def _original_row(family: Family) -> TableRow:

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
         return str(error)
     except FileNotFoundError as error:
         return f"{error.filename} is missing: `make run` makes it"
-    print(f"MLflow at {public(uri)}: {mirrored.counts}")
+    print(f"MLflow at {public(uri)}, runs: {mirror.in_words(mirrored.counts)}")
     return None
 
 

@@ -54,7 +54,7 @@ def _prepared(plan: Plan, dataset: str) -> Size:
         splits = [sample["split"] for sample in read_csv(files["samples"])]
     except FileNotFoundError:
         command = command_to_make(files["samples"])
-        raise ParamsError(f"the size of {dataset} is known once it is prepared: `{command}`") from None
+        raise ParamsError(f"the size of {dataset} is not known yet; prepare it first: `{command}`") from None
     train, val, test = (splits.count(split) for split in ("train", "val", "test"))
     return Size(train, val, test, map_npy(files["images"]).shape[1], len(read_json(files["classes"])))
 

@@ -69,7 +69,7 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
         listed, reason = "; ".join(differing + selection), "not the paper's setting"
         if setting.is_rehearsal(settings, seeds):
             reason = "a rehearsal, with fewer seeds, images and epochs than the paper's"
-        return f"{dataset}: {reason}, so this does not reproduce it: {listed}."
+        return f"{dataset}: {reason}, so this does not reproduce the paper: {listed}."
     told = "; ".join(["the paper's setting, as far as the paper states it", *selection])
     return f"{dataset}: {told}; docs/method.md lists what it leaves open."
 

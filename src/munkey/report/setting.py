@@ -142,5 +142,5 @@ def _agree(name: str, ours: object, stated: object) -> bool:
 
 def _phrase(name: str, ours: object, stated: object) -> str:
     alternatives = stated if isinstance(stated, tuple) else (stated,)
-    reason = f", by the name {NAMED[name]}" if name in NAMED else ""
+    reason = f", implied by the name {NAMED[name]}" if name in NAMED else ""
     return f"{name} is {ours} (paper: {' or '.join(map(str, alternatives))}{reason})"
