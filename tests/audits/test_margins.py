@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from munkey.audits import margins as module
-from munkey.audits.margins import margins, margins_of_all, standardized
+from munkey.audits.margins import margins, standardized
 
 LOGITS = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 0.0], [1.0, 1.0, 1.0]], dtype=np.float32)
 LABELS = np.array([0, 1, 2])
@@ -43,11 +43,6 @@ def test_logits_are_not_changed():
     doubles = LOGITS.astype(np.float64)
     margins(doubles, LABELS)
     np.testing.assert_array_equal(doubles, before)
-
-
-def test_models_are_reduced_one_after_the_other():
-    phi = margins_of_all((part for part in (LOGITS, 2 * LOGITS)), LABELS)
-    np.testing.assert_allclose(phi, [PHI, [4 - np.log(np.exp(2) + 1), 6 - np.log(2), -np.log(2)]], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("logits", "words"), [([[np.nan, 1.0]], "not finite"), ([[1.0]], "two classes")])

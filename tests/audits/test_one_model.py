@@ -1,11 +1,13 @@
 """Attacks on a system of the main run see its retain, forget and test samples as what they are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from munkey.audits.evidence import Answers
 from munkey.audits.one_model import _answers, attacked
-from munkey.audits.registry import AUDITS
+from munkey.audits.registry import AUDITS, Refused
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -41,6 +43,13 @@ def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation)
     expected = AUDITS["loss"].run(_answers(run), Stage(3, "digits", "attacks", "0.1", "cf", "loss").numpy_generator())
     assert (lines[1]["auroc"], lines[1]["auroc_low"]) == (expected.auroc.value, expected.auroc.low)
     assert lines[1]["auroc"] > 90 and isinstance(_answers(run), Answers)
+
+
+def test_an_attack_that_refuses_has_a_line_without_numbers(run: Evaluation, monkeypatch):
+    refusing = replace(AUDITS["loss"], run=lambda *_: Refused("not here"))
+    monkeypatch.setattr("munkey.audits.one_model.AUDITS", {"loss": refusing})
+    (line,) = attacked(run)
+    assert "auroc" not in line and line["method"] == "cf"
 
 
 def test_a_rate_that_few_test_samples_cannot_show_is_left_out(run: Evaluation):

@@ -1,13 +1,16 @@
 """Pools of the worst case: who is hardest for the nearest keys, and which labels are wrong."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.audits.pools import Members, half_of, hardest, mislabeled, vote_shares
+from munkey.audits.pools import Members, half_of, hardest, mislabeled, require_fitting, vote_shares
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
+from munkey.data.prepared import Dataset
 
 MEMBERS = Members(np.array([3, 5, 8, 13]), np.array([0, 0, 1, 1]))
 STAGE = Stage("digits", "audit")
@@ -51,10 +54,28 @@ def test_of_an_odd_number_of_the_hardest_one_is_left_out():
     assert [len(hardest(members, votes, share, STAGE)) for share in (0.35, 0.375)] == [14, 14]
 
 
-@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize("size", [1, 3])
 def test_a_pool_without_equal_halves_is_refused(size):
-    with pytest.raises(ValueError, match="raise it"):
+    with pytest.raises(ValueError, match="equal division"):
         half_of(np.arange(size), 0, STAGE)
+
+
+@pytest.mark.parametrize(
+    ("pool", "tests", "words"),
+    [
+        (2, 8, "audit.pool: 2 of 40 training samples; an audit needs 4: raise it"),
+        (8, 8, "without the pool of 8, 32 of 40 training samples are left, and keys.depth wants 33"),
+        (4, 7, "7 test samples; an audit needs 8"),
+        (4, 8, None),
+        (7, 8, None),
+    ],
+)
+def test_a_pool_that_cannot_be_audited_is_refused_before_any_training(pool, tests, words):
+    splits = np.array(["train"] * 40 + ["test"] * tests)
+    count = len(splits)
+    dataset = Dataset(np.zeros((count, 1, 1, 3), np.uint8), np.arange(count), np.zeros(count, int), splits, ["a", "b"])
+    with pytest.raises(ValueError, match=words) if words else nullcontext():
+        require_fitting(pool, dataset, 33)
 
 
 @given(st.integers(2, 6), st.integers(0, 99))

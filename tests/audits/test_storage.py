@@ -53,6 +53,16 @@ def test_a_row_across_two_chunks_is_found(shipped, start, tmp_path, monkeypatch)
     assert storage(shipped).rows == 1
 
 
+def test_a_deleted_row_that_equals_a_kept_one_is_left_out(shipped):
+    found = storage(replace(shipped, deleted=np.concatenate([ROWS[:9], ROWS[20:21]])))
+    assert (found.rows, found.of) == (0, 9)
+
+
+def test_rows_too_short_to_be_recognized_are_said_to_be_so(shipped):
+    refused = storage(replace(shipped, deleted=ROWS[:10, :4], kept=ROWS[10:, :4]))
+    assert isinstance(refused, Refused) and "a row of 4 numbers" in refused.why
+
+
 def test_ids_that_the_memory_still_lists_are_named(shipped):
     assert storage(replace(shipped, listed_ids=np.array([3, 5, 20]))).ids == (3, 5)
 

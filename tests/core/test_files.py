@@ -291,6 +291,24 @@ def test_the_command_names_the_configuration_of_the_run_and_quotes_the_path(monk
     assert "gpu=1 --configfile my.yaml 'other one.yaml' --force -- 'a b.csv'`" in str(error)
 
 
+def test_for_a_file_of_an_overlay_outside_a_run_the_overlay_is_asked_for(monkeypatch):
+    monkeypatch.delenv(CONFIGFILES, raising=False)
+    wanted = "`, with each --configfile that the run had, then run again"
+    for place in ("results/mine/a.csv", "/home/me/results/mine/a.csv"):
+        assert wanted in str(DamagedFileError(place, "damaged"))
+    for place in ("results/default/a.csv", "cache/a.csv", "results"):
+        assert "with each" not in str(DamagedFileError(place, "damaged"))
+    monkeypatch.setenv(CONFIGFILES, "my.yaml")
+    assert "with each" not in str(DamagedFileError("results/mine/a.csv", "damaged"))
+
+
+def test_a_table_is_utf8_whatever_the_locale(tmp_path):
+    code = "import sys; from munkey.core.files import write_csv; write_csv(sys.argv[1], [{'name': 'L\\xf6we'}])"
+    ascii_only = os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run([sys.executable, "-c", code, tmp_path / "a.csv"], check=True, env=ascii_only)
+    assert read_csv(tmp_path / "a.csv") == [{"name": "Löwe"}]
+
+
 def test_a_mapped_array_is_the_one_that_was_checked(tmp_path):
     write_npy(tmp_path / "a.npy", ARRAYS["keys"])
     mapped = map_npy(tmp_path / "a.npy")

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,22 @@ def test_what_is_here_packed_or_unpacked_needs_no_server(tmp_path, present):
     assert not file.is_here(tmp_path)
     (tmp_path / present).mkdir()
     assert file.is_here(tmp_path) and file.bytes_to_download(tmp_path) == 0
+
+
+def test_a_download_that_is_cut_off_is_begun_anew(tmp_path, server, monkeypatch):
+    """Ctrl-C, or a kill: what came so far does not stand where the whole file should."""
+    (tmp_path / "published" / "some.npz").write_bytes(b"the content")
+    md5 = hashlib.md5(b"the content", usedforsecurity=False).hexdigest()
+    file = PublishedFile(f"{server}/some.npz", "some.npz", md5, FILE.size)
+
+    def cut_off(url: str, folder: str, name: str, md5: str) -> None:
+        (Path(folder) / name).write_bytes(b"the con")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("torchvision.datasets.utils.download_url", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            file.obtain(tmp_path)
+    assert not file.is_here(tmp_path)
+    assert file.obtain(tmp_path).read_bytes() == b"the content"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["published", "some.npz"]

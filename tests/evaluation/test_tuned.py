@@ -3,7 +3,7 @@
 import pytest
 
 from munkey.core.files import write_json
-from munkey.evaluation.tuned import ranked, report
+from munkey.evaluation.tuned import main, ranked, report
 
 
 def search(*candidates):
@@ -44,3 +44,13 @@ def test_the_report_reads_the_searches_of_a_run(tmp_path):
         "  lr_factor 1: gap 0.00, drop 2.0",
         "  lr_factor 0: gap 3.00, drop 1.0",
     ]
+
+
+def test_the_command_takes_the_runs_limit_and_says_what_is_wrong(tmp_path, capsys):
+    write_json(tmp_path / "seed0/rate0.1/cf/search.json", search((89, 88), (70, 70)))
+    for drop, first in (("5", "lr_factor 0"), ("inf", "lr_factor 1")):
+        assert main([str(tmp_path), "--drop", drop]) is None
+        assert capsys.readouterr().out.splitlines()[1].startswith(f"  {first}:")
+    assert "no search.json" in str(main([str(tmp_path / "nowhere")]))
+    (tmp_path / "seed0/rate0.1/cf/search.json").write_text("{")
+    assert "search.json: damaged" in str(main([str(tmp_path)]))

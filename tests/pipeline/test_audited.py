@@ -173,13 +173,13 @@ def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
         ("audit.pool", 1.0, "audit.pool = 1.0"),
         ("audit.pool_of", "easiest", "audit.pool_of"),
         ("audit.control", {"munkey.p_tokn": 0.9}, "munkey.p_tokn"),
-        ("audit.control", {"munkey.p_token": 1.9}, "p_token"),
+        ("audit.control", {"munkey.p_token": 1.9}, "audit.control: munkey.p_token = 1.9"),
         ("audit.control", {"forget.rates": [0.5]}, "forget.rates"),
         ("audit.control", {"keys.image_size": 64}, "keys.image_size is not a knob"),
         ("audit.grid", [{"keys.image_size": [64, 96]}], "keys.image_size is not a knob"),
         ("audit.grid", [{"munkey.p_tokn": [0.9]}], "munkey.p_tokn"),
         ("audit.grid", [{"munkey.p_token": []}], "audit.grid"),
-        ("audit.grid", [{"munkey.p_token": [1.9]}], "p_token"),
+        ("audit.grid", [{"munkey.p_token": [1.9]}], "audit.grid: munkey.p_token = 1.9"),
     ],
 )
 def test_a_bad_audit_is_refused_before_any_job(key: str, value: object, words: str):

@@ -234,8 +234,8 @@ def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal_and_says_what_i
         for name, ours, papers in (("seeds", 1, 3), ("source.limit_per_class", 4, None), ("train.epochs", 1, 100))
     ]
     assert words == (
-        "cifar10: a rehearsal, with fewer seeds, images and epochs than the paper's, so this does not reproduce the paper:"
-        f" {'; '.join(phrases)}."
+        "cifar10: a rehearsal, with fewer seeds, images and epochs than the paper's, so this does not reproduce the"
+        f" paper: {'; '.join(phrases)}."
     )
 
 

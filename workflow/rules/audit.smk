@@ -10,11 +10,13 @@ rule half:
         LAYOUT.log("audit/{dataset}/halves/seed{seed}"),
     benchmark:
         LAYOUT.benchmark("audit/{dataset}/halves/seed{seed}")
+    priority: 1  # before any training: a pool that is too small or too large is noticed at once
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
         pool=PARAMS.audit.pool,
+        depth=lambda w: PARAMS.of(w.dataset).keys.depth,
         code=code("half.py"),
     message:
         "draw the half of the audit's pool that seed {wildcards.seed} forgets: {wildcards.dataset}"
@@ -32,6 +34,7 @@ rule hardest_half:
         LAYOUT.log("audit/{dataset}/hardest/seed{seed}"),
     benchmark:
         LAYOUT.benchmark("audit/{dataset}/hardest/seed{seed}")
+    priority: 1
     conda:
         "../envs/munkey.yaml"
     threads: 1

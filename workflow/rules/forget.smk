@@ -10,6 +10,7 @@ rule forget:
         LAYOUT.log("forget/{dataset}/seed{seed}/rate{rate}"),
     benchmark:
         LAYOUT.benchmark("forget/{dataset}/seed{seed}/rate{rate}")
+    priority: 1  # before any training: a rate that would leave a class empty is noticed at once
     conda:
         "../envs/munkey.yaml"
     threads: 1

@@ -179,6 +179,7 @@ rule page:
         seeds=len(PARAMS.seeds),
         grid=SHOWN.grid_in_words,
         audited=AUDITS.in_paper,
+        config=dict(config),
         code=code("page.py"),
     message:
         "make the report"

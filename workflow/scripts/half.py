@@ -7,6 +7,7 @@ fork_server.start()
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from munkey.audits.pools import require_fitting
 from munkey.core.randomness import Stage
 from munkey.data.forget_sets import halves, write
 from munkey.data.prepared import load
@@ -19,5 +20,6 @@ with job(snakemake.log[0], snakemake.threads):
     dataset, names = load(Path(snakemake.input.images).parent), snakemake.wildcards
     members, stage, pair = dataset.ids_of("train"), Stage(names.dataset, "audit"), int(names.seed) // 2
     labels = dataset.labels[dataset.rows(members)]
-    both = halves(members, labels, snakemake.params.pool, stage / "pool", stage / "pair" / pair)
+    both = first, second = halves(members, labels, snakemake.params.pool, stage / "pool", stage / "pair" / pair)
+    require_fitting(len(first) + len(second), dataset, snakemake.params.depth)
     write(snakemake.output.half, both[int(names.seed) % 2])

@@ -24,6 +24,7 @@ with job(snakemake.log[0], snakemake.threads):
     members = pools.Members(ids, dataset.labels[dataset.rows(ids)])
     votes = pools.vote_shares(members, read_others(files.neighbors, ids, params.voters).ids)
     pool = pools.hardest(members, votes, params.pool, stage / "hardest")
+    pools.require_fitting(len(pool), dataset, params.voters + 1)
     pair, number = divmod(int(names.seed), 2)
     write(snakemake.output.half, pools.half_of(pool, number, stage / "hardest pair" / pair))
     print(f"{len(pool)} samples; their label has {votes[ids.searchsorted(pool)].mean():.0%} of their neighbors' votes")

@@ -34,6 +34,6 @@ with job(snakemake.log[0], snakemake.threads):
         figures=[page.figure(Path(path)) for path in inputs.figures],
         origin=page.origin([read_json(path) for path in inputs.records], now()),
         runs=page.links(read_json(inputs.tracking)["runs"]),
-        params=yaml.safe_dump(dict(snakemake.config), sort_keys=False),
+        params=yaml.safe_dump(params.config, sort_keys=False),
     )
     write_text(snakemake.output.page, page.render(content, Path(inputs.template)))

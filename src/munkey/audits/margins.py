@@ -1,7 +1,5 @@
 """phi: how much a model prefers a sample's true class, one number for a model and a sample (LiRA's observable)."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
 ROWS = 4096  # samples at a time in float64: 1000 classes take 33 MB
@@ -28,11 +26,6 @@ def _margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     true = others[rows, labels]
     others[rows, labels] = -np.inf
     return np.asarray(true - logsumexp(others, axis=1))
-
-
-def margins_of_all(models: Iterable[np.ndarray], labels: np.ndarray) -> np.ndarray:
-    """(S, N): the margins of S models, whose logits (N, C) may be read one after the other."""
-    return np.stack([margins(logits, labels) for logits in models])
 
 
 def standardized(phi: np.ndarray, test: np.ndarray) -> np.ndarray:

@@ -39,10 +39,12 @@ def searched(held: Held) -> list[dict[str, object]]:
     for kind, file, memory in zip(("original", "unlearned"), held["files"], (original, unlearned), strict=True):
         shipped = Shipped((Path(file),), _rows(original, gone), _rows(original, ~gone), forgotten, memory.ids.numpy())
         found = storage(shipped)
-        numbers = {"why": found.why} if isinstance(found, Refused) else {"ids": len(found.ids), "rows": found.rows}
-        lines.append(
-            {**held["key"], "file": kind, "ids_of": len(forgotten), "rows_of": len(shipped.deleted), **numbers}
-        )
+        numbers: dict[str, object] = {"ids_of": len(forgotten), "rows_of": len(shipped.deleted)}
+        if isinstance(found, Refused):
+            numbers["why"] = found.why
+        else:
+            numbers |= {"ids": len(found.ids), "rows": found.rows, "rows_of": found.of}
+        lines.append({**held["key"], "file": kind, **numbers})
     return lines
 
 

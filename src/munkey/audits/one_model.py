@@ -18,7 +18,7 @@ def attacked(run: Evaluation) -> list[dict[str, object]]:
         finding = attack.run(answers, (stage / attack.name).numpy_generator())
         line: dict[str, object] = run.key | {"attack": attack.name}
         for number in ("auroc", "tpr_1"):
-            estimate = getattr(finding, number)
+            estimate = getattr(finding, number, None)  # none where it refused
             if isinstance(estimate, Estimate):
                 line |= {number: estimate.value, f"{number}_low": estimate.low, f"{number}_high": estimate.high}
         lines.append(line)

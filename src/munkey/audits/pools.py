@@ -7,6 +7,7 @@ import numpy as np
 from munkey.core.ids import NOBODY, rows_of
 from munkey.core.randomness import Stage
 from munkey.data.forget_sets import draw, even
+from munkey.data.prepared import Dataset
 
 
 class Members(NamedTuple):
@@ -14,6 +15,26 @@ class Members(NamedTuple):
 
     ids: np.ndarray
     labels: np.ndarray
+
+
+LEAST_POOL, LEAST_TEST = 4, 8  # so that each half, also one of a sham pool of test samples, has a variance
+
+
+def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:
+    """Raise ValueError where a pool of this size leaves too little to train on, or is too small to audit.
+
+    depth: the neighbors that are looked up, `keys.depth`.
+    """
+    train, test = len(dataset.ids_of("train")), len(dataset.ids_of("test"))
+    if pool < LEAST_POOL:
+        raise ValueError(f"audit.pool: {pool} of {train} training samples; an audit needs {LEAST_POOL}: raise it")
+    if train - pool < depth:
+        raise ValueError(
+            f"audit.pool: without the pool of {pool}, {train - pool} of {train} training samples are left, and"
+            f" keys.depth wants {depth}: lower one of the two"
+        )
+    if test < LEAST_TEST:
+        raise ValueError(f"{test} test samples; an audit needs {LEAST_TEST}, to try itself on samples never trained on")
 
 
 def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
@@ -45,10 +66,8 @@ def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> 
 def half_of(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
     """Sorted ids of one of two random halves of a pool, number 0 or 1; equal in size. pair: where they are drawn from.
 
-    Raises ValueError for a pool of less than two samples, or of an odd number.
+    Raises ValueError for a pool of an odd number.
     """
-    if not len(pool) or len(pool) % 2:
-        raise ValueError(f"audit.pool: a pool of {len(pool)} samples has no equal halves; raise it")
     return np.sort(np.split(pair.numpy_generator().permutation(pool), 2)[number])
 
 

@@ -32,13 +32,21 @@ class DamagedFileError(ValueError):
     """A file is not what the pipeline wrote; the message says which one and which command makes it anew."""
 
     def __init__(self, path: str | Path, why: str) -> None:
-        super().__init__(f"{path}: {why}. Recreate it with `{command_to_make(path, '--force')}`, then run again")
+        again = f"`{command_to_make(path, '--force')}`{overlays_of(path)}"
+        super().__init__(f"{path}: {why}. Recreate it with {again}, then run again")
 
 
 def command_to_make(path: str | Path, *options: str) -> str:
     """The command that makes a file of the run that is going on, or that CONFIGFILES names."""
     configured = [f"--configfile {files}"] if (files := os.environ.get(CONFIGFILES)) else []
     return " ".join(["snakemake --cores all --resources gpu=1", *configured, *options, "--", shlex.quote(str(path))])
+
+
+def overlays_of(path: str | Path) -> str:
+    """What to add to a command that makes a file of an overlay's results, where no run has named the overlay."""
+    folders = Path(path).parts[:-1]
+    name = folders[folders.index("results") + 1] if "results" in folders[:-1] else "default"
+    return "" if name == "default" or os.environ.get(CONFIGFILES) else ", with each --configfile that the run had"
 
 
 class UnwritableFileError(OSError):
@@ -157,7 +165,7 @@ def read_json(path: str | Path) -> Any:
 
 def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
     """Write rows of equal keys under a header line. columns: the keys, needed where there may be no rows."""
-    with sealed(path) as temporary, temporary.open("w", newline="") as file:
+    with sealed(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=columns or list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

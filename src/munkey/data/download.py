@@ -29,13 +29,14 @@ class PublishedFile:
         """
         from torchvision.datasets.utils import check_md5, download_url
 
-        path = folder / self.name
+        path, part = folder / self.name, folder / f".{self.name}.part"  # a download that is cut off leaves no `path`
         if not path.exists():
             try:
-                download_url(self.url, str(folder), self.name, self.md5)
+                download_url(self.url, str(folder), part.name, self.md5)
             except (OSError, RuntimeError) as error:
-                path.unlink(missing_ok=True)
+                part.unlink(missing_ok=True)
                 raise self.missing(folder) from error
+            part.replace(path)
         if not check_md5(str(path), self.md5):
             raise ValueError(
                 f"{path} is damaged or another file: its md5 is not {self.md5}. Put a whole copy in its place, from"

@@ -18,6 +18,9 @@ class ForgetSplit(NamedTuple):
     forget: np.ndarray
 
 
+KNOBS = "forget.rates (of an audit's pool, audit.pool)"
+
+
 def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator) -> np.ndarray:
     """Sorted ids of round(rate * N) samples to forget. ids, labels: (N,).
 
@@ -26,14 +29,14 @@ def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, genera
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
-        raise ValueError(f"forget.rates: {rate} of {len(ids)} training samples is {count}; raise the rate or add data")
+        raise ValueError(f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data")
     if sampling == "uniform":
         chosen = generator.choice(ids, size=count, replace=False)
     else:
         chosen = _stratified(ids, labels, count, generator)
     emptied = set(labels.tolist()) - set(labels[~np.isin(ids, chosen)].tolist())
     if emptied:
-        raise ValueError(f"forgetting {rate} of the samples leaves none of class {sorted(emptied)} to retain")
+        raise ValueError(f"{rate} of the samples leaves none of class {sorted(emptied)} to retain: lower {KNOBS}")
     return np.sort(chosen)
 
 
@@ -79,11 +82,9 @@ def halves(
     """The two halves of a pool: a share of the training samples, stratified by class and the same for every pair.
 
     ids, labels: (N,) of the training samples; pool, pair: where the pool and its division are drawn from. The halves
-    are sorted, equal in size, and drawn from the pool at random. Raises ValueError for a pool of less than two samples.
+    are sorted, equal in size, and drawn from the pool at random. Raises ValueError as `draw`.
     """
     chosen = draw(ids, labels, share, "stratified", pool.numpy_generator())
-    if len(chosen) < 2:
-        raise ValueError(f"audit.pool: {share} of {len(ids)} training samples is {len(chosen)}; raise it")
     first, second = np.split(pair.numpy_generator().permutation(even(chosen, pool)), 2)
     return np.sort(first), np.sort(second)
 

@@ -51,11 +51,11 @@ def _same_size(
 
 def _read(name: str, open_file: Callable[[str], IO[bytes]], size: int | None, faults: list[str]) -> np.ndarray | None:
     """A picture as (H, W, 3) uint8, upright. If it cannot be read, None, and `faults` says why."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     try:
         with readable(name), open_file(name) as file, Image.open(file) as opened:
-            picture = np.asarray(_rgb(ImageOps.exif_transpose(opened)))
+            picture = upright(opened)
             return picture if size is None else resize(picture, size)
     except SourceError as error:
         faults += error.faults

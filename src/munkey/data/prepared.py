@@ -89,6 +89,8 @@ def _label_faults(source: Source, least: int) -> list[str]:
         raise ValueError(f"{len(labels)} labels and {len(splits)} splits: must be equal in number")
     if len(classes) > MOST_CLASSES:
         return [f"{len(classes):,} classes are too many, {MOST_CLASSES:,} may be: are the labels classes at all?"]
+    if len(classes) == 1:
+        return [f"one class, {classes[0]!r}, is nothing to learn: is source.path the folder of the classes' folders?"]
     faults = []
     if not set(splits.tolist()) <= set(SPLITS):
         faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(set(splits.tolist())))}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from munkey.core.files import command_to_make, read_csv, read_json
+from munkey.core.files import command_to_make, overlays_of, read_csv, read_json
 from munkey.core.ids import rows_of
 from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
@@ -102,9 +102,9 @@ class Result:
         file = self.place.root / SETTINGS
         if not file.exists():
             command = command_to_make(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
-            overlays = "" if self.place.root.name == "default" else ", with each --configfile that the run had"
             raise ExportError(
-                f"{file}: is missing; it says with which settings a run was made. Make it with `{command}`{overlays}"
+                f"{file}: is missing; it says with which settings a run was made. Make it with"
+                f" `{command}`{overlays_of(file)}"
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):
