@@ -18,7 +18,7 @@ NAME ?= default
 
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@printf '\nWith other settings, e.g.: make run CONFIG=workflow/presets/cifar10-small.yaml\n'
+	@printf '\nWith other settings, e.g.: make run CONFIG=workflow/presets/ten-seeds.yaml\n'
 
 ##@ Experiment
 run: .venv/ready  ## run the whole experiment of params.yaml, or go on where it stopped

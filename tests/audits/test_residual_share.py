@@ -77,6 +77,14 @@ def test_fiellers_interval_by_hand():
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
 
 
+def test_of_unequal_numbers_of_pairs_the_fewer_give_the_degrees_of_freedom():
+    own, nothing, t = np.array([0.95, 1.05]), np.array([3.95, 4.0, 4.05]), student.ppf(0.975, 1)
+    a, b, c = 16 - t**2 * 0.0025 / 3, 4.0, 1 - t**2 * 0.0025
+    estimate = ratio(own, nothing, paired=False)
+    roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
+
+
 def test_the_interval_ends_where_a_t_test_of_the_difference_rejects():
     random = np.random.default_rng(0)
     own, nothing = random.normal(0.1, 0.1, 6), random.normal(1, 0.1, 6)

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from munkey.audits import rows
-from munkey.audits.evidence import Halves, Pairs
+from munkey.audits.distance import distance
+from munkey.audits.evidence import Compared, Halves, Pairs
 from munkey.audits.gather import family_audits
 from munkey.audits.margins import margins
-from munkey.audits.residual_share import residual_share
+from munkey.audits.residual_share import Share, residual_share
 from munkey.audits.rows import Asked, FamilyAudit
-from munkey.audits.verdict import MUST_BE_FLAGGED
+from munkey.audits.verdict import MUST_BE_FLAGGED, p_values
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -87,6 +88,21 @@ def test_shares_are_of_doing_nothing_on_the_deployed_path():
     assert abs(line(audit, "oracle")["share"]) < 25
     pairs = audit._pairs(audit.systems[1], "deployed")
     assert line(audit, "method")["share"] == residual_share(pairs).share.value
+
+
+def test_a_rows_numbers_are_those_of_the_statistics():
+    audit = family(0.5)
+    row, (share, attacks) = line(audit, "method"), audit._findings(audit.systems[1], "deployed")
+    assert isinstance(share, Share)
+    expected = {
+        **{"share_low": share.share.low, "share_high": share.share.high, "contrast": share.contrast},
+        **{"chance": share.chance, "p_chance": share.p_chance, "p_pairs": share.p_pairs},
+        **{"rmia_p": attacks["rmia"].p, "rmia_auroc_high": attacks["rmia"].auroc.high},
+        "p": min(p_values(share, attacks).values()),
+    }
+    assert {name: row[name] for name in expected} == expected
+    apart = distance(Compared(audit.systems[1].logits, audit.systems[2].logits), np.random.default_rng(0))
+    assert (row["js"], row["js_ratio"]) == (1000 * apart.value.value, apart.ratio.value)
 
 
 @pytest.mark.parametrize(("left", "kind"), [(0.0, "none found"), (0.5, "residue"), (-0.6, "over-forgets")])

@@ -125,7 +125,7 @@ def test_a_killed_extraction_goes_on_to_the_same_bytes(tmp_path):
     whole = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path / "a", "0", tmp_path / "whole.npy"], check=True)
     assert whole.returncode == 0
     blocks = tmp_path / "b"
-    running = subprocess.Popen([sys.executable, "-c", INTERRUPTED, blocks, "0.01", tmp_path / "killed.npy"])
+    running = subprocess.Popen([sys.executable, "-c", INTERRUPTED, blocks, "0.05", tmp_path / "killed.npy"])
     deadline = time.monotonic() + 60
     while len(list(blocks.glob("[0-9]*.npy"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)

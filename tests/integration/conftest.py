@@ -127,9 +127,11 @@ def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory, worker_id
     made = Project(shared / "made")
     with FileLock(shared / "made.lock"):
         if not made.path.exists():
-            done = fresh.copy(made.path).snakemake()
-            (made.path / "run.log").write_text(done.stdout + done.stderr)
-            (made.path / ".git/info/exclude").write_text("run.log\n")
+            whole = fresh.copy(tmp_path_factory.mktemp("unfinished") / "project")  # if it fails, nobody takes it
+            done = whole.snakemake()
+            (whole.path / "run.log").write_text(done.stdout + done.stderr)
+            (whole.path / ".git/info/exclude").write_text("run.log\n")
+            whole.path.rename(made.path)
         return made.copy(tmp_path_factory.mktemp("finished") / "project")
 
 

@@ -91,6 +91,19 @@ def test_a_neighbor_that_was_deleted_cannot_answer(munkey_system, inference):
         answered(without(munkey_system, 14), seven_samples(), stale)
 
 
+@torch.no_grad()
+def test_the_paths_of_an_audit_cut_what_their_names_say(munkey_system, inference):
+    asked = retrieval(munkey_system.memory, inference(fusion="softmax", k=4))
+    near, model, memory = asked.neighbors.first(4), munkey_system.model, munkey_system.memory
+    weights = torch.tensor(near.cosines / asked.settings.temperature).softmax(1)
+    tokens = (weights[:, :, None] * memory.tokens[memory.rows(near.ids)]).sum(1)
+    cut, whole = torch.ones(7, dtype=torch.bool), torch.zeros(7, dtype=torch.bool)
+    found = FAMILIES["munkey"].path_logits(munkey_system, seven_samples(), DATA, "cpu", asked)
+    images = normalized(seven_samples())
+    for name, dropped in {"softmax": (whole, whole), "image": (whole, cut), "token": (cut, whole)}.items():
+        np.testing.assert_allclose(found[name], model(images, tokens, *dropped), **CLOSE)
+
+
 # Pathways and features of members. They are some of the memory's, in another order, so that rows cannot pass for ids.
 
 SOME = np.array([18, 12, 16, 14])

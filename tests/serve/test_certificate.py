@@ -183,6 +183,14 @@ def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
     assert [path.name for path in tmp_path.glob("receipt*")] == [there]
 
 
+def test_a_certificate_that_cannot_be_written_leaves_no_page(store, tmp_path, monkeypatch):
+    whole = certificate.atomic
+    monkeypatch.setattr(certificate, "atomic", lambda path: whole(path) if Path(path).suffix == ".html" else 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
+    assert not list(tmp_path.glob("receipt*"))
+
+
 def test_markup_in_a_certificate_is_shown_as_text(store):
     made = deleted(store, IDS[:1]).model_copy(update={"not_claimed": ("<script>alert(1)</script>",)})
     assert "<script" not in certificate.html(made)

@@ -10,7 +10,7 @@ from uvicorn.server import ServerState
 from munkey.serve import connection
 from munkey.serve.connection import Punctual
 
-PATIENCE_S = 0.1
+PATIENCE_S = 0.5
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 Client = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -36,7 +36,7 @@ def connected(client: Client) -> None:
         server = await loop.create_server(lambda: Punctual(config, ServerState(), {}), "127.0.0.1", 0)
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            await asyncio.wait_for(client(reader, writer), 3)  # uvicorn itself closes after 5 s, or never
+            await asyncio.wait_for(client(reader, writer), 4.5)  # uvicorn itself closes after 5 s, or never
             writer.close()
 
     asyncio.run(work())

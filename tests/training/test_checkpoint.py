@@ -87,6 +87,8 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(family, tmp_path):
         killed = job(family, path, 0.0, tmp_path / "never")
         while "epoch" not in (line := killed.stdout.readline()) and line:
             pass
+        while not path.exists() and killed.poll() is None:
+            time.sleep(0.01)
         time.sleep(draw.uniform(0, 0.15))
         killed.send_signal(signal.SIGKILL)
         killed.wait()

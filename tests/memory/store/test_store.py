@@ -1,10 +1,12 @@
 """Each operation of a durable memory, by values."""
 
 import hashlib
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
+from munkey.memory.store import store as module
 from munkey.memory.store.errors import ClosedMemoryError, UnknownIdsError
 from munkey.memory.store.store import AT_ONCE, Store
 from tests.memory.store.inputs import content, create, expected, files_of, raw
@@ -172,6 +174,41 @@ def test_many_rows_are_hidden_first_and_overwritten_when_settled(folder):
         store.settle()
         assert not view.keys[: AT_ONCE + 1].any() and not view.records[: AT_ONCE + 1]["salt"].any()
         assert reader.verify().sound
+
+
+def test_rows_that_are_not_overwritten_yet_are_not_called_zero(folder):
+    ids, keys, tokens = raw(AT_ONCE + 100)
+    with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
+        store.delete(ids[: AT_ONCE + 1])
+        said = f"{AT_ONCE + 1:,} dead rows, hidden and"
+        assert f"{said} all but {AT_ONCE + 1:,} of them zero;" in str(reader.verify())
+        assert f"{said} zero;" in str(store.verify())  # a writer settles first
+        assert not reader.view.keys[: AT_ONCE + 1].any() and f"{said} zero;" in str(reader.verify())
+
+
+def test_a_row_that_is_hidden_without_a_deletion_is_named(folder):
+    with create(folder), Store.open(folder) as reader:
+        with (folder / "generation-1" / "live").open("r+b") as live:
+            live.seek(4)
+            live.write(b"\0")
+        assert "1 row hidden and never deleted: 4" in str(reader.verify())
+
+
+def test_every_few_deletions_all_are_settled(folder, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 0)
+    monkeypatch.setattr(module, "UNSETTLED", 3)
+    with create(folder) as store:
+        for row in range(2):
+            store.delete(IDS[[row]])
+        assert store.view.keys[:2].any(axis=1).all()
+        store.delete(IDS[[2]])
+        assert not store.view.keys[:3].any() and store.view.keys[3:].any(axis=1).all()
+
+
+def test_a_receipt_says_when(folder):
+    with create(folder) as store:
+        receipt = store.delete(IDS[:1])
+    assert abs((datetime.now(UTC) - receipt.when).total_seconds()) < 600
 
 
 def test_a_view_of_before_a_compaction_shows_nothing_and_the_next_one_all(folder):

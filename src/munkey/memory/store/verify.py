@@ -16,11 +16,13 @@ from munkey.memory.store.rows import Rows, commitments, entry
 class Report:
     """What `verify` found. live, dead: rows; deletions: links of the chain, which ends in head (hexadecimal).
 
-    problems: a sentence for each thing that is not as it must be.
+    unsettled: dead rows whose zeros need not be on the disk yet, so they were not looked at; problems: a sentence for
+    each thing that is not as it must be.
     """
 
     live: int
     dead: int
+    unsettled: int
     deletions: int
     head: str
     problems: tuple[str, ...]
@@ -32,9 +34,10 @@ class Report:
     def __str__(self) -> str:
         if self.problems:
             return f"NOT VERIFIED: {'; '.join(self.problems)}"
+        zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
         return (
             f"verified: {counted(self.live, 'live row')} with the right commitment, none deleted before;"
-            f" {counted(self.dead, 'dead row')}, hidden and zero;"
+            f" {counted(self.dead, 'dead row')}, hidden and {zero};"
             f" an unbroken chain of {counted(self.deletions, 'deletion')} that ends in {self.head}"
         )
 
@@ -136,5 +139,5 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
 def verified(ledger: Ledger, view: View, published: str | None) -> Report:
     links = ledger.links()
     found = tuple(problems(ledger, view, links, published))
-    live = int(np.count_nonzero(view.live))
-    return Report(live, len(view.live) - live, len(links), ledger.last().head.hex(), found)
+    live, unsettled = int(np.count_nonzero(view.live)), len(ledger.dead(after=ledger.state().erased))
+    return Report(live, len(view.live) - live, unsettled, len(links), ledger.last().head.hex(), found)
