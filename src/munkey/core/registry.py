@@ -1,4 +1,4 @@
-"""Named entries added by a decorator: data sets, key encoders, families of models, unlearning methods."""
+"""Named entries added by a decorator: data sets, key encoders, families of models, unlearning methods, audits."""
 
 import importlib
 import os
@@ -110,7 +110,7 @@ class Registry(Generic[T]):
             self._import_plugin(plugin)
 
     def _import_plugin(self, plugin: EntryPoint) -> None:
-        """The same for a plug-in. Where it has the name of another entry, that one stays."""
+        """Load a plug-in; if that fails, note why. Where it has the name of another entry, that one stays."""
         known = dict(self._entries)
         try:
             plugin.load()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from munkey.pipeline.mlflow_experiments import every
 from munkey.pipeline.tracking import Model
 
 if TYPE_CHECKING:
@@ -104,10 +105,4 @@ def _remove(client: "MlflowClient", version: "ModelVersion") -> None:
 
 def _versions(client: "MlflowClient", condition: str) -> "list[ModelVersion]":
     """All versions that a condition finds."""
-    found: list[ModelVersion] = []
-    token = None
-    while True:
-        page = client.search_model_versions(condition, page_token=token)
-        found, token = [*found, *page], page.token
-        if not token:
-            return found
+    return list(every(lambda token: client.search_model_versions(condition, page_token=token)))

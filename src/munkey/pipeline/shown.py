@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from munkey.encoders.copies import known_as
 from munkey.models.family import Family
+from munkey.pipeline.knobs import name_of
 from munkey.pipeline.layout import fill
 from munkey.pipeline.params import ablated
 from munkey.pipeline.plan import Plan
@@ -58,14 +59,9 @@ class Shown:
         return [_original_row(ablated()), _oracle_row(ablated()), _method_row(self.plan.ablated_method)]
 
     @property
-    def pairs(self) -> dict[str, dict[str, object]]:
+    def pairs(self) -> dict[str, dict[str, float]]:
         """The grid of the selection by case: which p_image and p_token each has."""
-        sections = {name: change[ablated().name] for name, change in self.params.pairs.items()}
-        return {
-            name: {knob: value for knob, value in section.items() if knob != "p_drop"}
-            for name, section in sections.items()
-            if isinstance(section, Mapping)
-        }
+        return {f"p_drop/{name_of(pair)}": pair for pair in self.params.grid}
 
     @property
     def shown_seed(self) -> int:

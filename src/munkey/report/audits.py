@@ -18,7 +18,6 @@ PATHS = {  # how a memory is asked; the first is how it is deployed
 }
 CONTROL = "Control: MUNKEY that keeps"  # trained so that its weights remember
 TITLES = {"nothing": "nothing done", "oracle": "oracle", "control nothing": "nothing done"}
-FAMILIES = {"vit": "ViT", "munkey": "MUNKEY", "sisa": "SISA"}
 
 
 def named(line: pd.Series) -> str:

@@ -101,7 +101,7 @@ def selected(dataset: str) -> str:
 
 
 def _differences_of_methods(settings: Settings) -> list[str]:
-    """The same for the methods that run."""
+    """How the settings of the methods that run differ from the paper's."""
     phrases = []
     for name, value in STATED_OF_METHODS.items():
         tried = _tried(settings, name)

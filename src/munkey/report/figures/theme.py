@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from munkey.core.files import sealed
 
-SINGLE, DOUBLE = 3.3, 6.8  # inches: one column of the paper, and both
+DOUBLE = 6.8  # inches: both columns of the paper
 DPI = 200
 
 # The palette of Okabe and Ito; yellow is left out because it vanishes on white.
