@@ -184,7 +184,7 @@ class Plan(Cases):
         return [name for name in self.params.datasets if any(self.params.of(name).ablations.values())]
 
     def selection_of(self, dataset: str) -> list[Evaluation]:
-        """The family with pathways before and after deletion, for every pair (p_image, p_token); oracles have no say."""
+        """The family with pathways before and after deletion, for each (p_image, p_token); oracles have no say."""
         return self._changed(dataset, ("p_drop/",), [ablated().original, self.ablated_method.name])
 
     def _changed(self, dataset: str, places: tuple[str, ...], systems: list[str]) -> list[Evaluation]:
