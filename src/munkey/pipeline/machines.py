@@ -104,5 +104,5 @@ def _memory(gpu: bool) -> float:
 
 
 # A card without a benchmark file. The images/s are the target of docs/performance.md, not a measurement.
-_H200 = dict.fromkeys(BENCHED, 8_000 * BENCHED["ViT-T/16 at 224 px"].step)
+_H200: dict[str, float] = dict.fromkeys(BENCHED, 8_000 * BENCHED["ViT-T/16 at 224 px"].step)
 ASSUMED = {"h200-assumed": Machine("one H200, assumed", _H200, 141e9, gpu=True, measured=False)}
