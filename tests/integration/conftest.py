@@ -126,12 +126,11 @@ def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory, worker_id
     shared = base if worker_id == "master" else base.parent  # the folder of this session, not of its worker alone
     made = Project(shared / "made")
     with FileLock(shared / "made.lock"):
-        if not made.path.exists():
-            whole = fresh.copy(tmp_path_factory.mktemp("unfinished") / "project")  # if it fails, nobody takes it
-            done = whole.snakemake()
-            (whole.path / "run.log").write_text(done.stdout + done.stderr)
-            (whole.path / ".git/info/exclude").write_text("run.log\n")
-            whole.path.rename(made.path)
+        if not (made.path / "run.log").exists():  # a run that failed has none, and no other worker takes it for whole
+            shutil.rmtree(made.path, ignore_errors=True)
+            done = fresh.copy(made.path).snakemake()
+            (made.path / ".git/info/exclude").write_text("run.log\n")
+            (made.path / "run.log").write_text(done.stdout + done.stderr)
         return made.copy(tmp_path_factory.mktemp("finished") / "project")
 
 
