@@ -43,7 +43,8 @@ def storage(shipped: Shipped, _: np.random.Generator | None = None) -> Stored | 
         deleted, kept = ([trace(row) for row in rows] for rows in (shipped.deleted, shipped.kept))
     except ValueError as error:
         return Refused(str(error))
-    deleted = [each for each in deleted if each not in set(kept)]
+    known = set(kept)
+    deleted = [each for each in deleted if each not in known]
     found = {path: search(path, {*deleted, *kept}) for path in files_of(shipped.files)}
     everywhere = set().union(*found.values())
     missing = sum(each not in everywhere for each in kept)
