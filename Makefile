@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 GPUS ?= 1
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own; messages name it.
 export MUNKEY_CONFIGFILES = $(CONFIG)
-RUN = $(if $(CONFIG),python -m munkey.pipeline.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
+RUN = $(if $(CONFIG),python -m munkey.experiment.params.yaml_files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
 # Of one overlay or several: cifar10-small, or cifar10-small-audit-cifar10-small.
 NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
@@ -47,22 +47,22 @@ audits audit_grids relearning ablations selection figures exports paper: .venv/r
 
 reproduce: CONFIG := $(PAPER)
 reproduce: .venv/ready  ## the paper's numbers beside ours, on a GPU; REHEARSAL=1: anywhere, in minutes
-	python -m munkey.pipeline.ready $(CONFIG) --gpus $(GPUS)
+	python -m munkey.experiment.cost.preflight $(CONFIG) --gpus $(GPUS)
 	$(RUN) -- paper
-	python -m munkey.pipeline.reproduced $(CONFIG)
+	python -m munkey.cli.compare_paper $(CONFIG)
 
 ##@ Results
 ui: .venv/ready  ## start MLflow; the addresses that it prints first compare the methods
-	python -m munkey.pipeline.ui $(CONFIG)
+	python -m munkey.cli.ui $(CONFIG)
 
 report: .venv/ready  ## Snakemake's report: one page with the provenance of every file, tables and figures
 	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(NAMED)).html -- made
 
 track: .venv/ready  ## mirror the results in MLflow again, e.g. after dvc pull
-	python -m munkey.pipeline.track $(CONFIG)
+	python -m munkey.cli.sync $(CONFIG)
 
 prune-runs: .venv/ready  ## list superseded runs in MLflow; with YES=1, delete them
-	python -m munkey.pipeline.prune $(NAME) $(if $(YES),--yes)
+	python -m munkey.cli.prune $(NAME) $(if $(YES),--yes)
 
 ##@ Development
 test: .venv/ready  ## run the tests
@@ -85,13 +85,13 @@ bench: .venv/ready  ## measure speed: training, input, deletion, evaluation, sea
 	python -m benchmarks.grid
 
 keep: .venv/ready  ## copy the results that the docs show to docs/results; NAME=default
-	python -m munkey.pipeline.keep $(NAME)
+	python -m tools.copy_results $(NAME)
 
 entry: .venv/ready  ## write the results of an entry of the leaderboard, e.g. ENTRY=leaderboard/my-method
-	python -m munkey.pipeline.enter $(ENTRY)
+	python -m tools.write_entry $(ENTRY)
 
 docs: .venv/ready  ## write the tables in the docs, from registries, kept results and entries
-	python -m munkey.pipeline.docs_tables README.md $(wildcard docs/*.md)
+	python -m tools.docs_tables README.md $(wildcard docs/*.md)
 	python -m benchmarks.page $(wildcard docs/*.md)
 
 site: .venv/ready  ## build the website of the docs; then open site/index.html

@@ -17,8 +17,8 @@ import numpy as np
 from munkey.core.files import read_npz, write_text
 from munkey.data import forget_sets
 from munkey.data.prepared import Dataset, load
-from munkey.serve.export import export
-from munkey.serve.predictor import Predictor
+from munkey.deploy.model.export import export
+from munkey.deploy.model.predictor import Predictor
 
 Accuracies = dict[str, float]
 

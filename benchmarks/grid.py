@@ -16,7 +16,7 @@ from statistics import median
 from typing import NamedTuple, TypedDict
 
 from benchmarks.measuring import RESULTS, file_for, this_machine
-from munkey.pipeline.layout import DEFAULT, Layout
+from munkey.core.paths import DEFAULT, Layout
 
 PROJECT = Path(__file__).parents[1]
 WORK = {"train", "unlearn", "evaluate"}  # the steps that a run is for

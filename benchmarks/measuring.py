@@ -13,7 +13,7 @@ from typing import TypedDict
 import numpy as np
 
 from munkey.core.device import Stopwatch
-from munkey.pipeline.provenance import Provenance, provenance
+from munkey.experiment.run.provenance import Provenance, provenance
 
 RESULTS = Path(__file__).parent / "results"
 

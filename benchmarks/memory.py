@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import Result, summary
-from munkey.memory.store import disk
-from munkey.memory.store.store import Store
+from munkey.deploy.store import disk
+from munkey.deploy.store.store import Store
 
 WIDTHS = 768, 128  # numbers in a key and in a token
 SIZES = 10_000, 100_000, 1_000_000  # rows, for `make bench`

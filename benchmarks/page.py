@@ -9,7 +9,7 @@ from typing import NamedTuple, TypedDict, cast
 from benchmarks import scale
 from benchmarks.grid import Part
 from benchmarks.measuring import RESULTS, Machine, Peak, Result
-from munkey.pipeline.docs_tables import put
+from tools.docs_tables import put
 
 
 class Speed(TypedDict):

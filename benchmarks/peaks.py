@@ -15,7 +15,7 @@ import torch
 from benchmarks.inference import logits, small_system
 from benchmarks.measuring import RESULTS, Peak, this_machine
 from benchmarks.training import CLASSES, MUNKEY, SMALL, Setup, Size, paper_size, random_images, stepper
-from munkey.pipeline.arithmetic import Network, answering_bytes, training_bytes
+from munkey.experiment.cost.flops import Network, answering_bytes, training_bytes
 
 MMAP_THRESHOLD = -3  # of mallopt
 

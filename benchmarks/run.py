@@ -18,7 +18,7 @@ from benchmarks.measuring import RESULTS, Result, file_for, this_machine
 from benchmarks.memory import memory
 from benchmarks.search import search
 from benchmarks.training import attention, training
-from munkey.pipeline.job import keep_freed_memory
+from munkey.experiment.run.job import keep_freed_memory
 
 Benchmark = Callable[[str, int], list[Result]]
 FILES: dict[str, dict[str, Benchmark]] = {  # what belongs in which file, by name

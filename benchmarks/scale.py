@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from benchmarks.measuring import RESULTS, Machine, Result
-from munkey.memory.store.store import Store
+from munkey.deploy.store.store import Store
 from munkey.report.figures.theme import DASHES, DOUBLE, THEME, canvas, freeze, point_style, save
 
 LARGEST = 1e9

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import Result, ratios, seconds_of, summary
-from munkey.memory.search import exact
-from munkey.memory.search.search import Search
-from munkey.memory.store.store import Store
+from munkey.deploy.search import exact
+from munkey.deploy.search.search import Search
+from munkey.deploy.store.store import Store
 from munkey.settings import LookupSettings
 
 ROWS, WIDTH, TOKEN = 1_000_000, 768, 128

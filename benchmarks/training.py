@@ -15,8 +15,8 @@ from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.data.image_set import ImageSet, uploaded
 from munkey.data.loader import Loader
+from munkey.deploy.search.exact import multiplies_bfloat16
 from munkey.memory.neighbors import Neighbors
-from munkey.memory.search.exact import multiplies_bfloat16
 from munkey.models.families.munkey import Exemplars, MunkeySettings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe
 from munkey.models.networks.vit import attend

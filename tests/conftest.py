@@ -15,11 +15,11 @@ import torch
 import yaml
 
 from munkey.data.image_set import ImageSet
+from munkey.experiment.params.load import Params, load
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.family import FAMILIES, System
 from munkey.models.networks.munkey import Munkey, MunkeyArchitecture
 from munkey.models.networks.vit import ViTArchitecture
-from munkey.pipeline.params import Params, load
 from munkey.settings import InferenceSettings
 
 ROOT = Path(__file__).parents[1]

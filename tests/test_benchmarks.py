@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import grid, measuring, memory, page, scale, search, training
 from benchmarks.run import BENCHMARKS
-from munkey.pipeline.layout import Layout
+from munkey.core.paths import Layout
 from munkey.settings import LookupSettings
 
 MACHINE = {"device": "a CPU", "cores": 2, "date": "2026-11-21", "versions": {"torch": "2"}}

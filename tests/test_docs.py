@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from munkey.serve.export import export
+from munkey.deploy.model.export import export
 from tests.conftest import ROOT
 from tests.data.inputs import pets_in
-from tests.serve.inputs import result_in
+from tests.deploy.inputs import result_in
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = "<!-- not run: "  # on the line above a block; then why

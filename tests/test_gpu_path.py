@@ -19,11 +19,11 @@ from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.evaluation.predict import predictions
 from munkey.evaluation.trace import Trace
+from munkey.experiment.params.load import Params
 from munkey.memory.neighbors import nearest, without_self
 from munkey.models import system
 from munkey.models.family import FAMILIES, Family, MemberKeys, Recipe, Retrieval, System, Training
 from munkey.models.networks.munkey import NETWORKS
-from munkey.pipeline.params import Params
 from munkey.unlearn import adversarial
 from munkey.unlearn.adversarial import Attacked
 from munkey.unlearn.contract import METHODS, Request, Tuning

@@ -93,12 +93,12 @@ def test_imports_keep_to_the_floors():
 @pytest.mark.parametrize(
     ("importer", "imported"),
     [
-        ("munkey.core.ids", "munkey.pipeline.plan"),
+        ("munkey.core.ids", "munkey.experiment.plan.plan"),
         ("munkey.encoders.keys", "munkey.memory.exemplars"),
         ("munkey.models.family", "munkey.models.system"),
-        ("munkey.pipeline.plan", "munkey.unlearn.methods.cf"),
-        ("munkey.pipeline.plan", "snakemake"),
-        ("munkey.report.summary", "mlflow"),
+        ("munkey.experiment.plan.plan", "munkey.unlearn.methods.cf"),
+        ("munkey.experiment.plan.plan", "snakemake"),
+        ("munkey.report.tables.summary", "mlflow"),
     ],
     ids=["from the bottom to the top", "one floor up", "up within a room", "a method by name", "snakemake", "mlflow"],
 )
@@ -127,7 +127,7 @@ def test_planning_imports_nothing_heavy():
         "from munkey.encoders.registry import ENCODERS\n"
         "from munkey.models.family import FAMILIES\n"
         "from munkey.unlearn.contract import METHODS\n"
-        "import munkey.pipeline.code_digest, munkey.pipeline.layout, munkey.pipeline.params, munkey.pipeline.plan\n"
+        "import munkey.experiment.run.code_digest, munkey.core.paths, munkey.experiment.plan.plan\n"
         "assert all(map(len, (AUDITS, DATASETS, ENCODERS, FAMILIES, METHODS)))  # looking loads every entry\n"
         f"print(*sorted({HEAVY} & set(sys.modules)))\n"
     )

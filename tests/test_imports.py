@@ -23,6 +23,6 @@ def test_each_module_imports_first():
     root = Path(munkey.__file__).parents[1]
     paths = [path.relative_to(root).with_suffix("") for path in root.glob("munkey/**/*.py")]
     names = sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
-    assert {"munkey", "munkey.models.families.munkey", "munkey.pipeline.plan"} <= set(names)
+    assert {"munkey", "munkey.models.families.munkey", "munkey.experiment.plan.plan"} <= set(names)
     done = subprocess.run([sys.executable, "-c", IMPORT_EACH, *names], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from munkey.serve.predictor import Predictor
+    from munkey.deploy.model.predictor import Predictor
 
 __all__ = ["Predictor"]
 
@@ -12,6 +12,6 @@ def __getattr__(name: str) -> object:
     """`from munkey import Predictor`, which is imported only then: planning the DAG imports nothing heavy."""
     if name != "Predictor":
         raise AttributeError(f"module 'munkey' has no attribute {name!r}")
-    from munkey.serve.predictor import Predictor
+    from munkey.deploy.model.predictor import Predictor
 
     return Predictor

@@ -13,7 +13,7 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from munkey.pipeline.waiting import Waiting
+from munkey.experiment.run.progress import Waiting
 
 CHATTER = (
     "Assuming unrestricted shared filesystem", "Building DAG of jobs", "Conda environments: ignored",

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from munkey.audits.attacks.residual_share import Share, residual_share
+from munkey.audits.attacks.u_lira import u_lira
 from munkey.audits.evidence import Pairs, random_halves
 from munkey.audits.registry import Estimate, Refused
-from munkey.audits.residual_share import Share, residual_share
 from munkey.audits.roc import Attack
-from munkey.audits.u_lira import u_lira
 from munkey.audits.verdict import Control, control, listed, p_values, sham_control, verdict
 from tests.audits.inputs import population
 
@@ -120,7 +120,7 @@ def test_the_sham_passes(seed):
 
 def test_the_sham_is_flagged_where_test_samples_do_not_share_one_distribution(monkeypatch):
     """Its p-values are as if too small an sd had been taken for what chance does."""
-    from munkey.audits import residual_share as module
+    from munkey.audits.attacks import residual_share as module
 
     honest = module.chance_sd
     monkeypatch.setattr(module, "chance_sd", lambda pairs: honest(pairs) / 1.5)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from munkey.cli import app
-from tests.serve.small import model_in
+from tests.deploy.small import model_in
 
 
 class Ended(NamedTuple):

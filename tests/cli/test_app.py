@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from munkey.cli.app import app
-from munkey.serve.manifest import read
-from munkey.serve.predictor import Predictor
-from tests.serve.small import CLASSES, IDS, picture_in
+from munkey.deploy.model.manifest import read
+from munkey.deploy.model.predictor import Predictor
+from tests.deploy.small import CLASSES, IDS, picture_in
 
 COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
 
@@ -41,9 +41,9 @@ def test_every_command_has_help_with_an_example_and_json(command, munkey):
 
 
 def test_the_help_lists_every_exit_code(munkey):
-    from munkey.cli import outcome
+    from munkey.cli import output
 
-    codes = {0, outcome.FAILED, outcome.BAD_INPUT, outcome.LOCKED, outcome.MACHINE}
+    codes = {0, output.FAILED, output.BAD_INPUT, output.LOCKED, output.MACHINE}
     assert set(map(int, re.findall(r"^ +(\d)  ", munkey("--help").out, re.MULTILINE))) == codes
 
 

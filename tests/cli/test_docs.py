@@ -5,9 +5,9 @@ import shlex
 
 import pytest
 
-from munkey.cli import outcome
+from munkey.cli import output
 from tests.conftest import ROOT
-from tests.serve.small import picture_in
+from tests.deploy.small import picture_in
 
 PAGE = (ROOT / "docs" / "command.md").read_text()
 
@@ -24,7 +24,7 @@ def test_the_commands_run_as_printed(munkey, model, tmp_path, monkeypatch):
     assert (tmp_path / "receipt.html").exists()
 
 
-@pytest.mark.parametrize("code", [outcome.FAILED, outcome.BAD_INPUT, outcome.LOCKED, outcome.MACHINE])
+@pytest.mark.parametrize("code", [output.FAILED, output.BAD_INPUT, output.LOCKED, output.MACHINE])
 def test_the_codes_are_those_of_the_help(code, munkey):
     (sentence,) = re.findall(rf"^\| {code} \| (.*) \|$", PAGE, re.MULTILINE)
     assert f"  {code}  {sentence}\n" in munkey("--help").out

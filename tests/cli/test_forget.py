@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from munkey.memory.store.ledger import Ledger
-from munkey.serve import certificate
-from munkey.serve.predictor import Predictor
-from tests.serve.small import IDS
+from munkey.deploy import certificate
+from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.store.ledger import Ledger
+from tests.deploy.small import IDS
 
 
 def left(model):

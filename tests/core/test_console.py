@@ -35,7 +35,7 @@ def test_a_warning_is_written_to_the_log_and_to_the_terminal(tmp_path):
     log = str(tmp_path / "job.log")
     code = f"""
 from munkey.core.console import warn
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 with job({log!r}, 1):
     warn("few samples")
 """

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from munkey.report.terminal import plain
+from munkey.report.tables.terminal import plain
 from tests.integration.conftest import ROOT, Project
 
 P_TOKEN = [yaml.safe_load((ROOT / "params.yaml").read_text())["munkey"]["p_token"], 0.65]  # the audit has the first

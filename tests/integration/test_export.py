@@ -11,8 +11,8 @@ from PIL import Image
 from munkey.core.files import read_npz
 from munkey.data import forget_sets
 from munkey.data.prepared import load
-from munkey.serve.export import export
-from munkey.serve.predictor import Predictor
+from munkey.deploy.model.export import export
+from munkey.deploy.model.predictor import Predictor
 from tests.integration.conftest import ROOT, Project
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from munkey.audits.storage import files_of, search, trace
-from munkey.memory.store.store import Store
+from munkey.audits.attacks.storage import files_of, search, trace
+from munkey.deploy.store.store import Store
 from tests.conftest import ROOT
-from tests.memory.store.inputs import create, raw
+from tests.deploy.store.inputs import create, raw
 
 IDS, KEYS, TOKENS = raw(12)
 GONE, KEPT = [{trace(row) for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])]

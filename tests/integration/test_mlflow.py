@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
-from munkey.audits.storage import files_of, search, trace
+from munkey.audits.attacks.storage import files_of, search, trace
+from munkey.cli.ui import addresses
 from munkey.data import forget_sets
+from munkey.deploy.model.predictor import Predictor
 from munkey.models import system
-from munkey.pipeline.ui import addresses
-from munkey.report.terminal import plain
-from munkey.serve.predictor import Predictor
+from munkey.report.tables.terminal import plain
 from tests.integration.conftest import BIN, Project
 
 
@@ -165,8 +165,8 @@ def test_several_mirrors_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Pa
     """Two checkouts, two configurations of each and each of these twice, in a store that does not exist yet."""
     code = (
         "import sys;"
-        "from munkey.pipeline.tracking import Run;"
-        "from munkey.pipeline.mirror import mirror;"
+        "from munkey.experiment.tracking.tracking import Run;"
+        "from munkey.experiment.tracking.mirror import mirror;"
         "runs = [Run('e', f'{sys.argv[1]} {i}', {}, {'TA': float(i)}, {}) for i in range(4)];"
         "print(mirror('sqlite:///../m.db', sys.argv[1], runs))"
     )

@@ -11,11 +11,11 @@ import pytest
 
 from munkey.core.files import read_csv, read_npz
 from munkey.data.registry import DATASETS
-from munkey.pipeline.estimate import read
-from munkey.pipeline.params import load
-from munkey.pipeline.plan import Plan
-from munkey.pipeline.shown import Shown
-from munkey.report import paper
+from munkey.experiment.cost.estimate import read
+from munkey.experiment.params.load import load
+from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.plan import Plan
+from munkey.report.tables import paper
 from tests.integration.archives import ENCODER_FAMILIES, SIZES, archives_in, encoders_in
 from tests.integration.conftest import ROOT, Project, checkout
 

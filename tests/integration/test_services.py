@@ -12,8 +12,8 @@ import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from munkey.pipeline.tracked import SEED_GAP
-from munkey.report.summary import short
+from munkey.experiment.tracking.runs import SEED_GAP
+from munkey.report.tables.summary import short
 from tests.integration.conftest import Project
 from tests.integration.services import MISSING, Services, commands
 from tests.integration.slurm import wait

@@ -15,7 +15,7 @@ import torch
 import yaml
 from safetensors.numpy import load_file
 
-from munkey.report.terminal import plain
+from munkey.report.tables.terminal import plain
 from tests.integration.conftest import BIN, ROOT, Project
 
 SYSTEMS = ["original-t", "original-m", "retrain-t", "retrain-m", "knn", "cf", "munkey"]
@@ -184,7 +184,7 @@ def test_the_draw_of_forget_sets_re_runs_them_and_neither_data_nor_keys(project:
 
 
 def test_a_table_s_code_re_runs_only_the_tables(project: Project) -> None:
-    path = project.path / "src/munkey/report/summary.py"
+    path = project.path / "src/munkey/report/tables/summary.py"
     assert "ddof=1" in path.read_text()
     path.write_text(path.read_text().replace("ddof=1", "ddof=0"))
     assert project.planned() == {"tables": 1, "summary": 1, "track": 1}

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks import page
 from benchmarks.measuring import RESULTS, file_for, this_machine
-from munkey.pipeline.mlflow_store import CURRENT, STATE
+from munkey.experiment.tracking.store import CURRENT, STATE
 from munkey.training.checkpoint import FOLDER
 from tests.integration.conftest import BIN, Project, checkout
 from tests.integration.faults import Running, disk, results

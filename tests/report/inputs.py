@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from munkey.report.summary import GAP_METRICS, Row
+from munkey.report.tables.summary import GAP_METRICS, Row
 
 ROWS = [
     Row("original-t", "Original (T)", "retrain-t", context=True),

@@ -14,8 +14,8 @@ import torch
 from pydantic import ValidationError
 
 from munkey.data.augment import Augmentation
+from munkey.experiment.params.load import load
 from munkey.models.family import System
-from munkey.pipeline.params import load
 from munkey.settings import DataSettings, FinetuneSettings, Section
 from munkey.unlearn.contract import METHODS, Tuning, method
 from tests.unlearn.world import (

@@ -9,15 +9,18 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from munkey.core import gpus
+from munkey.core import gpu_seats
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
-from munkey.pipeline import audited, code_digest, estimate, opening, plan, relearned, shown, tracking
-from munkey.pipeline.job import last_words
-from munkey.pipeline.layout import fill, name_of
-from munkey.pipeline.params import ParamsError, ablated, load, refusals
-from munkey.report.captions import caption
-from munkey.report.terminal import plain
+from munkey.experiment.plan import audits, plan, relearning, exhibits
+from munkey.experiment.run import code_digest, start_run
+from munkey.experiment.cost import estimate
+from munkey.experiment.tracking import tracking
+from munkey.experiment.run.job import last_words
+from munkey.core.paths import fill, name_of
+from munkey.experiment.params.load import ParamsError, ablated, load, refusals
+from munkey.report.page.captions import caption
+from munkey.report.tables.terminal import plain
 from munkey.unlearn.contract import METHODS
 
 for refusal in refusals():
@@ -31,9 +34,9 @@ except ParamsError as error:
 
 PLAN = plan.Plan(PARAMS)
 LAYOUT = PLAN.layout
-SHOWN = shown.Shown(PLAN)
-AUDITS = audited.AuditPlan(PLAN)
-RELEARNED = relearned.RelearnPlan(PLAN)
+SHOWN = exhibits.Shown(PLAN)
+AUDITS = audits.AuditPlan(PLAN)
+RELEARNED = relearning.RelearnPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 # Jobs inherit it: the command that makes a damaged file anew names them.
@@ -51,7 +54,7 @@ def table(name, ending):
 
 # What the pages have in common: parts of their templates, and what columns mean.
 PARTS = [f"{workflow.basedir}/workflow/report/{part}.html.j2" for part in ("base", "parts")]
-PARTS.append(f"{workflow.basedir}/src/munkey/report/glossary.csv")
+PARTS.append(f"{workflow.basedir}/src/munkey/report/page/glossary.csv")
 EXPORTS = expand(LAYOUT.export, dataset=PARAMS.datasets, seed=PARAMS.seeds, part="manifest.json")
 
 

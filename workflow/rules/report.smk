@@ -61,7 +61,7 @@ rule compare:
     input:
         main=table("main", "csv"),
         ablations=table("ablations", "csv"),
-        printed="src/munkey/report/paper.csv",
+        printed="src/munkey/report/tables/paper.csv",
     output:
         csv=table("paper", "csv"),
         markdown=table("paper", "md"),

@@ -1,6 +1,6 @@
 """Make the tables of the ablations, and one CSV of their numbers."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import write_text
-from munkey.pipeline.job import job
-from munkey.report import ablations
-from munkey.report.markup import markup_of, render_or_say
-from munkey.report.summary import Row, read_metrics
+from munkey.experiment.run.job import job
+from munkey.report.tables import ablations
+from munkey.report.tables.markup import markup_of, render_or_say
+from munkey.report.tables.summary import Row, read_metrics
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -12,10 +12,10 @@ from munkey.audits.one_model import attacked
 from munkey.core.console import progress
 from munkey.core.files import write_text
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline.job import job
-from munkey.report import audits
-from munkey.report.markup import render
-from munkey.report.summary import Row, read_metrics
+from munkey.experiment.run.job import job
+from munkey.report.tables import audits
+from munkey.report.tables.markup import render
+from munkey.report.tables.summary import Row, read_metrics
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

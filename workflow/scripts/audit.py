@@ -1,6 +1,6 @@
 """Audit what is left of what was deleted: a row for each system and path, and the controls."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from munkey.audits.gather import family_audits
+from munkey.audits.read_evidence import family_audits
 from munkey.core.console import progress
 from munkey.core.files import write_json, write_text
 from munkey.core.randomness import Stage
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Draw forgetting against its cost: what is left of what was deleted, and the seconds of each method."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 from munkey.report.figures import cost, theme
 from munkey.report.figures.charts import PAPERS_METHOD
 

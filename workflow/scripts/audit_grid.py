@@ -1,6 +1,6 @@
 """What the weights keep: residual shares over a grid of knobs."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -12,7 +12,7 @@ from munkey.audits.grid import grid_lines
 from munkey.core.console import progress
 from munkey.core.files import write_text
 from munkey.data import forget_sets
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Show an audit's grid: its table and its figure."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
-from munkey.pipeline.job import job
-from munkey.report import audit_grid
-from munkey.report.figures import kept, theme
-from munkey.report.markup import render
+from munkey.experiment.run.job import job
+from munkey.report.figures import audit_grid as figure
+from munkey.report.figures import theme
+from munkey.report.tables import audit_grid
+from munkey.report.tables.markup import render
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
@@ -21,4 +22,4 @@ with job(snakemake.log[0], snakemake.threads):
     titled = [audit_grid.table(found, snakemake.wildcards.dataset)]
     write_text(output.markdown, render(titled, "markdown"))
     write_text(output.latex, render(titled, "latex"))
-    theme.save(kept.draw(found), Path(output.svg).with_suffix(""))
+    theme.save(figure.draw(found), Path(output.svg).with_suffix(""))

@@ -1,6 +1,6 @@
 """Show the audits of all data sets on one page."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
-from munkey.pipeline.job import job
-from munkey.report import audit_page, audits
-from munkey.report.summary import Row, read_metrics
+from munkey.experiment.run.job import job
+from munkey.report.page import audit_page
+from munkey.report.tables import audits
+from munkey.report.tables.summary import Row, read_metrics
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Show an audit: its table, and its shares as a forest plot."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
-from munkey.pipeline.job import job
-from munkey.report import audits
+from munkey.experiment.run.job import job
 from munkey.report.figures import forest, theme
-from munkey.report.markup import render
+from munkey.report.tables import audits
+from munkey.report.tables.markup import render
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

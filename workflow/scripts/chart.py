@@ -1,13 +1,13 @@
 """Draw one chart from tables or a trace; its kind says which."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, FILES, Source
 

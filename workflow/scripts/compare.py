@@ -1,14 +1,14 @@
 """Put the numbers printed in the paper beside ours, and say whether they may be compared."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
 from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
-from munkey.pipeline.job import job
-from munkey.report import ablations, paper
+from munkey.experiment.run.job import job
+from munkey.report.tables import ablations, paper
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Decode a data set once, into arrays that every later job maps into memory."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from munkey.core.console import warn
 from munkey.data.prepared import prepare
 from munkey.data.registry import reader_of
-from munkey.data.shaping import shaped
-from munkey.pipeline.job import job
-from munkey.pipeline.params import least_samples
+from munkey.data.source_settings import shaped
+from munkey.experiment.params.load import least_samples
+from munkey.experiment.run.job import job
 from munkey.settings import SourceSettings
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Logits of a system on every sample of every split; where it has pathways, also with either of them cut."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -11,10 +11,10 @@ from munkey.core.device import device_of
 from munkey.core.files import write_npz
 from munkey.data import prepared
 from munkey.evaluation.predict import predictions
+from munkey.experiment.run.job import job
 from munkey.memory import neighbors
 from munkey.models import system
 from munkey.models.family import FAMILIES
-from munkey.pipeline.job import job
 from munkey.settings import DataSettings
 
 if TYPE_CHECKING:

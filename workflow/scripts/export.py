@@ -1,14 +1,14 @@
 """Export a trained MUNKEY to a directory that can be used anywhere."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from munkey.pipeline.job import job
-from munkey.serve.export import renew
+from munkey.deploy.model.export import renew
+from munkey.experiment.run.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Draw the forget set of a data set, seed and rate."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from munkey.core.randomness import Stage
 from munkey.data.forget_sets import draw, write
 from munkey.data.prepared import load
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Draw the half of an audit's pool that the models of a seed are trained on and then forget."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -11,7 +11,7 @@ from munkey.audits.pools import require_fitting
 from munkey.core.randomness import Stage
 from munkey.data.forget_sets import halves, write
 from munkey.data.prepared import load
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Draw the half of an audit's pool that the models of a seed forget, where the pool holds the hardest samples."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -11,8 +11,8 @@ from munkey.audits import pools
 from munkey.core.randomness import Stage
 from munkey.data.forget_sets import write
 from munkey.data.prepared import load
+from munkey.experiment.run.job import job
 from munkey.memory.neighbors import read_others
-from munkey.pipeline.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Extract the key of every sample with the frozen encoder."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -17,7 +17,7 @@ from munkey.core.device import device_of
 from munkey.data.prepared import load
 from munkey.encoders.keys import extract, write
 from munkey.encoders.registry import find
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 from munkey.settings import EncoderSettings
 
 if TYPE_CHECKING:

@@ -1,16 +1,16 @@
 """Make the main table once more, with what the audits found to be left."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
 from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
-from munkey.pipeline.job import job
-from munkey.report import audits, tables
-from munkey.report.markup import markup_of
-from munkey.report.summary import Row
+from munkey.experiment.run.job import job
+from munkey.report.tables import audits, main
+from munkey.report.tables.markup import markup_of
+from munkey.report.tables.summary import Row
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
@@ -20,4 +20,4 @@ with job(snakemake.log[0], snakemake.threads):
     summary, rows = read_table(inputs.main), [Row(**row) for row in params.rows]
     left = audits.left_of(dict(zip(params.datasets, map(read_table, inputs.audits), strict=True)))
     for path in snakemake.output:
-        write_text(path, tables.main_table(summary, rows, markup_of(path), left))
+        write_text(path, main.main_table(summary, rows, markup_of(path), left))

@@ -1,6 +1,6 @@
 """All metrics of a data set, from logits and records: one tidy CSV."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -10,7 +10,7 @@ from munkey.core.console import progress
 from munkey.core.files import write_csv
 from munkey.evaluation.metrics import measured
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

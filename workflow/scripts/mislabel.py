@@ -1,6 +1,6 @@
 """Write the prepared data set once more for an audit, with a wrong label for every sample of its pool."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -14,7 +14,7 @@ from munkey.core.files import read_csv, write_csv, write_json, write_npy
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.data.prepared import load
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Look up the nearest neighbors of every sample in a memory: of all training samples, or of the retain set."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -12,8 +12,8 @@ from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
 from munkey.encoders import keys
 from munkey.encoders.keys import Keys
+from munkey.experiment.run.job import job
 from munkey.memory import neighbors
-from munkey.pipeline.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Make the report: tables, figures and what they came from, on one page."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import yaml
 
 from munkey.core.files import read_json, read_table, write_text
-from munkey.pipeline.job import job, now
-from munkey.report import audit_page, audits, page, paper
-from munkey.report.ablations import read
-from munkey.report.summary import Row
+from munkey.experiment.run.job import job, now
+from munkey.report.page import audit_page, page
+from munkey.report.tables import audits, paper
+from munkey.report.tables.ablations import read
+from munkey.report.tables.summary import Row
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

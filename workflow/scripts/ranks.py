@@ -1,6 +1,6 @@
 """Rank the methods by the gaps of every seed: a table, and a figure of critical differences."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
-from munkey.pipeline.job import job
-from munkey.report import rank_table
+from munkey.experiment.run.job import job
 from munkey.report.figures import ranks as figure
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
-from munkey.report.markup import render
-from munkey.report.summary import Row
+from munkey.report.tables import rank_table
+from munkey.report.tables.markup import render
+from munkey.report.tables.summary import Row
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

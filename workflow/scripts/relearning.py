@@ -1,6 +1,6 @@
 """Compare every system's relearning with its oracle's: curves, table and figure."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import write_text
-from munkey.pipeline.job import job
-from munkey.report import relearning
-from munkey.report.figures import relearned, theme
-from munkey.report.markup import render
+from munkey.experiment.run.job import job
+from munkey.report.figures import relearning as figure
+from munkey.report.figures import theme
+from munkey.report.tables import relearning
+from munkey.report.tables.markup import render
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
@@ -25,4 +26,4 @@ with job(snakemake.log[0], snakemake.threads):
     shown = [relearning.table(found, curves, snakemake.wildcards.dataset)]
     write_text(output.markdown, render(shown, "markdown"))
     write_text(output.latex, render(shown, "latex"))
-    theme.save(relearned.draw(curves), Path(output.svg).with_suffix(""))
+    theme.save(figure.draw(curves), Path(output.svg).with_suffix(""))

@@ -1,6 +1,6 @@
 """Draw which neighbors a test sample and a forget sample retrieve, before and after deletion."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import read_npz
 from munkey.data import forget_sets, prepared
+from munkey.experiment.run.job import job
 from munkey.memory import neighbors
-from munkey.pipeline.job import job
 from munkey.report.figures import retrieval, theme
 from munkey.report.figures.examples import Deletion, Snapshot, examples
 from munkey.settings import InferenceSettings

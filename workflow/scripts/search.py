@@ -1,6 +1,6 @@
 """Choose among the candidates of a method on validation and forget set. The chosen one becomes the method's result."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from munkey.core.device import Stopwatch, device_of
 from munkey.core.files import read_bytes, read_json, sealed, write_json
 from munkey.data import prepared
-from munkey.evaluation import judging, search
-from munkey.pipeline.job import job
+from munkey.evaluation import score_candidates, search
+from munkey.experiment.run.job import job
 from munkey.settings import DataSettings
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 with job(snakemake.log[0], snakemake.threads):
     files, output, device = snakemake.input, snakemake.output, device_of(snakemake.resources.gpu)
     dataset, records = prepared.load(Path(files.images).parent), [read_json(path) for path in files.records]
-    judge = judging.judge(dataset, files.forget, DataSettings(**snakemake.params.data), device)
+    judge = score_candidates.judge(dataset, files.forget, DataSettings(**snakemake.params.data), device)
     with Stopwatch(device) as watch:
-        candidates = judging.all_of(judge, files.systems)
+        candidates = score_candidates.all_of(judge, files.systems)
     before = judge(files.original).val_accuracy
     chosen = search.choose(candidates, before, snakemake.params.drop)
-    found = judging.found(candidates, records, chosen, before, watch.seconds)
+    found = score_candidates.found(candidates, records, chosen, before, watch.seconds)
     write_json(output.found, found)
     with sealed(output.system) as temporary:
         temporary.write_bytes(read_bytes(files.systems[chosen]))

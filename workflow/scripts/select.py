@@ -1,6 +1,6 @@
 """Choose p_image and p_token for a data set, and say why each pair was chosen or not."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -10,9 +10,9 @@ import pandas as pd
 
 from munkey.core.files import read_table, write_csv, write_json, write_text
 from munkey.evaluation import selection
-from munkey.pipeline.job import job
-from munkey.report.markup import render, seeds
-from munkey.report.tables import selection_table
+from munkey.experiment.run.job import job
+from munkey.report.tables.main import selection_table
+from munkey.report.tables.markup import render, seeds
 from munkey.settings import SelectionSettings
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """Write down with which settings each case of a configuration is trained and asked."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
 from typing import TYPE_CHECKING
 
 from munkey.core.files import write_json
-from munkey.pipeline.job import job
+from munkey.experiment.run.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Look for traces of what was deleted in the files of unlearned systems and of their originals."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from munkey.audits import memories
 from munkey.core.console import progress
 from munkey.core.files import read_table, write_csv, write_text
-from munkey.pipeline.job import job
-from munkey.report import audits
-from munkey.report.markup import render_or_say
+from munkey.experiment.run.job import job
+from munkey.report.tables import audits
+from munkey.report.tables.markup import render_or_say
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Summarize for DVC: a file of metrics for each method, and pictures of training losses and of gap against time."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import atomic, read_table
-from munkey.pipeline.job import job
-from munkey.report import summary
+from munkey.experiment.run.job import job
 from munkey.report.figures import charts, forgetting, losses, theme
+from munkey.report.tables import summary
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -1,6 +1,6 @@
 """Train once more, watched: P_s after every epoch, tokens and [CLS] features at start, middle and end."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
@@ -12,9 +12,9 @@ from munkey.core.files import write_npz
 from munkey.data import prepared
 from munkey.data.image_set import image_set, resident
 from munkey.evaluation.trace import Trace
-from munkey.models import inputs
+from munkey.experiment.run.job import job
+from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, Training
-from munkey.pipeline.job import job
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
@@ -23,10 +23,10 @@ with job(snakemake.log[0], snakemake.threads):
     files, params, device = snakemake.input, snakemake.params, device_of(snakemake.resources.gpu)
     dataset, family = prepared.load(Path(files.images).parent), FAMILIES[params.family]
     samples = resident(image_set(dataset, dataset.ids_of("train")), device, snakemake.config["resident_share"])
-    settings = inputs.with_selected(params.settings, family, files.get("selected"))
+    settings = training_inputs.with_selected(params.settings, family, files.get("selected"))
     # The stage is the original's: the same training to the bit.
     recipe = family.recipe(settings, family.stage(snakemake.wildcards.seed, params.dataset, "full"))
-    members = inputs.member_keys(family, recipe, samples.ids, files)
+    members = training_inputs.member_keys(family, recipe, samples.ids, files)
     trace = Trace(samples, recipe, device)
     family.train(Training(samples, len(dataset.classes), recipe, device, members=members, watch=trace.watch))
     write_npz(snakemake.output.trace, trace.arrays())

@@ -1,17 +1,18 @@
 """Mirror all results and tables in MLflow."""
 
-from munkey.pipeline import fork_server
+from munkey.experiment.run import fork_server
 
 fork_server.start()
 
 from typing import TYPE_CHECKING
 
 from munkey.core.files import write_json
+from munkey.core.paths import Layout
 from munkey.evaluation.records import Evaluation
-from munkey.pipeline import mirror, tracked
-from munkey.pipeline.job import job
-from munkey.pipeline.layout import Layout
-from munkey.pipeline.tracking import Model
+from munkey.experiment.run.job import job
+from munkey.experiment.tracking import mirror
+from munkey.experiment.tracking import runs as tracked
+from munkey.experiment.tracking.tracking import Model
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

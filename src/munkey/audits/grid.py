@@ -5,12 +5,12 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
+from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Halves, Pairs
-from munkey.audits.gather import halves_of
+from munkey.audits.family_audit import DEPLOYED, numbers
 from munkey.audits.margins import margins
+from munkey.audits.read_evidence import halves_of
 from munkey.audits.registry import Refused
-from munkey.audits.residual_share import residual_share
-from munkey.audits.rows import DEPLOYED, numbers
 from munkey.core.files import read_npz
 
 

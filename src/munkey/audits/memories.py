@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from munkey.audits.attacks.storage import storage
 from munkey.audits.evidence import Shipped
 from munkey.audits.registry import Refused
-from munkey.audits.storage import storage
 from munkey.data import forget_sets
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ COLUMNS = ("dataset", "rate", "seed", "method", "title", "file", "ids", "ids_of"
 
 
 class Held(TypedDict):
-    """A system with a memory as the plan lists it (munkey.pipeline.audited).
+    """A system with a memory as the plan lists it (munkey.experiment.plan.audits).
 
     key: dataset, rate, seed, method, title. files: its original's, then its own. forget: the file of its forget set.
     """

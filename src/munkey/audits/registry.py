@@ -58,7 +58,7 @@ class Audit:
     run: Callable[..., Finding]
 
 
-AUDITS: Registry[Audit] = Registry("audit", "munkey.audits")
+AUDITS: Registry[Audit] = Registry("audit", "munkey.audits.attacks")
 
 
 def audit(name: str, *, title: str, needs: Need, definition: str, source: str) -> Callable[[Run], Run]:

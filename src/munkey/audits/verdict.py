@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from munkey.audits.attacks.residual_share import Share, residual_share
 from munkey.audits.evidence import Pairs, sham
 from munkey.audits.holm import holm
 from munkey.audits.registry import Finding, Refused
-from munkey.audits.residual_share import Share, residual_share
 from munkey.audits.roc import Attack
 
 ALPHA = 0.05

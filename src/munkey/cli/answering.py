@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.cli.outcome import say, tracked, working
+from munkey.cli.output import say, tracked, working
 from munkey.core.files import atomic
-from munkey.serve import said
-from munkey.serve.explain import page
-from munkey.serve.images import each
-from munkey.serve.predictor import Predictor
+from munkey.deploy import json_answers
+from munkey.deploy.model.explain import page
+from munkey.deploy.model.images import each
+from munkey.deploy.model.predictor import Predictor
 
 AT_ONCE = 64  # pictures that are answered together
 
@@ -24,14 +24,14 @@ def predict(predictor: Predictor, pictures: Sequence[Path], explain: bool, html:
     answers = []
     for part in tracked(parts, "answering"):
         prediction = predictor.predict(part)
-        answers += said.predicted(prediction, explain=explain)["predictions"]
+        answers += json_answers.predicted(prediction, explain=explain)["predictions"]
     if html:
         with atomic(html) as temporary, redirect_stdout(sys.stderr):
             temporary.write_text(page(prediction), encoding="utf-8")
     say("\n".join(map(_line, answers)), {"predictions": answers}, as_json)
 
 
-def _line(answer: said.Json) -> str:
+def _line(answer: json_answers.Json) -> str:
     lines = [f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})"]
     for near in answer.get("neighbors", []):
         source = f", {near['file']}" if near["file"] else ""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from munkey.cli import outcome, planning
+from munkey.cli import output, planning
 from munkey.cli.words import HELP
 
 if TYPE_CHECKING:
-    from munkey.serve.predictor import Predictor
+    from munkey.deploy.model.predictor import Predictor
 
 app = typer.Typer(
     name="munkey",
@@ -33,7 +33,7 @@ Pictures = Annotated[
 
 def model(directory: Path, *, writer: bool = False) -> "AbstractContextManager[Predictor]":
     """Open a model."""
-    from munkey.serve.predictor import Predictor
+    from munkey.deploy.model.predictor import Predictor
 
     return Predictor.load(directory, writer=writer)
 
@@ -56,12 +56,13 @@ def predict(
     munkey predict model *.png --json | jq '.predictions[].class'
 
     The page shows a neighbor's picture if its source file is still there. Samples without files, such as those of
-    digits, are shown by their id alone; in Python, munkey.serve.explain.page(answer, images) shows their pictures too.
+    digits, are shown by their id alone; in Python, munkey.deploy.model.explain.page(answer, images) shows
+    their pictures too.
     """
-    from munkey.cli import answering, places
+    from munkey.cli import answering, output_paths
 
     if html:
-        places.require_page(directory, html)
+        output_paths.require_page(directory, html)
     with model(directory) as predictor:
         answering.predict(predictor, pictures, explain, html, as_json)
 
@@ -100,17 +101,17 @@ def forget(
     Prints the head of the chain of deletions. Keep it elsewhere: `munkey verify DIR --published HEAD` then finds an
     older copy that was put back.
     """
-    from munkey.cli import choice, forgetting, places
+    from munkey.cli import forgetting, output_paths, which_samples
 
-    wanted = choice.wanted_ids(ids, ids_file)
+    wanted = which_samples.wanted_ids(ids, ids_file)
     if not wanted and not files:
         raise ValueError("name what to forget: --ids, --ids-file or --files")
     if list_ids and not certificate:
         raise ValueError("--list-ids names the ids in a certificate: give its file, --certificate FILE")
     if certificate:
-        places.require_certificate(directory, certificate)
+        output_paths.require_certificate(directory, certificate)
     with model(directory, writer=not dry_run) as predictor:
-        chosen = choice.choose(predictor, wanted, files or [], ignore_missing)
+        chosen = which_samples.choose(predictor, wanted, files or [], ignore_missing)
         if dry_run:
             forgetting.describe(predictor, chosen, certificate, as_json)
         else:
@@ -142,10 +143,10 @@ def inspect(directory: Directory, as_json: AsJson = False) -> None:
     \b
     munkey inspect model
     """
-    from munkey.cli import keeping
+    from munkey.cli import maintenance
 
     with model(directory) as predictor:
-        keeping.inspect(predictor, as_json)
+        maintenance.inspect(predictor, as_json)
 
 
 @app.command()
@@ -165,10 +166,10 @@ def verify(
 
     Exits with 1 if something is not as it must be, and with 2 if the model is too damaged to be opened at all.
     """
-    from munkey.cli import keeping
+    from munkey.cli import maintenance
 
     with model(directory) as predictor:
-        keeping.verify(predictor, published, as_json)
+        maintenance.verify(predictor, published, as_json)
 
 
 @app.command()
@@ -178,10 +179,10 @@ def purge(directory: Directory, as_json: AsJson = False) -> None:
     \b
     munkey purge model
     """
-    from munkey.cli import keeping
+    from munkey.cli import maintenance
 
     with model(directory, writer=True) as predictor:
-        keeping.purge(predictor, as_json)
+        maintenance.purge(predictor, as_json)
 
 
 @app.command()
@@ -191,10 +192,10 @@ def compact(directory: Directory, as_json: AsJson = False) -> None:
     \b
     munkey compact model
     """
-    from munkey.cli import keeping
+    from munkey.cli import maintenance
 
     with model(directory, writer=True) as predictor:
-        keeping.compact(predictor, as_json)
+        maintenance.compact(predictor, as_json)
 
 
 @app.command()
@@ -213,9 +214,9 @@ def export(
 
     The directory has all that is needed to classify and to forget, and a model card. Nothing in it runs code.
     """
-    from munkey.cli import keeping
+    from munkey.cli import maintenance
 
-    keeping.export(result, directory, as_json)
+    maintenance.export(result, directory, as_json)
 
 
 @app.command()
@@ -247,14 +248,14 @@ def certificate(
     A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
     changed after it was written.
     """
-    from munkey.cli import certifying, choice, places
+    from munkey.cli import certifying, output_paths, which_samples
 
     certifying.require_fitting(check, deletion, ids, salt)
     if not check:
-        places.require_certificate(directory, file)
+        output_paths.require_certificate(directory, file)
     with model(directory) as predictor:
         if check:
-            certifying.check(predictor.store, file, choice.wanted_ids(ids, None), salt, as_json)
+            certifying.check(predictor.store, file, which_samples.wanted_ids(ids, None), salt, as_json)
         else:
             certifying.write(predictor.store, file, deletion, as_json)
 
@@ -278,9 +279,9 @@ def serve(
     munkey serve model --port 8000
     MUNKEY_TOKEN=$(cat token) munkey serve model --host 0.0.0.0
     """
-    from munkey.serve import running
+    from munkey.deploy.http import server
 
-    running.serve(directory, host, port, token_file, lambda how: outcome.say(how, {"how": how}, as_json))
+    server.serve(directory, host, port, token_file, lambda how: output.say(how, {"how": how}, as_json))
 
 
 app.command()(planning.plan)
@@ -291,8 +292,8 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        code = outcome.code_of(error)
+        code = output.code_of(error)
         if code is None:
             raise
-        outcome.refused(error, "--json" in sys.argv)
+        output.refused(error, "--json" in sys.argv)
         sys.exit(code)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from munkey.cli.outcome import NotVerifiedError, say
+from munkey.cli.output import NotVerifiedError, say
 from munkey.core.console import counted
-from munkey.memory.store.store import Store
-from munkey.serve import certificate
+from munkey.deploy import certificate
+from munkey.deploy.store.store import Store
 
 
 def require_fitting(check: bool, deletion: int | None, ids: str | None, salt: str | None) -> None:

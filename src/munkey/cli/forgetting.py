@@ -4,12 +4,12 @@ import secrets
 import sys
 from pathlib import Path
 
-from munkey.cli.choice import Choice
-from munkey.cli.outcome import say, working
+from munkey.cli.output import say, working
+from munkey.cli.which_samples import Choice
 from munkey.core.console import counted
-from munkey.memory.store.errors import LockedMemoryError
-from munkey.serve import certificate, said
-from munkey.serve.predictor import Predictor
+from munkey.deploy import certificate, json_answers
+from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.store.errors import LockedMemoryError
 
 NO_CERTIFICATE = "\ncertificate: none, since there is nothing to delete"
 
@@ -28,7 +28,7 @@ def forget(predictor: Predictor, chosen: Choice, file: Path | None, list_ids: bo
     before = certificate.snapshot(predictor.store)
     with working("forgetting"):
         receipt = predictor.forget(chosen.ids)
-    value = said.forgotten(receipt) | {"purged": False, "missing": chosen.missing, "left": len(predictor.ids)}
+    value = json_answers.forgotten(receipt) | {"purged": False, "missing": chosen.missing, "left": len(predictor.ids)}
     text = f"forgot {counted(len(chosen.ids), 'sample')}, {value['left']:,} left{_missing(chosen)}"
     text += f"\nhead of the chain: {receipt.after}"
     if file is not None and not receipt.sequences:

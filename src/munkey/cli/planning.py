@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from munkey.cli import outcome
+from munkey.cli import output
 
 if TYPE_CHECKING:
-    from munkey.pipeline.estimate import Bill
-    from munkey.pipeline.machines import Machine
+    from munkey.experiment.cost.estimate import Bill
+    from munkey.experiment.cost.machines import Machine
 
 
 def plan(
@@ -48,9 +48,9 @@ def plan(
     exits with 1 if a job cannot fit.
     """
     from munkey.core.files import CONFIGFILES
-    from munkey.pipeline import estimate, machines
-    from munkey.pipeline.params import load
-    from munkey.pipeline.plan import Plan
+    from munkey.experiment.cost import estimate, machines
+    from munkey.experiment.params.load import load
+    from munkey.experiment.plan.plan import Plan
 
     if overlays:
         os.environ[CONFIGFILES] = shlex.join(map(str, overlays))
@@ -58,9 +58,9 @@ def plan(
     on = machines.machine(machine, memory)
     costs = estimate.bill(planned, target, on, counts)
     name = planned.params.name
-    outcome.say("\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json)
+    output.say("\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json)
     if costs.refusals:
-        raise typer.Exit(outcome.FAILED)
+        raise typer.Exit(output.FAILED)
 
 
 def _counts(text: str) -> list[int]:

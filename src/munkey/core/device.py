@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from munkey.core import gpus as sharing
+from munkey.core import gpu_seats as sharing
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from munkey.core.state import state_of
+from munkey.core.file_stamp import state_of
 from munkey.encoders.hub_models import from_transformers, is_transformers
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
 from munkey.encoders.timm_models import from_timm

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from munkey.core.state import state_of
+from munkey.core.file_stamp import state_of
 from munkey.encoders.preprocess import Preprocess, Size
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
 from munkey.settings import EncoderSettings

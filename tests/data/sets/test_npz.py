@@ -10,8 +10,8 @@ from munkey.data import arrays
 from munkey.data.prepared import MOST_CLASSES, prepare
 from munkey.data.registry import DATASETS
 from munkey.data.sets import npz
-from munkey.data.shaping import shaped
 from munkey.data.source import SPLITS, SourceError
+from munkey.data.source_settings import shaped
 from tests.data.inputs import RNG, counts, loaded, settings
 
 

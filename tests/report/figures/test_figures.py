@@ -10,7 +10,8 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
-from munkey.report.figures import cost, curves, diagram, forgetting, losses, pairs, projection, retrieval, theme
+from munkey.report.figures import cost, curves, diagram, forgetting, losses, projection, retrieval, theme
+from munkey.report.figures import selection as pairs
 
 RNG = np.random.default_rng(0)
 

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from munkey.core.files import read_json, read_npz, read_table
-from munkey.report.figures import curves, diagram, forgetting, pairs, projection
+from munkey.report.figures import curves, diagram, forgetting, projection, selection
 from munkey.report.figures.projection import Projection, umap_2d
 
 PAPERS_METHOD = "MUNKEY"  # the title, in every table, of the method that the paper proposes
@@ -46,7 +46,7 @@ def _neighbors(source: Source) -> Figure:
 
 
 def _selection(source: Source) -> Figure:
-    return pairs.draw(read_table(source.files["table"]), source.threshold)
+    return selection.draw(read_table(source.files["table"]), source.threshold)
 
 
 def _sensitivity(source: Source) -> Figure:

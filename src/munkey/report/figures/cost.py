@@ -4,7 +4,7 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from munkey.audits.rows import DEPLOYED
+from munkey.audits.family_audit import DEPLOYED
 from munkey.report.figures import forest, lines
 from munkey.report.figures.shares import STYLES, verdict
 from munkey.report.figures.theme import DOUBLE, THEME, canvas, checked, freeze
@@ -18,7 +18,7 @@ def draw(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str) -> Figure:
     """A line for each method and each oracle of a data set, the least that is left first.
 
     An oracle's seconds are those of its training. summary: of that data set, with the columns TIMES; seconds are those
-    at its largest rate. audit: rows as `munkey.audits.rows` makes them. Raises ValueError where no row has both a share
+    at its largest rate. audit: rows of `munkey.audits.family_audit`. Raises ValueError where no row has both a share
     and a time.
     """
     times = checked(summary, TIMES, ["rate"], "cost")

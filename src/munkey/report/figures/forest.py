@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from munkey.report.audits import named, shown
 from munkey.report.figures import lines
 from munkey.report.figures.shares import MARKS, STYLES, Limits, limits, verdict
 from munkey.report.figures.theme import BAND, BLACK, DOUBLE, THEME, canvas, checked, freeze
+from munkey.report.tables.audits import named, shown
 
 COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "chance", "verdict"]
 
 
 @matplotlib.rc_context(THEME)
 def draw(audit: pd.DataFrame) -> Figure:
-    """audit: rows as `munkey.audits.rows` makes them. Lines at 0 (never seen) and 100 (nothing done); behind each row,
+    """audit: rows of `munkey.audits.family_audit`. Lines at 0 (never seen) and 100 (nothing done); behind each row,
     the band in which 95 % of shares fall by chance where nothing is left. An interval that has no end, or ends far
     beyond the axis, has an arrow there.
 

@@ -28,7 +28,7 @@ def draw(losses: pd.DataFrame) -> Figure:
 
     Means over seeds, with bands of one standard deviation, down to 0 at most.
 
-    losses: as `munkey.report.summary.training_losses` makes them. Raises ValueError for no rows, missing columns or
+    losses: of `munkey.report.tables.summary.training_losses`. Raises ValueError for no rows, missing columns or
     NaN.
     """
     frame = checked(losses, COLUMNS, ["epoch", "loss"], "losses")

@@ -6,12 +6,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from munkey.report.figures.theme import BLACK, DOUBLE, GRAY, THEME, VERMILLION, canvas, freeze
-from munkey.report.ranks import LEVEL, Ranking, blocks_in_words, by_seed, ranking
+from munkey.report.tables.ranks import LEVEL, Ranking, blocks_in_words, by_seed, ranking
 
 
 @matplotlib.rc_context(THEME)
 def draw(ranks: pd.DataFrame, emphasized: str) -> Figure:
-    """ranks: from `munkey.report.rank_table.ranks`; emphasized: the method that is to stand out.
+    """ranks: from `munkey.report.tables.rank_table.ranks`; emphasized: the method that is to stand out.
 
     Raises ValueError where there are too few seeds or methods.
     """

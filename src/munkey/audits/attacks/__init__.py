@@ -1,0 +1,1 @@
+"""One file an attack: each asks for one trace of what was deleted."""

@@ -1,0 +1,250 @@
+"""A receipt for a deletion: what was deleted and when, where it stands in the chain, and what it does not claim.
+
+It is JSON that carries the SHA-256 of its own canonical form, and a page that says the same to a person. Ids are left
+out unless they are asked for, since a receipt that lists them is itself a trace of them. In their place stands a hash
+with a salt that is in no file: who holds salt and ids can show that these ids were deleted, and nobody can guess them.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import sqlite3
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
+
+from munkey.core.console import counted
+from munkey.core.files import atomic
+from munkey.deploy.model.sealed import digest
+from munkey.deploy.store import disk
+from munkey.deploy.store.chain import Receipt, first_head, moment
+from munkey.deploy.store.ledger import VERSION
+from munkey.deploy.store.rows import checked_ids
+from munkey.deploy.store.store import Store
+from munkey.deploy.store.verify import breaks
+
+TEMPLATE = "certificate.html.j2"
+NOT_CLAIMED = (
+    "That the weights of the model forgot: deletion does not change them. The audits of this project measure what can"
+    " be left of a sample in weights that were trained with it.",
+    "Anything about copies: pictures and data sets that the memory was made from, other exports, results and earlier"
+    " versions in DVC or MLflow, backups, snapshots, answers that were given before.",
+    "Anything about what lies below the file system: blocks that an SSD remapped, copy-on-write, swap.",
+    "Who asked, who deleted, or that the clock of the machine was right.",
+    "A signature: whoever can write this file can write another one. What binds it is the head of the chain, if it was"
+    " published where the owner of the memory cannot change it.",
+)
+A_TRACE = "That nothing names the deleted samples: this certificate lists their ids, so it is itself a trace of them."
+
+
+class CertificateError(ValueError):
+    """A file is not a certificate, or was changed after it was written."""
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Snapshot(Strict):
+    """A memory at one moment. head: of the chain; deletions: links in it; live, dead: rows, if that was recorded."""
+
+    head: str
+    deletions: NonNegativeInt
+    live: NonNegativeInt | None = None
+    dead: NonNegativeInt | None = None
+
+
+class Certificate(Strict):
+    """What a deletion left in the chain. memory: the name of the store, hexadecimal; times: ISO 8601, UTC.
+
+    first, last: sequence numbers of its rows; rows_zeroed: whether zeros in place of their keys, tokens, ids and labels
+    were known to be on the disk; purged: whether it was known that no byte of them, or of the names of their source
+    files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8 bytes each, little-endian);
+    sha256: of all the rest (`munkey.deploy.model.sealed`).
+    """
+
+    kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
+    format: Literal[2] = 2
+    memory: str
+    rows: PositiveInt
+    ids: tuple[NonNegativeInt, ...] | None = None
+    ids_sha256: str | None = None
+    deleted: str
+    written: str
+    first: PositiveInt
+    last: PositiveInt
+    before: Snapshot
+    after: Snapshot
+    rows_zeroed: bool
+    purged: bool
+    versions: dict[str, str]
+    not_claimed: tuple[str, ...]
+    sha256: str = ""
+
+    def sealed(self) -> "Certificate":
+        return self.model_copy(update={"sha256": digest(self)})
+
+
+def snapshot(store: Store) -> Snapshot:
+    """The memory as it is now."""
+    view = store.view
+    live = int(np.count_nonzero(view.live))
+    return Snapshot(head=store.head, deletions=store.deletions, live=live, dead=len(view.live) - live)
+
+
+def salted(ids: Iterable[int], salt: bytes) -> str:
+    """The hash that stands for ids in a certificate."""
+    return hashlib.sha256(salt + np.unique(checked_ids(list(ids))).tobytes()).hexdigest()
+
+
+def certify(store: Store, receipt: Receipt, before: Snapshot | None = None, *, purged: bool = False) -> Certificate:
+    """The certificate of a deletion. before: the memory before it, where that was recorded; then `after` is now.
+
+    purged: whether the memory was purged since; from the chain alone, that cannot be known.
+    Raises CertificateError where nothing was deleted.
+    """
+    if not receipt.sequences:
+        raise CertificateError("nothing was deleted, so there is nothing to certify")
+    first, last = receipt.sequences[0], receipt.sequences[-1]
+    return Certificate(
+        memory=receipt.store,
+        rows=len(receipt.sequences),
+        deleted=receipt.when.isoformat(timespec="microseconds"),
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        first=first,
+        last=last,
+        before=before or Snapshot(head=receipt.before, deletions=first - 1),
+        after=snapshot(store) if before else Snapshot(head=receipt.after, deletions=last),
+        rows_zeroed=store.state.erased >= last,
+        purged=purged,
+        versions={
+            "munkey": importlib.metadata.version("munkey"),
+            "memory format": str(VERSION),
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+        },
+        not_claimed=NOT_CLAIMED,
+    ).sealed()
+
+
+def receipt_of(store: Store, sequence: int | None = None) -> Receipt:
+    """The receipt of an earlier deletion, from the chain. sequence: the number of any of its rows; by default the last.
+
+    Rows that were deleted at once share their microsecond. Raises CertificateError where there is none.
+    """
+    name, links = store.state.store, store.chain()
+    number = len(links) if sequence is None else sequence
+    if not 1 <= number <= len(links):
+        raise CertificateError(f"the chain has {counted(len(links), 'deletion')}, and none has the number {number}")
+    at = links[number - 1].at
+    own = [link for link in links if link.at == at]
+    before = links[own[0].sequence - 2].head if own[0].sequence > 1 else first_head(name)
+    sequences = range(own[0].sequence, own[-1].sequence + 1)
+    return Receipt(name.hex(), sequences, before.hex(), own[-1].head.hex(), moment(at))
+
+
+def naming(certificate: Certificate, ids: Iterable[int], salt: bytes) -> Certificate:
+    """The same, with the salted hash of the ids that were deleted."""
+    return certificate.model_copy(update={"ids_sha256": salted(ids, salt)}).sealed()
+
+
+def listing(certificate: Certificate, ids: Iterable[int]) -> Certificate:
+    """The same, with the ids that were deleted; it then says of itself that it is a trace of them."""
+    said = (*certificate.not_claimed, A_TRACE)
+    return certificate.model_copy(update={"ids": tuple(sorted(set(ids))), "not_claimed": said}).sealed()
+
+
+def faults(certificate: Certificate, store: Store) -> list[str]:
+    """How this memory contradicts the certificate, one sentence each; none where it does not."""
+    name, links = store.state.store, store.chain()
+    if certificate.memory != name.hex():
+        return [f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}"]
+    found = [*contradictions(certificate), *breaks(links, name)]
+    if certificate.last > len(links):
+        return [
+            *found,
+            f"the certificate ends in deletion {certificate.last}, and the chain of this memory has {len(links)}: this"
+            " is an older copy, e.g. a restored backup, and what it shows as deleted may be back",
+        ]
+    receipt = receipt_of(store, certificate.last)
+    there = (receipt.sequences, receipt.before, receipt.after, receipt.when.isoformat(timespec="microseconds"))
+    written = range(certificate.first, certificate.last + 1), certificate.before.head, certificate.after.head
+    if there != (*written, certificate.deleted):
+        found.append("the chain of this memory has another deletion in its place: its history is not the certificate's")
+    return found
+
+
+def contradictions(certificate: Certificate) -> list[str]:
+    """What cannot be true in it, whatever the memory: numbers that do not follow from its number of rows."""
+    rows, first, last = certificate.rows, certificate.first, certificate.last
+    before, after, ids = certificate.before, certificate.after, certificate.ids
+    consistent = {
+        "the numbers of its first and last row": last - first + 1 == rows,
+        "its numbers of deletions": (before.deletions, after.deletions) == (first - 1, first - 1 + rows),
+        "its numbers of live rows": after.live == (None if before.live is None else before.live - rows),
+        "its numbers of dead rows": after.dead == (None if before.dead is None else before.dead + rows),
+        "its ids": ids is None or len(set(ids)) == rows,
+    }
+    return [
+        f"it says {counted(rows, 'row')}, and {what} say otherwise" for what, right in consistent.items() if not right
+    ]
+
+
+def read(path: str | Path) -> Certificate:
+    """A certificate from its file. Raises CertificateError where the file is not one, or was changed."""
+    try:
+        certificate = Certificate.model_validate_json(Path(path).read_bytes())
+    except (OSError, ValidationError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not what `munkey` writes as one"
+        raise CertificateError(f"{path}: not a certificate ({why})") from error
+    if certificate.sha256 != digest(certificate):
+        raise CertificateError(f"{path}: was changed after it was written: its SHA-256 is not the one in it")
+    return certificate
+
+
+def write(certificate: Certificate, path: str | Path) -> Path:
+    """Write it as JSON to `path`, and the page beside it, whose path is returned: both or neither, and on the disk.
+
+    Raises as `page_of` does, and OSError.
+    """
+    page = page_of(path)
+    with atomic(page) as temporary:
+        temporary.write_text(html(certificate), encoding="utf-8")
+    try:
+        with atomic(path) as temporary:
+            temporary.write_text(certificate.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    except BaseException:
+        page.unlink()
+        raise
+    disk.sync_folder(page.parent)
+    return page
+
+
+def page_of(path: str | Path) -> Path:
+    """Where the page of a new certificate will lie.
+
+    Raises CertificateError where that is the certificate itself, and where either exists already: what a certificate
+    says may be known from nowhere else, so none is ever overwritten.
+    """
+    page = Path(path).with_suffix(".html")
+    if page == Path(path):
+        raise CertificateError(f"{path}: give the name of the JSON file; the page is written beside it, as .html")
+    for file in (Path(path), page):
+        if os.path.lexists(file):
+            raise CertificateError(f"{file}: exists already, and no certificate is overwritten; give a new name")
+    return page
+
+
+def html(certificate: Certificate) -> str:
+    """The page: one file, no scripts, nothing loaded from elsewhere."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    return environment.get_template(TEMPLATE).render(it=certificate, text=certificate.model_dump_json(indent=2))

@@ -1,0 +1,51 @@
+"""What a model says, as JSON: the same from the command and over HTTP."""
+
+from dataclasses import asdict
+from typing import Any
+
+from munkey.deploy.model.prediction import Prediction
+from munkey.deploy.store.chain import Receipt
+from munkey.deploy.store.verify import Report
+
+Json = dict[str, Any]
+
+
+def predicted(prediction: Prediction, *, explain: bool) -> Json:
+    """An answer for each picture, in order; with `explain`, the neighbors that it rests on."""
+    answers: list[Json] = [
+        {
+            "file": file,
+            "class": name,
+            "probability": float(probabilities.max()),
+            "probabilities": dict(zip(prediction.names, map(float, probabilities), strict=True)),
+        }
+        for file, name, probabilities in zip(
+            prediction.files, prediction.classes, prediction.probabilities, strict=True
+        )
+    ]
+    if explain:
+        for answer in answers:
+            answer["neighbors"] = []
+        for row in prediction.explained():
+            neighbor = {"id": row.id, "label": row.label, "weight": row.weight, "cosine": row.cosine, "file": row.file}
+            answers[row.picture]["neighbors"].append(neighbor)
+    return {"predictions": answers}
+
+
+def forgotten(receipt: Receipt) -> Json:
+    """A deletion. first, last: its numbers in the chain, none where nothing was deleted."""
+    numbers = receipt.sequences
+    return {
+        "deleted": len(numbers),
+        "first": numbers[0] if numbers else None,
+        "last": numbers[-1] if numbers else None,
+        "when": receipt.when.isoformat(timespec="microseconds"),
+        "memory": receipt.store,
+        "before": receipt.before,
+        "head": receipt.after,
+    }
+
+
+def verified(report: Report, search: str) -> Json:
+    """What a check found. search: how the memory is searched."""
+    return {"sound": report.sound, "said": str(report), "search": search} | asdict(report)

@@ -1,0 +1,1 @@
+"""A trained MUNKEY in a directory: manifest, export, retrieval, predictor."""

@@ -1,0 +1,102 @@
+"""What an answer rests on, as a table for the terminal and as a page with pictures."""
+
+import base64
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from munkey.core.console import warn
+from munkey.core.ids import NOBODY
+from munkey.deploy.errors import PictureError
+from munkey.deploy.model.images import opened
+from munkey.deploy.model.prediction import Prediction, Row
+
+SIDE = 128  # longest side of a picture on the page [px]
+TITLE = "munkey: what the answers rest on"  # of the page
+HEADERS = ("picture", "answer", "probability", "neighbor", "id", "label", "weight", "cosine", "source file")
+NAMES = [HEADERS.index(header) for header in ("answer", "label", "source file")]  # a class may be called 1.50
+
+
+def table(prediction: Prediction) -> str:
+    """A line for each neighbor that the answers rest on."""
+    from tabulate import tabulate
+
+    lines = [
+        (row.picture, row.answer, row.probability, row.rank, row.id, row.label or "?", row.weight, row.cosine, row.file)
+        for row in prediction.explained()
+    ]
+    return tabulate(lines, HEADERS, floatfmt=".3f", missingval="unknown", disable_numparse=NAMES)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A neighbor on the page. picture: a data URL, None where its source is not known or cannot be read."""
+
+    row: Row
+    picture: str | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer on the page, its picture as a data URL."""
+
+    name: str
+    probability: float
+    picture: str
+    file: str | None
+    neighbors: list[Shown]
+
+
+def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
+    """One HTML file that shows each picture beside the neighbors that its answer rests on.
+
+    A neighbor's picture is read from its source file. images: of the data set, row i of sample i, for samples without a
+    source file (of a run: results/NAME/data/DATASET/images.npy). Without either, the page says that there is none.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(loader=PackageLoader("munkey.deploy", "."), undefined=StrictUndefined, autoescape=True)
+    return environment.get_template("explain.html.j2").render(title=TITLE, answers=list(_answers(prediction, images)))
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page that `page` made, by its title."""
+    with path.open("rb") as file:
+        return f"<title>{TITLE}</title>".encode() in file.read(1000)
+
+
+def _answers(prediction: Prediction, images: np.ndarray | None) -> Iterator[Answer]:
+    rows = {number: list(group) for number, group in groupby(prediction.explained(), lambda row: row.picture)}
+    for number, name in enumerate(prediction.classes):
+        yield Answer(
+            name,
+            float(prediction.probabilities[number].max()),
+            data_url(prediction.pictures[number]),
+            prediction.files[number],
+            [Shown(row, _picture(row, images)) for row in rows.get(number, [])],
+        )
+
+
+def _picture(row: Row, images: np.ndarray | None) -> str | None:
+    if row.file is not None:
+        try:
+            return data_url(opened(Path(row.file)))
+        except (PictureError, OSError) as error:
+            warn(str(error))
+    if images is not None and NOBODY < row.id < len(images):
+        return data_url(np.asarray(images[row.id]))
+    return None
+
+
+def data_url(image: np.ndarray) -> str:
+    """A picture (H, W, 3) uint8 as a PNG, at most SIDE pixels wide and high."""
+    from PIL import Image
+
+    picture, file = Image.fromarray(np.ascontiguousarray(image)), io.BytesIO()
+    picture.thumbnail((SIDE, SIDE))
+    picture.save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

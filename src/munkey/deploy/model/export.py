@@ -1,0 +1,170 @@
+"""Export: from a MUNKEY system of a run to a directory that can be used anywhere (docs/serving.md)."""
+
+import hashlib
+import shutil
+from functools import cache
+from pathlib import Path
+
+from safetensors.torch import save as serialized
+
+from munkey.core.console import warn
+from munkey.core.files import atomic
+from munkey.deploy.errors import ExportError
+from munkey.deploy.model import card
+from munkey.deploy.model.manifest import (
+    CARD,
+    MEMORY,
+    VERSION,
+    WEIGHTS,
+    EncoderReference,
+    Manifest,
+    MemoryReference,
+    Provenance,
+    Stored,
+    read,
+)
+from munkey.deploy.model.model import installed, probe_key
+from munkey.deploy.model.sources import location
+from munkey.deploy.model.trained_system import Result, Sections, find
+from munkey.deploy.search.search import Search
+from munkey.deploy.store import disk
+from munkey.deploy.store.store import Store
+from munkey.models.networks.munkey import MunkeyArchitecture
+from munkey.settings import EncoderSettings
+
+LEAST = 39  # keys for each list of an index: with fewer, faiss warns that its centroids are poor
+
+
+def export(result: str | Path, directory: str | Path, sections: Sections | None = None) -> Path:
+    """Write a MUNKEY system of a run to a directory of its own, whole or not at all. Returns the directory.
+
+    result: its folder, or NAME/DATASET/seedS (see `munkey.deploy.model.trained_system.find`). sections:
+    of params.yaml, by default as the run left them.
+    Raises ExportError, FileExistsError where the directory holds anything, DamagedFileError.
+    """
+    with disk.new_folder(Path(directory)) as folder:
+        source = Result(find(result), sections)
+        source.require_encoder()
+        _write(source, folder)
+    return Path(directory)
+
+
+def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
+    """Export again where nobody has used what was exported before: a deletion must not come undone.
+
+    The earlier export stays until the new one is whole. Raises ExportError where samples were forgotten or added there,
+    and LockedMemoryError while somebody else may do so.
+    """
+    renewed, before = (directory.with_name(f".{directory.name}.{what}") for what in ("renewed", "before"))
+    for left in (renewed, before):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    if not (directory / MEMORY).exists():
+        return export(result, directory, sections)
+    lock = disk.lock(directory / MEMORY)  # until the new one is in its place, so that no deletion is lost between
+    try:
+        _require_unused(directory)
+        export(result, renewed, sections)
+        directory.rename(before)
+        renewed.rename(directory)
+    finally:
+        disk.unlock(lock)
+    shutil.rmtree(before)
+    return directory
+
+
+def _require_unused(directory: Path) -> None:
+    """Raises ExportError where samples were forgotten or added."""
+    first_new_id = read(directory).memory.first_new_id
+    with Store.open(directory / MEMORY) as store:
+        if store.deletions or (store.view.ids >= first_new_id).any():
+            raise ExportError(f"{directory}: is in use, samples were forgotten or added there; move it elsewhere first")
+
+
+def _write(result: Result, folder: Path) -> None:
+    """The parts of a model into an empty folder."""
+    memory, model = result.system.memory, result.system.model
+    assert memory is not None
+    assert model is not None
+    ids = memory.ids.numpy()
+    labels = result.dataset.labels[result.dataset.rows(ids)]
+    files = [result.names.get(one) for one in ids.tolist()]
+    with Store.create(folder / MEMORY, ids, memory.keys.numpy(), memory.tokens.numpy(), labels, files) as store:
+        _index(result, store)
+        reference = MemoryReference(
+            store=store.state.store.hex(), rows=len(ids), first_new_id=int(result.dataset.ids[-1]) + 1
+        )
+    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    manifest = _manifest(result, reference)
+    static = {WEIGHTS: serialized(weights), CARD: card.render(manifest, result.metrics).encode()}
+    for name, content in static.items():
+        with atomic(folder / name) as temporary:
+            temporary.write_bytes(content)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in static.items()}
+    manifest.model_copy(update={"files": sums}).write(folder)
+
+
+def _index(result: Result, store: Store) -> None:
+    """An index for a memory that is large enough, of lists around keys of validation and test.
+
+    Fewer lists where there are few such keys; none where a search would look at all lists anyway.
+    """
+    lookup, strangers, rows = result.lookup, result.strangers, len(store.view.live)
+    lists = min(lookup.lists, len(strangers) // LEAST)
+    if rows < lookup.approximate_from:
+        return
+    if lists <= lookup.probes:
+        warn(
+            f"{rows:,} rows will be searched exactly, which takes longer: an index needs more than {lookup.probes}"
+            f" lists (lookup.probes), of {LEAST} keys each that are not in the memory, and validation and test have"
+            f" {len(strangers):,}"
+        )
+        return
+    Search(store, lookup.model_copy(update={"lists": lists})).build(strangers)
+
+
+def _manifest(result: Result, memory: MemoryReference) -> Manifest:
+    architecture = result.system.architecture
+    assert isinstance(architecture, MunkeyArchitecture)
+    assert architecture.token_dim is not None
+    height, width = result.dataset.images.shape[1:3]
+    return Manifest(
+        format="munkey model",
+        version=VERSION,
+        classes=result.dataset.classes,
+        stored=Stored(height=height, width=width),
+        data=result.data,
+        encoder=_encoder(EncoderSettings(**result.keys.model_dump(exclude={"depth"}))),
+        model=result.model,
+        architecture=architecture.architecture,
+        token_dim=architecture.token_dim,
+        inference=result.inference,
+        lookup=result.lookup,
+        memory=memory,
+        source=location(result.source.path) if result.source.path and result.names else None,
+        provenance=_provenance(result),
+        files={},
+    )
+
+
+@cache
+def _encoder(settings: EncoderSettings) -> EncoderReference:
+    """The encoder of these settings, loaded once for all exports of a process."""
+    if "/" in settings.encoder and not settings.encoder.startswith("timm:"):
+        settings = settings.model_copy(update={"encoder": str(Path(settings.encoder).absolute())})
+    entry = installed(settings.encoder)
+    probe = probe_key(settings, entry.build(settings, "cpu"), "cpu")
+    return EncoderReference(settings=settings, weights=entry.weights(settings), probe=probe)
+
+
+def _provenance(result: Result) -> Provenance:
+    place, origin = result.place, result.record["provenance"]
+    return Provenance(
+        configuration=place.root.name,
+        dataset=place.case,
+        seed=place.seed,
+        subset=place.subset,
+        system=place.system,
+        commit=origin["commit"],
+        device=origin["device"],
+        versions=origin["versions"],
+    )

@@ -1,0 +1,126 @@
+"""Pictures of any kind as the pixels that the pipeline would have stored for them."""
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from munkey.data.pictures import upright
+from munkey.deploy.errors import PictureError
+from munkey.deploy.model.manifest import Stored
+from munkey.deploy.model.sources import location
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+One: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
+Images: TypeAlias = "One | Sequence[One]"
+
+MOST_PIXELS = 50_000_000  # of a picture, before it is decoded
+# Pillow's names. Opening one of these neither decodes it, as ICO and ICNS do, nor starts a program, as EPS does.
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+
+
+class Pixels(NamedTuple):
+    """images: (N, H, W, 3) uint8; files: where each came from, None where that is not known."""
+
+    images: np.ndarray
+    files: tuple[str | None, ...]
+
+
+def pixels(images: "Images", stored: Stored) -> Pixels:
+    """Pictures as a data set stores them: upright RGB, resized to its size without cropping.
+
+    images: a file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or (H, W, 3) uint8, or
+    a sequence of these. Raises PictureError that names what cannot be used.
+    """
+    single = list(each(images))
+    if not single:
+        raise PictureError("no picture was given")
+    files = tuple(location(one) if isinstance(one, str | os.PathLike) else None for one in single)
+    return Pixels(np.stack([_fitted(_decoded(one), stored) for one in single]), files)
+
+
+def each(images: "Images") -> "Iterator[One]":
+    """One by one, folders and arrays taken apart."""
+    if isinstance(images, str | os.PathLike):
+        path = Path(images)
+        yield from _in_folder(path) if path.is_dir() else [path]
+    elif isinstance(images, np.ndarray) and images.ndim == 4:
+        yield from images
+    elif isinstance(images, np.ndarray) or not isinstance(images, Iterable):
+        yield images
+    else:
+        for one in images:
+            yield from each(one)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The pictures below a folder that are not hidden, in path order."""
+    from PIL import Image
+
+    endings = {ending for ending, name in Image.registered_extensions().items() if name in FORMATS}
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file())
+    visible = [file for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
+    if not visible:
+        raise PictureError(f"{folder}: holds no picture ({', '.join(FORMATS)})")
+    return visible
+
+
+def _decoded(one: "One") -> np.ndarray:
+    """(H, W, 3) uint8."""
+    from PIL.Image import Image
+
+    if isinstance(one, str | os.PathLike):
+        return opened(Path(one))
+    if isinstance(one, Image):
+        return _picture(one, "the picture")
+    if isinstance(one, np.ndarray):
+        if one.dtype != np.uint8 or one.ndim != 3 or one.shape[2] != 3 or not one.size:
+            raise PictureError(f"an array must be uint8 of shape (N, H, W, 3), not {one.dtype} of shape {one.shape}")
+        return one
+    raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {type(one).__name__}")
+
+
+def opened(path: Path) -> np.ndarray:
+    if not path.is_file():
+        raise PictureError(f"{path}: there is no such file")
+    with path.open("rb") as file, undecoded(file, str(path)) as picture:
+        return _picture(picture, str(path))
+
+
+def undecoded(file: IO[bytes], name: str) -> "Image":
+    """A picture whose pixels are not read yet. Raises PictureError that begins with the name."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # MOST_PIXELS is the limit here
+            return Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError as error:
+        raise PictureError(f"{name}: cannot be read as a picture, it is none of {', '.join(FORMATS)}") from error
+    except Exception as error:  # whatever Pillow raises on bytes that it cannot read
+        raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
+
+
+def _picture(opened: "Image", name: str) -> np.ndarray:
+    width, height = opened.size
+    if not 0 < width * height <= MOST_PIXELS:
+        raise PictureError(f"{name}: {width} x {height} pixels; a picture may have 1 to {MOST_PIXELS:,}")
+    try:
+        return upright(opened)
+    except Exception as error:
+        raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
+
+
+def _fitted(image: np.ndarray, stored: Stored) -> np.ndarray:
+    """(H, W, 3) uint8 in the size of the data set's pictures, as `munkey.data.pictures.resize` does it."""
+    if image.shape[:2] == (stored.height, stored.width):
+        return image
+    from PIL import Image
+
+    size = (stored.width, stored.height)
+    return np.asarray(Image.fromarray(np.ascontiguousarray(image)).resize(size, Image.Resampling.BILINEAR))

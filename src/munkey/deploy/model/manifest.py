@@ -1,0 +1,178 @@
+"""What a model's directory says about itself: `manifest.json`. It names no path inside of the directory."""
+
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
+
+from pydantic import Field, ValidationError, model_validator
+
+from munkey.core.files import atomic
+from munkey.deploy.errors import UnreadableModelError, understood
+from munkey.deploy.model.sealed import digest
+from munkey.settings import (
+    Count,
+    DataSettings,
+    EncoderSettings,
+    InferenceSettings,
+    LookupSettings,
+    ModelSettings,
+    Pixels,
+    Section,
+    Width,
+)
+
+if TYPE_CHECKING:
+    from munkey.models.networks.munkey import MunkeyArchitecture
+
+VERSION = 3  # of the format of the directory
+NAME, MEMORY = "manifest.json", "memory"
+WEIGHTS: Final = "weights.safetensors"
+CARD: Final = "README.md"
+Static: TypeAlias = Literal["weights.safetensors", "README.md"]  # what nothing changes: the manifest has its SHA-256
+LARGEST = 64 * 2**20  # bytes of a manifest
+
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Text = Annotated[str, Field(max_length=10_000)]
+
+
+class Stored(Section):
+    """How the data set keeps its pictures: others are resized to it, without cropping."""
+
+    height: Pixels
+    width: Pixels
+
+
+class EncoderReference(Section):
+    """The frozen encoder. weights: what tells its weights from others, as its registry says.
+
+    probe: the key of a fixed picture (`munkey.deploy.model.model.PROBE`), so that another encoder is noticed
+    wherever it is.
+    """
+
+    settings: EncoderSettings
+    weights: Text | None
+    probe: Annotated[list[float], Field(min_length=1, max_length=65_536)]
+
+
+class MemoryReference(Section):
+    """The memory. store: its name, hexadecimal; rows: how many it held at first; first_new_id: of what is added."""
+
+    store: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    rows: Annotated[int, Field(ge=0)]
+    first_new_id: Annotated[int, Field(ge=0, lt=2**62)]
+
+
+class Provenance(Section):
+    """Where a model comes from: its place in the results, and commit, device and versions as in its record."""
+
+    configuration: Text
+    dataset: Text
+    seed: Annotated[int, Field(ge=0)]
+    subset: Text
+    system: Text
+    commit: Text
+    device: Text
+    versions: dict[Text, Text]
+
+
+class Manifest(Section):
+    """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files.
+
+    sha256: of all the rest (`munkey.deploy.model.sealed`); `write` puts it in.
+    """
+
+    format: Literal["munkey model"]
+    version: Count
+    classes: Annotated[list[Text], Field(min_length=1, max_length=25_000)]
+    stored: Stored
+    data: DataSettings
+    encoder: EncoderReference
+    model: ModelSettings
+    architecture: Text
+    token_dim: Width
+    inference: InferenceSettings
+    lookup: LookupSettings
+    memory: MemoryReference
+    source: Text | None
+    provenance: Provenance
+    files: dict[Static, Digest]
+    sha256: Digest | None = None
+
+    @model_validator(mode="after")
+    def _moderate(self) -> Self:
+        """What is larger could only keep a machine busy."""
+        settings, patches = self.encoder.settings, (self.data.image_size / self.model.patch_size) ** 2
+        if max(settings.batch_size, self.inference.k, settings.image_size or 0) > 4096 or patches > 2**16:
+            raise ValueError("batch_size, k or a number of pixels is too large")
+        return self
+
+    @property
+    def network(self) -> "MunkeyArchitecture":
+        """What the weights belong to."""
+        from munkey.models.networks.munkey import MunkeyArchitecture
+
+        return MunkeyArchitecture(
+            classes=len(self.classes),
+            image_size=self.data.image_size,
+            architecture=self.architecture,
+            token_dim=self.token_dim,
+            **self.model.model_dump(),
+        )
+
+    def write(self, directory: Path) -> None:
+        sealed = self.model_copy(update={"sha256": digest(self)})
+        with atomic(directory / NAME) as temporary:
+            temporary.write_text(sealed.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def regular(path: Path, largest: int | None = None) -> bytes:
+    """The content of a plain file that is not a link. Raises UnreadableModelError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise UnreadableModelError(path, f"cannot be opened ({error.strerror})") from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableModelError(path, "is not a plain file")
+        if largest is not None and status.st_size > largest:
+            raise UnreadableModelError(path, f"has {status.st_size:,} bytes, more than a model's can have")
+        return file.read()
+
+
+def read(directory: Path) -> Manifest:
+    """The manifest of a directory. Raises UnreadableModelError where there is none, or it is not what was written."""
+    path = directory / NAME
+    if not path.exists() and not path.is_symlink():
+        raise UnreadableModelError(directory, f"is not an exported model: it has no {NAME}")
+    with understood(path):
+        content = json.loads(regular(path, LARGEST))
+        if not isinstance(content, dict) or content.get("format") != "munkey model":
+            raise UnreadableModelError(path, "is not the manifest of a model")
+        if content.get("version") != VERSION:
+            said = f"of format {json.dumps(content.get('version'))[:20]}, while this munkey reads format {VERSION}"
+            raise UnreadableModelError(path, said)
+        manifest = _parsed(path, json.dumps(content))
+        if manifest.sha256 != digest(manifest):
+            raise UnreadableModelError(path, "was changed after it was written: its SHA-256 is not the one in it")
+        return manifest
+
+
+def _parsed(path: Path, text: str) -> Manifest:
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100]
+        raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
+
+
+def static(directory: Path, manifest: Manifest, name: Static) -> bytes:
+    """A static file, as it was exported. Raises UnreadableModelError where it is another one."""
+    content = regular(directory / name)
+    if hashlib.sha256(content).hexdigest() != manifest.files.get(name):
+        raise UnreadableModelError(directory / name, f"is not the file whose SHA-256 stands in {NAME}")
+    return content

@@ -1,0 +1,113 @@
+"""The frozen parts of a model: weights and encoder. Loading them runs no code that lies in the directory."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load as tensors_in
+
+from munkey.core import gpu
+from munkey.data.image_set import ImageSet
+from munkey.deploy.errors import UnreadableModelError, understood
+from munkey.deploy.model.manifest import WEIGHTS, Manifest, static
+from munkey.encoders.keys import LEAST, extract
+from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError, find
+from munkey.memory.exemplars import ExemplarMemory, fusion_weights
+from munkey.memory.neighbors import Neighbors
+from munkey.models.family import FAMILIES, Retrieval, System
+from munkey.models.networks.munkey import NETWORKS
+from munkey.settings import EncoderSettings
+
+ALIKE = 0.999  # cosine of two keys of one picture, on any machine and in half precision
+
+PROBE = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), dtype=np.uint8)
+
+
+def device_for(wanted: str) -> str:
+    """`cpu` or `cuda`. wanted: one of them, or `auto`: a GPU where torch sees one."""
+    return ("cuda" if gpu.is_there() else "cpu") if wanted == "auto" else wanted
+
+
+def installed(name: str) -> EncoderEntry:
+    """The entry of an encoder. Raises MissingEncoderError where no installed package registers it."""
+    try:
+        return find(name)
+    except KeyError as error:
+        why = f"{error.args[0]}. If it is a plug-in, install its package here; nothing was changed"
+        raise MissingEncoderError(why) from error
+
+
+def built(settings: EncoderSettings, device: str) -> Encoder:
+    """An encoder, loaded. Raises MissingEncoderError where that fails for any reason, in a plug-in too."""
+    entry = installed(settings.encoder)
+    try:
+        return entry.build(settings, device)
+    except OSError:  # MissingEncoderError among them, which says what to do
+        raise
+    except Exception as error:
+        why = f"the encoder {settings.encoder} cannot be loaded here ({type(error).__name__}: {error})"
+        raise MissingEncoderError(f"{why}; nothing was changed") from error
+
+
+class KeyEncoder:
+    """The encoder that the keys of a memory came from.
+
+    Raises UnreadableModelError where the probe's key differs, MissingEncoderError where the encoder is not installed or
+    cannot be loaded.
+    """
+
+    def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
+        reference = manifest.encoder
+        self.batch_size, self.device = reference.settings.batch_size, device
+        self.encode = built(reference.settings, device)
+        probe, wanted = self.keys(PROBE)[0], np.array(reference.probe, dtype=np.float32)
+        if probe.shape != wanted.shape or not probe @ wanted > ALIKE * np.linalg.norm(wanted):
+            raise UnreadableModelError(
+                directory, f"not made with the encoder {reference.settings.encoder} that is installed here"
+            )
+
+    def keys(self, images: np.ndarray) -> np.ndarray:
+        """Keys (N, d) of images (N, H, W, 3) uint8, as the pipeline has them. Raises ValueError for an unusable key."""
+        return extract(self.encode, images, self.batch_size, self.device, lambda starts: starts)
+
+
+def probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
+    """The key of the probe, to be kept in a manifest."""
+    key = extract(encode, PROBE, settings.batch_size, device, lambda starts: starts)[0]
+    return [float(number) for number in key]
+
+
+class Network:
+    """The weights of a model, asked with neighbors and their tokens."""
+
+    def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
+        self.manifest, self.device = manifest, device
+        path = directory / WEIGHTS
+        content = static(directory, manifest, WEIGHTS)
+        with understood(path):
+            weights = tensors_in(content)
+            if len({name.split(".")[1] for name in weights if name.startswith("blocks.")}) != manifest.model.depth:
+                raise UnreadableModelError(path, "has a different number of blocks than its manifest says")
+            with torch.device("meta"):
+                model = NETWORKS[manifest.architecture](manifest.network)
+            for name, tensor in weights.items():
+                if tensor.dtype != torch.float32 or not tensor.isfinite().all():
+                    raise UnreadableModelError(path, f"{name} must hold finite float32 numbers")
+            model.load_state_dict(weights, assign=True)
+        self.model = model.eval().to(device)
+
+    def logits(self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors) -> np.ndarray:
+        """Logits (N, C) of images (N, H, W, 3) uint8. memory: the rows among which the neighbors are."""
+        count = len(images)
+        whole = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])  # no block is a small one
+        last = np.minimum(np.arange(len(whole)), count - 1)
+        samples = ImageSet(whole, np.arange(len(whole)), np.arange(len(whole)), np.zeros(len(whole), dtype=np.int64))
+        system = System("munkey", self.manifest.network, self.model, memory)
+        retrieval = Retrieval(neighbors.of(last), self.manifest.inference)
+        logits = FAMILIES["munkey"].logits(system, samples, self.manifest.data, self.device, retrieval)
+        return logits[:count]
+
+    def weights(self, neighbors: Neighbors) -> np.ndarray:
+        """How much each neighbor counts (N, K), as the settings of inference fuse them; zero where there is none."""
+        present = torch.from_numpy(neighbors.ids >= 0)
+        return fusion_weights(torch.from_numpy(neighbors.cosines), present, self.manifest.inference).numpy()

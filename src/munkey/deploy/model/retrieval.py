@@ -1,0 +1,113 @@
+"""The nearest rows of a memory on disk, while others may delete from it."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from munkey.core.device import to_device
+from munkey.core.ids import NOBODY
+from munkey.deploy.search import exact
+from munkey.deploy.search.ranking import Found
+from munkey.deploy.search.search import Search
+from munkey.deploy.store.matrices import View
+from munkey.memory.exemplars import ExemplarMemory, fusion_weights
+from munkey.memory.neighbors import Neighbors
+from munkey.settings import InferenceSettings
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """The neighbors of Q queries, with their labels (Q, K) and tokens (Q, K, m); zero tokens where there is none.
+
+    files: the source file of each, (Q, K) str or None, as the memory has it.
+    """
+
+    neighbors: Neighbors
+    labels: np.ndarray
+    tokens: np.ndarray
+    files: np.ndarray
+
+    def memory(self, device: str) -> ExemplarMemory:
+        """The rows that are anybody's neighbor, as a memory of their own, without keys."""
+        present = self.neighbors.ids != NOBODY
+        ids, first = np.unique(self.neighbors.ids[present], return_index=True)
+        keys, tokens = torch.zeros(len(ids), 0), torch.from_numpy(self.tokens[present][first])
+        return ExemplarMemory(torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device))
+
+
+class Lent(NamedTuple):
+    """Tokens (N, m) for rows without one of their own; known: (N,) bool, whether there was anything to average.
+
+    live: whether neither the rows nor what was averaged had been deleted when they were read.
+    """
+
+    tokens: np.ndarray
+    known: np.ndarray
+    live: bool
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """Looks up neighbors with their tokens.
+
+    Samples that were added after training, with ids from `first_added` on, have no token of their own. Theirs is the
+    average of the tokens of the nearest trained samples, weighted as inference fuses them, made anew for each answer:
+    so it keeps nothing of a sample that is deleted later. None: all rows have a token.
+    """
+
+    search: Search
+    inference: InferenceSettings
+    first_added: int | None
+
+    def retrieve(self, queries: np.ndarray) -> Retrieved:
+        """The K nearest rows for each query key (Q, d); none at all where no trained sample is left.
+
+        Neither they nor what their tokens are averaged from had been deleted when they were read. Raises
+        UnreadableIndexError.
+        """
+        store = self.search.store
+        while True:
+            near, rows, view = self.search.nearest(queries, self.inference.k)
+            present = rows != NOBODY
+            copied, names = view.copy(rows[present]), np.array(store.files_of(rows[present]), dtype=object)
+            added = np.flatnonzero(self._are_added(copied.ids))
+            lent = self._lent(view, rows[present][added])
+            if copied.live.all() and lent.live and store.view.generation == view.generation:
+                break
+        known = np.ones(len(copied.ids), dtype=bool)
+        known[added], copied.tokens[added] = lent.known, lent.tokens
+        present[present] = known
+        labels, files = np.full(rows.shape, NOBODY), np.full(rows.shape, None)
+        tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
+        labels[present], tokens[present], files[present] = copied.labels[known], copied.tokens[known], names[known]
+        left = Neighbors(np.where(present, near.ids, NOBODY), np.where(present, near.cosines, np.float32(0)))
+        return Retrieved(left, labels, tokens, files)
+
+    def _are_added(self, ids: np.ndarray) -> np.ndarray:
+        return np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
+
+    def _lent(self, view: View, rows: np.ndarray) -> Lent:
+        """Tokens for added rows (N,)."""
+        if not len(rows):
+            return Lent(np.zeros((0, view.tokens.shape[1]), dtype=np.float32), np.zeros(0, dtype=bool), True)
+        once, place = np.unique(rows, return_inverse=True)
+        keys = view.keys[once]
+        near, lenders, _ = self._trained(view, keys)
+        present = lenders != NOBODY
+        copied = view.copy(lenders[present])
+        tokens = np.zeros((*lenders.shape, view.tokens.shape[1]), dtype=np.float32)
+        tokens[present] = copied.tokens
+        cosines = torch.from_numpy(near.cosines.astype(np.float32))
+        weights = fusion_weights(cosines, torch.from_numpy(present), self.inference).numpy()
+        average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
+        return Lent(average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all()))
+
+    def _trained(self, view: View, keys: np.ndarray) -> Found:
+        """The K nearest trained rows. All of them lie before the first that was added."""
+        end = int(self._are_added(view.ids).argmax())
+        before = replace(
+            view, keys=view.keys[:end], tokens=view.tokens[:end], records=view.records[:end], live=view.live[:end]
+        )
+        return exact.nearest(before, keys, self.inference.k)

@@ -1,0 +1,124 @@
+"""Everything that the store writes beside SQLite: these functions, so that a test can lose what was not synced."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
+
+_LOCKS: set[int] = set()  # descriptors that a forked child must not keep open, or its parent's lock would outlive it
+
+
+def _forget_locks() -> None:
+    for descriptor in _LOCKS:
+        os.close(descriptor)
+    _LOCKS.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
+
+
+def opened(path: Path, flags: int) -> int:
+    """A descriptor of a file that is not a link. Raises OSError, e.g. for a link. A pipe is read as an empty file."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+
+
+def require_plain(path: Path) -> None:
+    """Raise UnreadableMemoryError where a link, a pipe or a folder is in the place of a file. None may be there."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UnreadableMemoryError(path, "not a plain file, where the memory's own file should be")
+
+
+def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of the data at an offset. It is on the disk only after `sync`."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        done = os.pwrite(descriptor, rest, offset)
+        rest, offset = rest[done:], offset + done
+
+
+def cut(descriptor: int, size: int) -> None:
+    os.ftruncate(descriptor, size)
+
+
+def sync(descriptor: int) -> None:
+    """Wait until the file's content and size are on the disk."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside `folder` that becomes it if the block succeeds: whole and on the disk, or not there.
+
+    The block syncs what it writes; the names in the folder itself are synced here. Raises FileExistsError where
+    `folder` holds anything. If the process is killed, the hidden folder stays.
+    """
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise FileExistsError(f"{folder}: is not empty; name a folder that is not there yet")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield temporary
+        sync_folder(temporary)
+        temporary.chmod(0o755)
+        temporary.rename(folder)
+    except BaseException:
+        shutil.rmtree(temporary)
+        raise
+    sync_folder(folder.parent)
+
+
+def lock(folder: Path) -> int:
+    """A lock of a folder that ends with this process. Raises LockedMemoryError where another one has it.
+
+    The folder itself is locked, not the file that names the process: that one can be removed.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _name_holder(folder / "lock")
+    except BlockingIOError:
+        os.close(descriptor)
+        said = f"already open for writing elsewhere (process {_holder(folder / 'lock')})"
+        raise LockedMemoryError(f"{folder}: {said}; a memory has one writer at a time") from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    _LOCKS.add(descriptor)
+    return descriptor
+
+
+def _name_holder(path: Path) -> None:
+    descriptor = opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.write(descriptor, str(os.getpid()).encode())
+    finally:
+        os.close(descriptor)
+
+
+def _holder(path: Path) -> str:
+    try:
+        return path.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def unlock(descriptor: int) -> None:
+    """Release a lock. In a forked child, which has none, nothing happens."""
+    if descriptor in _LOCKS:
+        _LOCKS.discard(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child that is being forked has it open still
+        os.close(descriptor)

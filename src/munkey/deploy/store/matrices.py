@@ -1,0 +1,193 @@
+"""The rows of one generation of a memory: four files of fixed stride, written in place and read through memory maps.
+
+`keys` and `tokens` hold float32, `records` salt, id, label and commitment, `live` one byte a row.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from munkey.deploy.store import disk, index
+from munkey.deploy.store.errors import UnreadableMemoryError
+from munkey.deploy.store.rows import RECORD, Rows
+
+BLOCK = 1024  # rows at a time
+NAMES = ("keys", "tokens", "records", "live")
+
+
+class Copied(NamedTuple):
+    """Rows that were copied out of the maps. Where `live` is false, the row was deleted and all else is zero."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+    tokens: np.ndarray
+    live: np.ndarray
+
+
+@dataclass(frozen=True)
+class View:
+    """A memory as it can be read: read-only maps that follow deletions at once, but neither additions nor compactions.
+
+    keys: (N, d) float32; tokens: (N, m) float32; records: (N,); live: (N,) bool. Dead rows are, or soon will be, zero:
+    whatever is read must be filtered by `live` after it was read, as `copy` does. lengths: of the longest key of each
+    block, by its first row and its size, as a search has found it.
+    """
+
+    generation: int
+    keys: np.ndarray
+    tokens: np.ndarray
+    records: np.ndarray
+    live: np.ndarray
+    lengths: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self.records["id"]
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self.records["label"]
+
+    def rows(self, rows: np.ndarray) -> Rows:
+        """Copies of some rows, dead or alive."""
+        return Rows(self.records[rows], self.keys[rows], self.tokens[rows])
+
+    def copy(self, rows: np.ndarray) -> Copied:
+        """Copies of rows (any shape) that are still live after they were copied."""
+        records, tokens = self.records[rows], self.tokens[rows]
+        live = self.live[rows]  # looked at last: whatever was deleted before this line is not handed out
+        records[~live], tokens[~live] = np.zeros((), RECORD), 0
+        return Copied(records["id"], records["label"], tokens, live)
+
+
+def stretches(rows: np.ndarray) -> Iterator[range]:
+    """The rows as ranges of at most BLOCK consecutive ones, ascending."""
+    ordered = np.unique(rows)
+    breaks = np.flatnonzero(np.diff(ordered) != 1)
+    starts, ends = ordered[np.r_[0, breaks + 1]], ordered[np.r_[breaks, -1]] + 1
+    for first, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        for start in range(first, end, BLOCK):
+            yield range(start, min(start + BLOCK, end))
+
+
+class Matrices:
+    """The files of a generation. Raises UnreadableMemoryError where one is missing, a link, or too short."""
+
+    def __init__(self, folder: Path, widths: tuple[int, ...], flags: int) -> None:
+        """widths: numbers in a key and in a token. flags: os.O_RDONLY, os.O_RDWR, or with os.O_CREAT | os.O_EXCL."""
+        self.folder = folder
+        types = (np.dtype(("<f4", widths[:1])), np.dtype(("<f4", widths[1:])), RECORD, np.dtype(bool))
+        self._types = dict(zip(NAMES, types, strict=True))
+        self._files: dict[str, int] = {}
+        if folder.is_symlink():
+            raise UnreadableMemoryError(folder, "a link, where the memory's own folder should be")
+        for name in NAMES:
+            try:
+                self._files[name] = disk.opened(folder / name, flags)
+            except OSError as error:
+                self.close()
+                raise UnreadableMemoryError(folder / name, f"cannot be opened ({error.strerror})") from error
+
+    @classmethod
+    def create(cls, folder: Path, widths: tuple[int, ...]) -> "Matrices":
+        """Empty files in a new folder."""
+        folder.mkdir()
+        return cls(folder, widths, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    def require(self, rows: int) -> None:
+        """Raise UnreadableMemoryError unless every file holds at least so many rows."""
+        for name, file in self._files.items():
+            size, needed = os.fstat(file).st_size, rows * self._types[name].itemsize
+            if size < needed:
+                raise UnreadableMemoryError(self.folder / name, f"{size} bytes, where {rows} rows take {needed}")
+
+    def view(self, generation: int, rows: int) -> View:
+        """Maps of the first `rows` rows."""
+        return View(generation, *(self._map(name, rows) for name in NAMES))
+
+    def _map(self, name: str, rows: int) -> np.ndarray:
+        if not rows:  # nothing cannot be mapped
+            return np.zeros(0, self._types[name])
+        with os.fdopen(os.dup(self._files[name]), "rb") as file:
+            return np.memmap(file, self._types[name], "r", shape=(rows,))
+
+    def _write(self, name: str, data: bytes | memoryview, row: int) -> None:
+        try:
+            disk.write(self._files[name], data, row * self._types[name].itemsize)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.folder / name)) from error
+
+    def append(self, at: int, rows: Rows) -> None:
+        """Write live rows from row number `at` on. They are on the disk only after `sync`."""
+        arrays = {
+            "keys": rows.keys,
+            "tokens": rows.tokens,
+            "records": rows.records,
+            "live": np.ones(len(rows.keys), "?"),
+        }
+        for name, array in arrays.items():
+            self._write(name, np.ascontiguousarray(array).reshape(-1).view("u1").data, at)
+
+    def cut(self, rows: int) -> None:
+        """Drop everything behind the first `rows` rows."""
+        for name, file in self._files.items():
+            if os.fstat(file).st_size != rows * self._types[name].itemsize:
+                disk.cut(file, rows * self._types[name].itemsize)
+
+    def hide(self, rows: np.ndarray, total: int) -> None:
+        """Clear `live` of some rows, which every reader sees at once."""
+        if rows.size:
+            first, last = int(rows.min()), int(rows.max())
+            live = np.array(self._map("live", total)[first : last + 1])
+            live[rows - first] = False
+            self._write("live", live.tobytes(), first)
+
+    def set_live(self, live: np.ndarray) -> None:
+        self._write("live", live.tobytes(), 0)
+
+    def erase(self, rows: np.ndarray) -> None:
+        """Zeros over key, token and record of some rows. They are on the disk only after `sync`."""
+        for part in stretches(rows) if rows.size else ():
+            for name in ("keys", "tokens", "records"):
+                self._write(name, bytes(len(part) * self._types[name].itemsize), part.start)
+
+    def sync(self) -> None:
+        for file in self._files.values():
+            disk.sync(file)
+
+    def seal(self) -> None:
+        """Wait until a new generation is on the disk, its names too."""
+        self.sync()
+        disk.sync_folder(self.folder)
+        disk.sync_folder(self.folder.parent)
+
+    def close(self) -> None:
+        for file in self._files.values():
+            os.close(file)
+        self._files.clear()
+
+
+def retire(folder: Path) -> None:
+    """Remove a generation: hide its rows from readers that are still open, write zeros over them, unlink.
+
+    Files that are not the memory's own stay, and then the folder does too.
+    """
+    names = (*reversed(NAMES), index.NAME, index.UNFINISHED)
+    paths = [path for name in names if (path := folder / name).is_file() and not path.is_symlink()]
+    for path in paths:
+        file = disk.opened(path, os.O_RDWR)
+        try:
+            size = os.fstat(file).st_size
+            for start in range(0, size, 1 << 20):
+                disk.write(file, bytes(min(1 << 20, size - start)), start)
+            disk.sync(file)
+        finally:
+            os.close(file)
+    for path in reversed(paths):
+        path.unlink()
+    if not any(folder.iterdir()):
+        folder.rmdir()

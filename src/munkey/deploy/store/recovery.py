@@ -1,0 +1,156 @@
+"""Opening a memory: look first whether it is whole, then finish what a killed writer has begun."""
+
+import os
+import time
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from munkey.core.console import counted
+from munkey.deploy.store import disk, index
+from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
+from munkey.deploy.store.ledger import Ledger, State
+from munkey.deploy.store.matrices import Matrices, View, retire
+from munkey.deploy.store.verify import listed, mismatched
+
+SAMPLE = 16  # rows whose commitments are checked on opening
+PATIENCE = 10.0  # seconds that a reader waits for a writer to hide what it has deleted
+
+
+def generation_folder(folder: Path, number: int) -> Path:
+    return folder / f"generation-{number}"
+
+
+def matrices_of(folder: Path, state: State, flags: int) -> Matrices:
+    """The matrices that the ledger names. Raises UnreadableMemoryError where they are missing or too short."""
+    matrices = Matrices(generation_folder(folder, state.generation), (state.key_width, state.token_width), flags)
+    try:
+        matrices.require(state.rows)
+    except UnreadableMemoryError:
+        matrices.close()
+        raise
+    return matrices
+
+
+def free_number(folder: Path, after: int) -> int:
+    """The next generation whose folder is not there."""
+    return next(number for number in count(after + 1) if not os.path.lexists(generation_folder(folder, number)))
+
+
+def generations(folder: Path) -> set[Path]:
+    """The folders of all generations, no links."""
+    paths = (path for path in folder.glob("generation-*") if path.name.removeprefix("generation-").isdecimal())
+    return {path for path in paths if path.is_dir() and not path.is_symlink()}
+
+
+def live_mask(ledger: Ledger, dead: np.ndarray, rows: int) -> np.ndarray:
+    """Which of the rows are live by the ledger: (rows,) bool."""
+    if dead.size and not (dead.min() >= 0 and dead.max() < rows):
+        raise UnreadableMemoryError(ledger.path, f"damaged: it lists dead rows that are not among its {rows}")
+    live = np.ones(rows, dtype=bool)
+    live[dead] = False
+    return live
+
+
+def visible(view: View) -> np.ndarray:
+    """Which rows are not hidden: (N,) bool, a copy. A row is dead by the ledger before it is hidden, never after."""
+    return np.asarray(view.live.view("u1") != 0)
+
+
+def require_known(ledger: Ledger, hidden: np.ndarray) -> None:
+    """Raise UnreadableMemoryError where rows are hidden that the ledger has live: it has lost deletions."""
+    if len(hidden):
+        why = "it is older than the rows are, or its write-ahead log, store.db-wal, was lost"
+        raise UnreadableMemoryError(
+            ledger.path, f"does not know of {counted(len(hidden), 'deleted row')}, {listed(hidden)}: {why}"
+        )
+
+
+def require_sample(folder: Path, ledger: Ledger, view: View, live: np.ndarray) -> None:
+    """Raise UnreadableMemoryError where rows from all over the memory do not match their commitments."""
+    rows = np.flatnonzero(live)
+    if len(wrong := mismatched(ledger, view, rows[:: max(1, len(rows) // SAMPLE)])):
+        why = "a file or the name of a source file was changed, or is of another memory"
+        said = f"{counted(len(wrong), 'row')} not matching their commitment, {listed(wrong)}: {why}"
+        raise UnreadableMemoryError(generation_folder(folder, view.generation), said)
+
+
+def recover(folder: Path, ledger: Ledger) -> Matrices:
+    """Bring the files in line with the ledger, and return them, open for writing. Needs the lock."""
+    state, last = ledger.state(), ledger.last().sequence
+    matrices = matrices_of(folder, state, os.O_RDWR)
+    try:
+        live, view = live_mask(ledger, ledger.dead(), state.rows), matrices.view(state.generation, state.rows)
+        require_known(ledger, np.flatnonzero(live & ~visible(view)))
+        require_sample(folder, ledger, view, live)  # nothing has been changed up to here
+        matrices.cut(state.rows)
+        if not np.array_equal(view.live.view("u1"), live.view("u1")):
+            matrices.set_live(live)
+        matrices.erase(ledger.dead(after=state.erased))
+        matrices.sync()
+        (matrices.folder / index.UNFINISHED).unlink(missing_ok=True)
+        for other in sorted(generations(folder) - {matrices.folder}):
+            retire(other)
+        disk.sync_folder(folder)
+        if state.erased != last:
+            ledger.settled(last)
+        ledger.empty_wal()
+    except BaseException:
+        matrices.close()
+        raise
+    return matrices
+
+
+def followed(folder: Path, ledger: Ledger) -> View:
+    """What the ledger describes now, for reading, without anything in it that has been deleted.
+
+    Raises UnreadableMemoryError where it is damaged, LockedMemoryError where its writer hangs.
+    """
+    while True:
+        state = ledger.state()
+        try:
+            view = checked_view(folder, ledger, state)
+        except UnreadableMemoryError:
+            now = ledger.state()
+            if (now.generation, now.rows) == (state.generation, state.rows):  # else rows that came since may be dead
+                raise
+        else:
+            if ledger.state().generation == state.generation:  # else it was compacted in between
+                return view
+
+
+def checked_view(folder: Path, ledger: Ledger, state: State) -> View:
+    """The rows that a state describes. Raises UnreadableMemoryError where they, or the ledger, are damaged."""
+    matrices = matrices_of(folder, state, os.O_RDONLY)
+    view = matrices.view(state.generation, state.rows)
+    matrices.close()
+    wait_until_hidden(folder, ledger, view)
+    seen, dead = visible(view), ledger.dead()
+    live = live_mask(ledger, dead, state.rows)
+    require_known(ledger, np.flatnonzero(live & ~seen))
+    require_sample(folder, ledger, view, view.live)
+    return view
+
+
+def wait_until_hidden(folder: Path, ledger: Ledger, view: View) -> None:
+    """Where a writer was killed, its deletions are hidden first: by its successor, or from here.
+
+    Raises LockedMemoryError where a writer does not get that done.
+    """
+    until = time.monotonic() + PATIENCE
+    while True:
+        dead = ledger.dead()
+        if not view.live[dead[(dead >= 0) & (dead < len(view.live))]].any():
+            return None
+        try:
+            lock = disk.lock(folder)
+        except LockedMemoryError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            try:
+                return recover(folder, ledger).close()
+            finally:
+                disk.unlock(lock)

@@ -1,0 +1,299 @@
+"""A memory on disk that forgets durably (docs/memory.md): one writer, any number of readers."""
+
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from munkey.deploy.store import disk, index
+from munkey.deploy.store.chain import Link, Receipt
+from munkey.deploy.store.creation import create
+from munkey.deploy.store.errors import LockedMemoryError, UnknownIdsError
+from munkey.deploy.store.holding import Holding
+from munkey.deploy.store.ledger import Ledger, State
+from munkey.deploy.store.lookup import Lookup
+from munkey.deploy.store.matrices import BLOCK, Matrices, View, retire
+from munkey.deploy.store.recovery import followed, free_number, generation_folder, recover, wait_until_hidden
+from munkey.deploy.store.rows import checked_files, checked_ids, rows_from
+from munkey.deploy.store.verify import Report, blocks, verified
+
+AT_ONCE = 1000  # rows that a deletion overwrites before it is acknowledged; more are hidden, and overwritten later
+UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
+
+
+class Store(Holding, AbstractContextManager["Store"]):
+    """A memory, open for reading or, by one process at a time, for writing. May be used from several threads.
+
+    Methods that write raise ClosedMemoryError where it is closed or open for reading only. A failure while something is
+    being changed closes the store; opening it again recovers.
+    """
+
+    def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
+        """Use `Store.open`."""
+        super().__init__(folder, ledger, lock)
+        self._pending: list[np.ndarray] = []  # rows that are dead and not known to be zero on the disk
+        try:
+            self._matrices = recover(folder, ledger) if lock is not None else None
+            self._changes, self._erased = ledger.changes(), ledger.last().sequence
+            self._view = self._mapped()
+            self._lookup = Lookup.of(self._view.ids, self._view.live) if lock is not None else None
+        except BaseException:
+            self._abandon()
+            raise
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        ids: ArrayLike,
+        keys: ArrayLike,
+        tokens: ArrayLike,
+        labels: ArrayLike | None = None,
+        files: Sequence[str | None] | None = None,
+    ) -> "Store":
+        """A new memory, open for writing: ids (N,), keys (N, d), tokens (N, m), class labels (N,). All or nothing.
+
+        files: the source file of each row, None where there is none; it is forgotten together with the row.
+        Raises ValueError for ids that are negative or repeated, and numbers that are not finite floats;
+        FileExistsError where the folder holds anything.
+        """
+        name = secrets.token_bytes(16)
+        known = checked_files(files, np.size(ids))
+        create(Path(folder), name, rows_from(name, ids, keys, tokens, labels, known), known)
+        return cls.open(folder, writer=True)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, writer: bool = False) -> "Store":
+        """Open a memory; what a killed writer left half done is finished first.
+
+        Raises UnreadableMemoryError where the folder is not a memory, is damaged or of another format, and
+        LockedMemoryError where another process is writing it already.
+        """
+        folder = Path(folder)
+        for name in ("lock", "store.db-wal", "store.db-shm"):
+            disk.require_plain(folder / name)
+        ledger = Ledger(folder / "store.db")
+        try:
+            lock = disk.lock(folder) if writer else None
+        except BaseException:
+            ledger.close()
+            raise
+        return cls(folder, ledger, lock)
+
+    # Reading
+
+    @property
+    def view(self) -> View:
+        """The rows as they are now. A compaction empties older views: after reading, compare `generation` again."""
+        with self._alone():
+            changes = self._ledger.changes()  # another connection's: a writer sees none
+            if changes != self._changes:
+                state = self._ledger.state()
+                if (state.generation, state.rows) != (self._view.generation, len(self._view.live)):
+                    self._view = self._mapped()
+                self._changes = changes
+            return self._view
+
+    @property
+    def state(self) -> State:
+        with self._alone():
+            return self._ledger.state()
+
+    @property
+    def head(self) -> str:
+        """The head of the chain of deletions, hexadecimal: publish it elsewhere, and a restored backup is found."""
+        with self._alone():
+            return self._ledger.last().head.hex()
+
+    @property
+    def deletions(self) -> int:
+        """How many rows were deleted since the memory was made."""
+        with self._alone():
+            return self._ledger.last().sequence
+
+    @property
+    def ever(self) -> int:
+        """How many rows there ever were: those that are live, and those that were deleted."""
+        with self._alone():
+            return int(np.count_nonzero(self.view.live)) + self.deletions
+
+    def chain(self) -> list[Link]:
+        """Every deleted row that the chain holds, in order."""
+        with self._alone():
+            return self._ledger.links()
+
+    def rows_of(self, ids: ArrayLike) -> np.ndarray:
+        """The live row of each id, for a writer. Raises UnknownIdsError with all ids that the memory does not hold."""
+        wanted = checked_ids(ids)
+        with self._writing():
+            rows = self._places().find(wanted, self._view.live)
+        if len(unknown := np.unique(wanted[rows < 0])):
+            raise UnknownIdsError(unknown.tolist())
+        return rows
+
+    def files_of(self, rows: np.ndarray) -> list[str | None]:
+        """The source file of each row (N,) of the present generation; None where none is known, or the row is dead."""
+        with self._alone():
+            return self._ledger.files_of(rows)
+
+    def ids_from(self, file: str) -> np.ndarray:
+        """The ids of the rows that came from a source file: (N,) int64."""
+        while True:
+            view = self.view
+            with self._alone():
+                rows = np.array(self._ledger.rows_from(file), dtype=np.int64)
+            copied = view.copy(rows[rows < len(view.live)])
+            if self.view.generation == view.generation:  # else it was compacted meanwhile, and has other rows
+                return copied.ids[copied.live]
+
+    def verify(self, published: str | None = None) -> Report:
+        """Recompute the chain and every commitment from the disk. published: a head that must be in the chain."""
+        with self._alone():
+            if self._matrices is not None:
+                self._record_settled()
+            while True:
+                view = self.view
+                wait_until_hidden(self.folder, self._ledger, view)
+                report = verified(self._ledger, view, published)
+                if self._ledger.state().generation == view.generation:  # else it was compacted meanwhile
+                    return report
+
+    def read_index(self) -> index.Index | None:
+        """Rows grouped by centroids, where `write_index` has written some. Raises UnreadableIndexError."""
+        with self._alone():
+            return index.latest(lambda number: generation_folder(self.folder, number), self._ledger)
+
+    # Writing
+
+    def write_index(self, view: View, centroids: np.ndarray, lists: np.ndarray) -> bool:
+        """Write that the first rows of a view lie nearest to the centroids number `lists` (n,).
+
+        False, and nothing is written, where the memory was compacted meanwhile.
+        """
+        with self._writing() as matrices:
+            if view.generation != self._view.generation:
+                return False
+            rows = np.flatnonzero(view.live[: len(lists)])
+            made = index.grouped(index.now(self._ledger), centroids, rows, lists[rows], len(lists))
+            made.write(matrices.folder)
+            return True
+
+    def add(
+        self,
+        ids: ArrayLike,
+        keys: ArrayLike,
+        tokens: ArrayLike,
+        labels: ArrayLike | None = None,
+        files: Sequence[str | None] | None = None,
+    ) -> None:
+        """Add rows, as for `create`; all of them are on the disk when this returns.
+
+        Raises ValueError for what `create` refuses, other widths, and ids that the memory holds.
+        """
+        with self._writing() as matrices:
+            state = self._ledger.state()
+            known = checked_files(files, np.size(ids))
+            rows = rows_from(state.store, ids, keys, tokens, labels, known)
+            if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
+                raise ValueError(f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers")
+            held = self._places().find(rows.records["id"], self._view.live) >= 0
+            if held.any():
+                raise ValueError(f"these ids are in the memory already: {rows.records['id'][held].tolist()}")
+            with self._whole():
+                total = state.rows + len(rows.keys)
+                matrices.append(state.rows, rows)
+                matrices.sync()
+                self._ledger.grow(total, self._erased, {state.rows + place: file for place, file in known.items()})
+                self._view = matrices.view(state.generation, total)
+                self._places().add(rows.records["id"], np.arange(state.rows, total))
+
+    def delete(self, ids: ArrayLike) -> Receipt:
+        """Forget rows: all, or none where an id is unknown (UnknownIdsError).
+
+        When this returns, the deletion is on the disk and no reader gets these rows. Up to AT_ONCE rows are overwritten
+        with zeros too; `settle` overwrites more of them, and waits until all zeros are on the disk.
+        """
+        with self._writing() as matrices:
+            rows = self.rows_of(np.unique(checked_ids(ids)))
+            with self._whole():
+                receipt = self._ledger.delete(rows, self._view.records["commitment"][rows], self._erased)
+                matrices.hide(rows, len(self._view.live))
+                self._pending.append(rows)
+                if len(rows) <= AT_ONCE:
+                    matrices.erase(rows)
+                if len(self._pending) >= UNSETTLED:
+                    self.settle()
+        return receipt
+
+    def settle(self) -> None:
+        """Overwrite what is deleted with zeros and wait until they are on the disk. Call it when there is time."""
+        with self._writing() as matrices, self._whole():
+            if self._pending:
+                matrices.erase(np.concatenate(self._pending))
+                matrices.sync()
+                self._erased = self._ledger.last().sequence  # all of them: what is not pending was settled before
+                self._pending.clear()
+
+    def _record_settled(self) -> None:
+        self.settle()
+        with self._whole():
+            self._ledger.settled(self._erased)
+
+    def purge(self) -> None:
+        """Settle, and leave no byte of what was deleted in any file.
+
+        Raises LockedMemoryError where another process prevents it.
+        """
+        with self._writing() as matrices, self._whole():
+            self._record_settled()
+            index.trim(matrices.folder, self._ledger, self._view.live)
+            self._ledger.rewrite()
+            emptied = self._ledger.empty_wal()
+        if not emptied:
+            raise LockedMemoryError(f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again")
+
+    def compact(self) -> None:
+        """Move the live rows to a new generation without gaps; the old one is overwritten with zeros and removed."""
+        with self._writing() as old, self._whole():
+            number, rows = free_number(self.folder, self._view.generation), np.flatnonzero(self._view.live)
+            widths = self._ledger.state()[1:3]
+            new = Matrices.create(generation_folder(self.folder, number), widths)
+            for start, block in enumerate(blocks(rows)):
+                new.append(start * BLOCK, self._view.rows(block))
+            index.carry(old.folder, new.folder, self._ledger, rows, number)
+            new.seal()
+            self._ledger.switch(number, rows)
+            old.close()
+            self._matrices, self._erased = new, self._ledger.last().sequence
+            self._pending.clear()
+            retire(old.folder)
+            disk.sync_folder(self.folder)
+            self._view = self._mapped()
+            self._lookup = Lookup.of(self._view.ids, self._view.live)
+        self.purge()
+
+    def close(self) -> None:
+        """Settle and release the memory. Closing twice is no error; in a forked child, nothing happens."""
+        if os.getpid() == self._process:
+            with self._guard:
+                if not self._closed and self._matrices is not None:
+                    self._record_settled()
+                self._abandon()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _mapped(self) -> View:
+        if self._matrices is None:
+            return followed(self.folder, self._ledger)
+        state = self._ledger.state()
+        return self._matrices.view(state.generation, state.rows)
+
+    def _places(self) -> Lookup:
+        assert self._lookup is not None  # a writer has one
+        return self._lookup

@@ -1,0 +1,143 @@
+"""Whether a memory is what its chain says: recomputed from what is on the disk."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from munkey.core.console import counted
+from munkey.deploy.store.chain import Link, first_head, next_head
+from munkey.deploy.store.ledger import Ledger
+from munkey.deploy.store.matrices import BLOCK, View
+from munkey.deploy.store.rows import Rows, commitments, entry
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `verify` found. live, dead: rows; deletions: links of the chain, which ends in head (hexadecimal).
+
+    unsettled: dead rows whose zeros need not be on the disk yet, so they were not looked at; problems: a sentence for
+    each thing that is not as it must be.
+    """
+
+    live: int
+    dead: int
+    unsettled: int
+    deletions: int
+    head: str
+    problems: tuple[str, ...]
+
+    @property
+    def sound(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.problems:
+            return f"NOT VERIFIED: {'; '.join(self.problems)}"
+        zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
+        return (
+            f"verified: {counted(self.live, 'live row')} with the right commitment, none deleted before;"
+            f" {counted(self.dead, 'dead row')}, hidden and {zero};"
+            f" an unbroken chain of {counted(self.deletions, 'deletion')} that ends in {self.head}"
+        )
+
+
+def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
+    return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
+
+
+def parts(view: View, rows: np.ndarray) -> Iterator[Rows]:
+    return map(view.rows, blocks(rows))
+
+
+def mismatched(ledger: Ledger, view: View, rows: np.ndarray) -> np.ndarray:
+    """Which of these rows do not match their commitment and have not been deleted meanwhile either."""
+    store, suspects = ledger.state().store, rows[:0]
+    for block in blocks(rows):
+        part, files = view.rows(block), ledger.files_of(block)
+        wrong = (commitments(store, part, files) != part.records["commitment"]).any(axis=1)
+        suspects = np.append(suspects, block[wrong])
+    return np.setdiff1d(suspects[view.live[suspects]], ledger.dead())  # the ledger drops a name before a row is hidden
+
+
+def nonzero(view: View, rows: np.ndarray) -> np.ndarray:
+    """Which of these rows hold any bit that is not zero."""
+    left = [np.column_stack([any_bit(array) for array in part]).any(axis=1) for part in parts(view, rows)]
+    return rows[np.concatenate(left)] if left else rows
+
+
+def any_bit(array: np.ndarray) -> np.ndarray:
+    return np.count_nonzero(array.view("u1").reshape(len(array), -1), axis=1) > 0
+
+
+def not_finite(view: View, rows: np.ndarray) -> np.ndarray:
+    """Which of these rows hold NaN or infinity."""
+    finite = [np.isfinite(part.keys).all(axis=1) & np.isfinite(part.tokens).all(axis=1) for part in parts(view, rows)]
+    return rows[~np.concatenate(finite)] if finite else rows
+
+
+def returned(view: View, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
+    """Which of these rows stand in the log as deleted."""
+    back = [entry(one.tobytes()) in entries for part in parts(view, rows) for one in part.records["commitment"]]
+    suspects = rows[np.array(back, dtype=bool)]
+    return suspects[view.live[suspects]]
+
+
+def repeated(view: View, rows: np.ndarray) -> np.ndarray:
+    """Which of these rows share their id with another one."""
+    ids = view.ids[rows]
+    live = view.live[rows]  # looked at last: the id of a row that is deleted meanwhile is zero
+    _, which, counts = np.unique(ids[live], return_inverse=True, return_counts=True)
+    return rows[live][counts[which] > 1]
+
+
+def breaks(links: list[Link], store: bytes) -> Iterator[str]:
+    """Where the chain does not follow from its first head."""
+    head = first_head(store)
+    for place, link in enumerate(links, start=1):
+        head = next_head(head, link.sequence, link.at, link.entry)
+        if link.sequence != place or link.head != head:
+            yield f"the chain of deletions is broken at link {place}"
+            return
+
+
+def listed(rows: np.ndarray) -> str:
+    return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{', …' if len(rows) > 5 else ''}"
+
+
+def problems(ledger: Ledger, view: View, links: list[Link], published: str | None) -> Iterator[str]:
+    """A sentence for each thing that is wrong. Rows that are deleted or added while it runs are not a problem."""
+    if (said := ledger.integrity()) != "ok":
+        yield f"SQLite finds its file damaged: {said}"
+    # In this order: what is hidden is dead by the ledger already, and what is dead is among the rows of a later state.
+    hidden, dead, state = np.flatnonzero(~view.live), ledger.dead(), ledger.state()
+    yield from breaks(links, state.store)
+    heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
+    if published is not None and published not in heads:
+        yield f"the head {published} was published and is not in the chain: this is an older copy, or another memory"
+    if unchained := ledger.unchained():
+        yield f"the chain of deletions does not end in those of the dead rows: {unchained} have another number"
+    if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(state.rows)).all():
+        yield "the list of dead rows makes no sense"
+        return
+    if stray := ledger.stray_files():
+        yield f"source files that belong to no live row: {stray}"
+    erased = np.setdiff1d(dead[dead < len(view.live)], ledger.dead(after=state.erased))
+    live = np.flatnonzero(view.live)
+    sentences = {
+        "hidden and never deleted": np.setdiff1d(hidden, dead),
+        "dead and not hidden": erased[view.live[erased]],
+        "dead and not zero": nonzero(view, erased),
+        "not matching their commitment": mismatched(ledger, view, live),
+        "deleted and back": returned(view, live, {link.entry for link in links}),
+        "with an id that another row has too": repeated(view, live),
+        "with numbers that are not finite": not_finite(view, live),
+    }
+    yield from (f"{counted(len(rows), 'row')} {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
+
+
+def verified(ledger: Ledger, view: View, published: str | None) -> Report:
+    links = ledger.links()
+    found = tuple(problems(ledger, view, links, published))
+    live, unsettled = int(np.count_nonzero(view.live)), len(ledger.dead(after=ledger.state().erased))
+    return Report(live, len(view.live) - live, unsettled, len(links), ledger.last().head.hex(), found)

@@ -1,0 +1,212 @@
+"""What a configuration will cost, before its first job: trainings, steps, operations, hours, disk, memory.
+
+An estimate from the models' arithmetic and a machine's benchmark file. `munkey plan` prints it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import yaml
+
+from munkey.core.device import gpu_visible
+from munkey.core.files import DamagedFileError
+from munkey.core.paths import fill, name_of
+from munkey.data.sizes import Size
+from munkey.evaluation.records import Evaluation
+from munkey.experiment.cost.machines import BENCHED, Machine
+from munkey.experiment.cost.workload import Work, Workload, disk_bytes, size_of
+from munkey.experiment.params import yaml_files
+from munkey.experiment.params.load import ParamsError, ablated
+from munkey.experiment.params.overlays import Values, merge
+from munkey.experiment.plan.audits import AuditPlan
+from munkey.experiment.plan.plan import Plan
+
+PARAMS = Path("params.yaml")
+PROCESS = 0.7e9  # bytes that torch and its libraries take of a process before it computes anything
+TIGHT = 0.8  # share of the memory above which a job may fail
+MUCH = 0.5e9  # bytes that attention alone holds
+TYPICAL = Size(10_000, 2_000, 2_000, 64, 10)  # of a data set that has not been prepared yet
+Target = Literal["run", "paper"]
+
+
+class Bill(NamedTuple):
+    """What a configuration costs on a machine. hours: by number of GPUs, or of machines; refusals: what cannot fit."""
+
+    work: list[Work]
+    seconds: list[float]
+    disk: float
+    hours: dict[int, float]
+    warnings: list[str]
+    refusals: list[str]
+
+
+def bill(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)) -> Bill:
+    """The costs of what a target makes. Raises ParamsError where the size of a data set is not known yet."""
+    load = Workload(plan, runs_of(plan, target))
+    work = load.all()
+    seconds = [seconds_of(each, on) for each in work]
+    hours = {count: wall_s(work, seconds, count) / 3600 for count in gpus}
+    refusals = [line for each in work for line in too_large(each, on)]
+    return Bill(work, seconds, disk_bytes(load), hours, [*warnings(plan, work, on)], refusals)
+
+
+def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
+    """The evaluations behind a target: `make run`'s, and for the paper those of all that its report shows too."""
+    yield from plan.main
+    audits = AuditPlan(plan)
+    for dataset in plan.params.datasets if target == "paper" else ():
+        yield from plan.ablations_of(dataset)
+        yield from plan.selection_of(dataset)
+        yield from _traced(plan, dataset)
+        yield from audits.runs_of(dataset) if dataset in audits.in_paper else ()
+
+
+def _traced(plan: Plan, dataset: str) -> Iterator[Evaluation]:
+    """The trainings that are repeated for the figures, which show them at several moments."""
+    for run in plan.main_of(dataset):
+        if run.method == ablated().original:
+            yield replace(run, record=fill(plan.layout.trace, case=dataset, seed=run.seed))
+
+
+def work_of(plan: Plan) -> dict[str, float]:
+    """How much a job of each rule has to do, one rule against another.
+
+    They compare alike whatever the size of a data set, so a typical one will do where its own is not known, or its
+    files are damaged: the job that reads them says so.
+    """
+    on = Machine("any", dict.fromkeys(BENCHED, 1e9), memory=0.0, gpu=gpu_visible(), measured=False)
+    by_rule: dict[str, list[Work]] = {}
+    for each in Workload(plan, plan.main, _known_or_typical).all():
+        rule = "unlearn_candidate" if each.step == "unlearn" and each.what in plan.searched else each.step
+        by_rule.setdefault(rule, []).extend([each] if each.operations else [])
+    return {
+        rule: sum(seconds_of(each, on) for each in kinds) / sum(each.jobs for each in kinds)
+        for rule, kinds in by_rule.items()
+        if kinds
+    }
+
+
+def _known_or_typical(plan: Plan, dataset: str) -> Size:
+    try:
+        return size_of(plan, dataset)
+    except (ParamsError, DamagedFileError, FileNotFoundError):
+        return TYPICAL
+
+
+def seconds_of(work: Work, on: Machine) -> float:
+    """Of all its jobs, one after the other on one machine or GPU: by operations or by launches, whichever is more."""
+    return max(work.operations / on.speed(work.network), work.steps * on.launch_s(work.network))
+
+
+def wall_s(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
+    """At least: all of it shared out evenly, or the longest training followed by the longest unlearning."""
+    longest = {
+        step: max((s / w.jobs for w, s in zip(work, seconds, strict=True) if w.step == step), default=0.0)
+        for step in ("train", "unlearn", "evaluate")
+    }
+    return max(sum(seconds) / gpus, sum(longest.values()))
+
+
+def too_large(work: Work, on: Machine) -> Iterator[str]:
+    """Why a job cannot run, in words; nothing where it can."""
+    needed = work.memory + PROCESS
+    if needed > on.memory:
+        remedy = "lower train.batch_size and finetune.batch_size, or data.image_size"
+        if work.what == "amun":
+            remedy += ", or lower forget.rates: AMUN holds its adversarial images in float32"
+        yield (
+            f"{work.step} {work.what} on {work.dataset} needs {gigabytes(needed)}, but a job may take"
+            f" {gigabytes(on.memory)} ({on.name}): {remedy}"
+        )
+
+
+def warnings(plan: Plan, work: Sequence[Work], on: Machine) -> Iterator[str]:
+    """What will be slow or tight, and what to do about it."""
+    heaviest = max(work, key=lambda each: each.memory)
+    if TIGHT * on.memory < heaviest.memory + PROCESS <= on.memory:
+        yield f"{heaviest.step} {heaviest.what} on {heaviest.dataset} takes more than {TIGHT:.0%} of the memory"
+    held = max(work, key=lambda each: each.held)
+    if on.gpu and held.held > plan.params.resident_share * on.memory:
+        yield f"{gigabytes(held.held)} of pictures of {held.dataset} exceed resident_share: they are streamed"
+    if not on.gpu and held.held > on.memory / 2:
+        yield f"{gigabytes(held.held)} of pictures of {held.dataset} are read from disk again in every epoch"
+    yield from _attention(work, on)
+    yield from _launches(work, on)
+
+
+def _attention(work: Sequence[Work], on: Machine) -> Iterator[str]:
+    """On a CPU, the (n, n) weights of attention are held for every block."""
+    for each in {} if on.gpu else {w.network: w for w in work if w.step == "train"}.values():
+        network = each.network
+        held = 4 * each.batch * (network.model.depth - 1) * network.model.heads * network.tokens**2
+        if held > MUCH:
+            at = f"batch {each.batch} and {network.image_size} px"
+            yield f"{each.what} on {each.dataset}: attention in float32 holds {gigabytes(held)} at {at} on a CPU"
+
+
+def _launches(work: Sequence[Work], on: Machine) -> Iterator[str]:
+    """On a GPU, many seeds of a small model: it waits for the host, and so has room for other jobs."""
+    trained = [each for each in work if each.step == "train"]
+    for each in {w.network: w for w in trained}.values() if on.gpu else ():
+        busy = each.operations / on.speed(each.network)
+        share = busy / max(busy, each.steps * on.launch_s(each.network))
+        if share < 0.5:
+            fit = int(on.memory / (each.memory + PROCESS))
+            jobs = max(2, min(round(1 / share), 8, fit))
+            yield (
+                f"{each.what} on {each.dataset} is bound by launches: it keeps a GPU busy {share:.0%} of the time. Run"
+                f" {jobs} jobs per GPU, each with a CPU core of its own"
+            )
+
+
+def gigabytes(count: float) -> str:
+    return f"{count / 1e9:,.1f} GB"
+
+
+def lines(costs: Bill, on: Machine, name: str) -> Iterator[str]:
+    """The costs in words and as a table."""
+    yield heading(on, name)
+    yield f"{'step':9}{'what':15}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}{'minutes':>10}{'peak GB':>9}"
+    for each, seconds in zip(costs.work, costs.seconds, strict=True):
+        amount = f"{each.operations / 1e15:11,.3g}{seconds / 60:10,.1f}{(each.memory + PROCESS) / 1e9:9,.1f}"
+        yield f"{each.step:9}{each.what:15}{each.dataset:14}{each.jobs:6,}{each.steps:12,}{amount}"
+    yield from totals(costs, on)
+
+
+def heading(on: Machine, name: str) -> str:
+    kind = "measured" if on.measured else "assumed, not measured"
+    return f"{name} on {on.name} (speeds {kind}; {gigabytes(on.memory)} of memory for a job)"
+
+
+def totals(costs: Bill, on: Machine) -> Iterator[str]:
+    """The costs of all jobs together, what to mind, and what cannot fit."""
+    trainings = sum(each.jobs for each in costs.work if each.step == "train")
+    steps, operations = sum(each.steps for each in costs.work), sum(each.operations for each in costs.work)
+    unit = "GPU" if on.gpu else "machine"
+    yield (
+        f"{trainings:,} trainings, {sum(each.jobs for each in costs.work):,} jobs, {steps:,} steps,"
+        f" {operations / 1e15:,.3g} PFLOP, {sum(costs.seconds) / 3600:,.2f} {unit}-hours,"
+        f" {gigabytes(costs.disk)} of disk"
+    )
+    for count, hours in costs.hours.items():
+        yield f"on {count} {unit}{'s' * (count > 1)}: at least {hours:,.2f} hours"
+    yield from (f"WARNING: {line}" for line in costs.warnings)
+    yield from (f"DOES NOT FIT: {line}" for line in costs.refusals)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def read(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
+    """`params.yaml` with overlays, as Snakemake merges them. Raises ParamsError for a file that cannot be used."""
+    yaml_files.check([params, *overlays])
+    config: Values = {}
+    for path in (params, *overlays):
+        config = merge(config, yaml.safe_load(_text(path)))
+    return {**config, "name": name_of(str(config.get("name", "")), overlays, params)}

@@ -1,0 +1,112 @@
+"""Check whether this machine is ready for the paper's experiment (GPU, downloads, disk), and how long that will take.
+
+    python -m munkey.experiment.cost.preflight OVERLAY ... [--gpus 1]
+
+`make reproduce` runs it first. It ends with all that is missing, and what to do about it.
+"""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from munkey.core.device import gpu_visible
+from munkey.data.download import MissingDataError
+from munkey.encoders.hub_models import look_up
+from munkey.encoders.registry import MissingEncoderError, find
+from munkey.experiment.cost.estimate import Bill, bill, gigabytes, heading, read, totals
+from munkey.experiment.cost.machines import machine
+from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.plan import Plan
+from munkey.report.tables.setting import is_rehearsal
+
+RESULTS = Path("results")
+NO_GPU = (
+    "no GPU: the paper's experiment needs an NVIDIA GPU that torch can use, and {why}. Run this on a machine with one;"
+    " or on a cluster (docs/cluster.md); or rehearse it here: make reproduce REHEARSAL=1"
+)
+
+
+def missing(plan: Plan, costs: Bill) -> Iterator[str]:
+    """What keeps the paper's experiment from running here, a sentence each."""
+    if not rehearsal(plan):
+        yield from gpu_faults(plan)
+    downloads = 0
+    for dataset in plan.params.datasets:
+        archive = plan.params.reader(dataset).archive
+        try:
+            downloads += archive().bytes_to_download() if archive else 0
+        except MissingDataError as error:
+            yield f"{dataset}: {error}"
+    yield from encoder_faults(plan)
+    yield from disk_faults(plan.params.name, costs.disk + downloads)
+    yield from costs.refusals
+
+
+def rehearsal(plan: Plan) -> bool:
+    """Whether it is a rehearsal, which any machine can do."""
+    return all(is_rehearsal(settings, len(plan.params.seeds)) for settings in Shown(plan).compared.values())
+
+
+def gpu_faults(plan: Plan) -> Iterator[str]:
+    """What is wrong with the device that the jobs would compute on."""
+    if plan.params.device == "cpu":
+        yield (
+            "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
+            " rehearse it here: make reproduce REHEARSAL=1"
+        )
+    elif not gpu_visible():
+        yield NO_GPU.format(why="this machine shows none")
+    else:
+        from munkey.core import gpu
+
+        if not gpu.is_there():
+            yield NO_GPU.format(why="this machine's driver does not fit this torch")
+
+
+def encoder_faults(plan: Plan) -> Iterator[str]:
+    """The encoders that are neither here nor can be downloaded."""
+    keys = {plan.params.of(case).keys for cases in plan.cases.values() for case in cases}
+    for encoder, revision in sorted({(each.encoder, each.revision) for each in keys}):
+        try:
+            if hub := find(encoder).hub:
+                look_up(hub, revision)
+        except MissingEncoderError as error:
+            yield str(error)
+
+
+def disk_faults(name: str, needed: float) -> Iterator[str]:
+    """Whether the disk has too little room. needed: bytes in all, those that earlier runs have written included."""
+    written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
+    free = shutil.disk_usage(RESULTS if RESULTS.exists() else ".").free
+    if needed - written > free:
+        yield (
+            f"disk: about {gigabytes(needed)} are needed, {gigabytes(written)} of that is already written, and"
+            f" {gigabytes(free)} are free: make room, or make the folder {RESULTS} a link to a larger disk"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> str | None:
+    """The command. Returns what is missing, if anything."""
+    parser = argparse.ArgumentParser(
+        prog="python -m munkey.experiment.cost.preflight", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("overlays", nargs="+", type=Path, help="files that change params.yaml")
+    parser.add_argument("--gpus", type=int, default=1, help="how many jobs use a GPU at once (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    try:
+        plan, on = Plan(load(read(given.overlays))), machine()
+        costs = bill(plan, "paper", on, [given.gpus])
+    except ParamsError as error:
+        return str(error)
+    print(heading(on, plan.params.name), *totals(costs, on), sep="\n", flush=True)
+    if faults := list(missing(plan, costs)):
+        return "This machine is not ready:\n" + "\n".join(f"- {fault}" for fault in faults)
+    print("This machine is ready.")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""What parameters name outside of themselves, checked before any job: files of data sets, encoders, tracking stores."""
+
+import difflib
+import json
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from munkey.data.registry import DATASETS, reader_of
+from munkey.encoders.hub_models import MODEL_TYPES
+from munkey.encoders.registry import ENCODERS, find
+from munkey.experiment.params.messages import require_registered
+from munkey.settings import KeySettings, SourceSettings
+
+# Not names of data sets: pandas reads them as something else.
+NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
+
+
+def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str]:
+    """What is wrong with the name of a data set or with what is to read it."""
+    readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
+    listed = ", ".join(readers)
+    if source.reader not in (None, *readers):
+        return [f"{prefix}source.reader = {source.reader!r}: must be one of {listed}; null for a registered data set"]
+    if dataset in DATASETS and source.reader not in (None, dataset):
+        return [
+            f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has a reader of its own; give your"
+            " files another name, or set the reader under `overrides` for yours alone"
+        ]
+    if dataset not in DATASETS and source.reader is None:
+        return [
+            f"datasets: {DATASETS.unknown(dataset)}. For your own files under this name set"
+            f" overrides.{dataset}.source.reader to one of {listed}"
+        ]
+    if not re.fullmatch(r"[\w-]{1,100}", dataset):
+        return [f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"]
+    if not dataset[0].isalpha() or dataset.lower() in NO_NAMES:
+        return [f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"]
+    return []
+
+
+def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
+    """What is wrong with the files of a data set that has a reader, or with its size. least: of the training set."""
+    reader = reader_of(dataset, source)
+    if reader.train is not None and reader.train < least:
+        needs = f"keys.depth and forget.rates need at least {least:,}"
+        return [f"{prefix or 'datasets: '}{dataset} has {reader.train:,} training samples; {needs}"]
+    if not reader.needs_path:
+        return []
+    where = f"{prefix}source.path = {source.path!r}"
+    if source.path is None:
+        return [f"{where}: the data set {dataset} reads your own files: name their folder or file"]
+    kind = _kind(source.path)
+    if kind is None:
+        return [f"{where}: there is no such folder or file"]
+    if reader.needs_path in {"folder", "file"} - {kind}:
+        return [f"{where}: is a {kind}, but {reader.name} reads a {reader.needs_path}"]
+    return []
+
+
+def _kind(path: str) -> str | None:
+    """Folder or file, or None where there is neither or it cannot be looked at."""
+    try:
+        return "folder" if Path(path).is_dir() else "file" if Path(path).exists() else None
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return None
+
+
+def check_uri(uri: str) -> None:
+    """Raise ValueError for an address that MLflow has no store for, or one whose database driver is not installed."""
+    scheme, where = uri.partition(":")[0], f"tracking.uri = {re.sub('//.*@', '//', uri)!r}"  # without its password
+    if re.fullmatch(r"sqlite:///[^/].*|sqlite:////[^/].*", uri):
+        return
+    if scheme in ("http", "https"):
+        if not _host(uri):
+            raise ValueError(f"{where}: no host; write {scheme}://HOST:PORT")
+    elif scheme.partition("+")[0] in ("postgresql", "mysql", "mssql"):
+        _check_driver(uri)
+    else:
+        stores = "sqlite:///FILE, http(s)://HOST:PORT, or postgresql, mysql or mssql with a driver"
+        raise ValueError(f"{where}: must be {stores}; MLflow no longer writes to folders")
+
+
+def _host(uri: str) -> str | None:
+    try:
+        return urlsplit(uri).hostname if urlsplit(uri).port != 0 else None
+    except ValueError:
+        return None
+
+
+def _check_driver(uri: str) -> None:
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        make_url(uri).get_dialect().import_dbapi()
+    except (ArgumentError, ValueError, ImportError) as error:
+        why = " ".join(str(error).split())
+        raise ValueError(
+            f"tracking.uri: this address or its driver cannot be used ({why}); mend the address or install the driver"
+        ) from None
+
+
+def check_encoder(keys: KeySettings) -> None:
+    """Raise ValueError if there is no such encoder, or if it takes no such size or revision."""
+    if keys.encoder.startswith("timm:"):
+        _check_timm(keys.encoder.removeprefix("timm:"))
+    elif "/" in keys.encoder:
+        _check_folder(keys.encoder)
+    elif keys.encoder == "FOLDER":
+        raise ValueError("keys.encoder = 'FOLDER' stands for a folder of yours: write its path, with a slash")
+    else:
+        require_registered("keys.encoder", keys.encoder, ENCODERS)
+    entry = find(keys.encoder)
+    if (entry.size == "free") != (keys.image_size is not None):
+        allowed = "a number of pixels" if entry.size == "free" else "null: its own preprocessing fixes the size"
+        raise ValueError(f"keys.image_size = {keys.image_size}: with encoder {keys.encoder} it must be {allowed}")
+    if (entry.revision is None) != (keys.revision is None):
+        allowed = f"a commit of its hub repository, e.g. {entry.revision}" if entry.revision else "null"
+        raise ValueError(f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}")
+
+
+def _check_folder(folder: str) -> None:
+    """Raise ValueError for a folder without a saved encoder that can be loaded."""
+    where, path = f"keys.encoder = {folder!r}", Path(folder)
+    if _kind(folder) != "folder":
+        raise ValueError(f"{where}: there is no such folder")
+    try:
+        config = json.loads((path / "config.json").read_bytes())
+    except OSError:
+        raise ValueError(f"{where}: config.json is missing; a saved model has one") from None
+    except ValueError:
+        raise ValueError(f"{where}: config.json is not JSON") from None
+    kind = str(config.get("model_type")) if isinstance(config, dict) else None
+    if kind in MODEL_TYPES and not (path / "preprocessor_config.json").exists():
+        raise ValueError(f"{where}: preprocessor_config.json is missing; save the model's image processor there too")
+    if kind not in MODEL_TYPES and not (isinstance(config, dict) and "architecture" in config):
+        known = f"transformers ({', '.join(MODEL_TYPES)}) or timm"
+        raise ValueError(f"{where}: config.json is not that of a model of {known}")
+
+
+def _check_timm(name: str) -> None:
+    """Raise ValueError for a model that timm does not have; names with a colon lead elsewhere and are not checked."""
+    model = name.partition(".")[0]
+    if ":" not in name and timm_models() and model not in timm_models():
+        close = difflib.get_close_matches(model, timm_models(), n=3, cutoff=0.5)
+        hint = f"; similar names: {', '.join(close)}" if close else ""
+        raise ValueError(f"keys.encoder = 'timm:{name}': timm has no such model{hint}")
+
+
+@cache
+def timm_models() -> frozenset[str]:
+    """The names of timm's models, read from its files, because importing it takes torch; empty where it is not here."""
+    spec = find_spec("timm")
+    folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
+    files = [file for folder in folders for file in Path(folder).glob("models/*.py")]
+    return frozenset(name for file in files for name in re.findall(r"@register_model\ndef (\w+)", file.read_text()))

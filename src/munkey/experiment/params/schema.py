@@ -1,0 +1,234 @@
+"""The strict form of `params.yaml`: whatever is not described here or in a section is refused before any job starts.
+
+Nothing has a default: every value stands in `params.yaml` or in an overlay given with `--configfile`. Families of
+models that have settings add a section under their name; unlearning methods have theirs under `unlearn`.
+"""
+
+import math
+from functools import cache, cached_property
+from itertools import product
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, create_model, model_validator
+
+from munkey.data.registry import DatasetEntry, reader_of
+from munkey.experiment.params.external import check_encoder, check_uri
+from munkey.experiment.params.messages import ParamsError, require_known, require_registered, require_unique
+from munkey.experiment.params.overlays import merge, name_of, name_of_knobs, sections_of, values_to_try
+from munkey.models.family import FAMILIES, Family
+from munkey.settings import (
+    AuditSettings,
+    DataSettings,
+    FinetuneSettings,
+    ForgetSettings,
+    InferenceSettings,
+    KeySettings,
+    LookupSettings,
+    ModelSettings,
+    NonNegative,
+    Parts,
+    Probability,
+    Section,
+    SelectionSettings,
+    SourceSettings,
+    TrackingSettings,
+    TrainSettings,
+    short_names,
+)
+from munkey.unlearn.contract import METHODS
+
+
+class DatasetParams(Section):
+    """The sections that may differ between data sets, as they hold for one of them; and those of the families."""
+
+    source: SourceSettings
+    data: DataSettings
+    keys: KeySettings
+    model: ModelSettings
+    train: TrainSettings
+    forget: ForgetSettings
+    inference: InferenceSettings
+    finetune: FinetuneSettings
+    unlearn: dict[str, dict[str, object]]
+    ablations: Annotated[dict[str, Annotated[list[object], Field(max_length=100)]], Field(max_length=50)]
+
+    def of_family(self, family: Family) -> Section | None:
+        """The section of a family, if it has one."""
+        return getattr(self, family.name) if family.settings else None
+
+    @property
+    def least_samples(self) -> int:
+        """Training samples needed, so that every rate forgets one and enough neighbors are left after forgetting."""
+        rates = self.forget.rates
+        return max(math.ceil(self.keys.depth / (1 - max(rates))), math.floor(0.5 / min(rates)) + 1)
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        check_encoder(self.keys)
+        if self.data.image_size % self.model.patch_size:
+            raise ValueError(
+                f"data.image_size = {self.data.image_size} must be a multiple of"
+                f" model.patch_size = {self.model.patch_size}"
+            )
+        self._check_limit()
+        for name in self.unlearn:
+            if name not in METHODS.refused:  # whose section can wait until its file is mended
+                require_registered("unlearn", name, METHODS)
+        for knob, values in self.ablations.items():
+            require_unique(f"ablations.{knob}", [name_of(value) for value in values])
+        depth = self.keys.depth
+        if self.inference.k > depth:
+            raise ValueError(f"inference.k = {self.inference.k} must be at most keys.depth = {depth}")
+        for family in FAMILIES.values():
+            section = self.of_family(family)
+            for key, value in family.neighbors_read(section).items() if section else ():
+                if value >= depth:  # of which one is the sample itself
+                    raise ValueError(f"{key} = {value} must be less than keys.depth = {depth}")
+        return self
+
+    def _check_limit(self) -> None:
+        """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
+        limit, rate = self.source.limit_per_class, max(self.forget.rates)
+        most = math.ceil(rate * (limit or 0)) if self.forget.sampling == "stratified" else 1
+        if limit is not None and most >= limit:
+            raise ValueError(
+                f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave a class"
+                " empty; raise it"
+            )
+
+
+class Params(DatasetParams):
+    """The whole of `params.yaml`."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
+    device: Literal["auto", "cpu", "cuda"]
+    threads: Parts
+    checkpoint_s: NonNegative
+    resident_share: Probability
+    datasets: Annotated[list[str], Field(min_length=1, max_length=100)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1, max_length=1000)]
+    methods: Annotated[list[str], Field(min_length=1)]
+    lookup: LookupSettings
+    search: bool
+    search_grid: dict[str, Annotated[list[object], Field(min_length=1)]]
+    search_drop: NonNegative | None
+    selection: SelectionSettings
+    audit: AuditSettings
+    tracking: TrackingSettings
+    overrides: dict[str, dict[str, object]]
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        check_uri(self.tracking.uri)
+        for key in ("datasets", "seeds", "methods"):
+            require_unique(key, getattr(self, key))
+        for key in self.search_grid:
+            known = {"lr_factor"} | {f"{name}.{field}" for name, values in self.unlearn.items() for field in values}
+            require_known("search_grid", "key", key, sorted(known))
+        for name in self.methods:
+            require_registered(f"the method {name}", require_registered("methods", name, METHODS).family, FAMILIES)
+            if name not in self.unlearn:
+                raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
+        for family in FAMILIES.values():
+            is_used = family.in_every_run or any(METHODS[name].family == family.name for name in self.methods)
+            if is_used and family.settings and not self.of_family(family):
+                raise ValueError(f"the family {family.name!r} is used but has no section {family.name}")
+        return self
+
+    def reader(self, dataset: str) -> DatasetEntry:
+        """What reads a data set."""
+        return reader_of(dataset, self.of(dataset).source)
+
+    def candidates(self, dataset: str, method: str) -> list[dict[str, object]]:
+        """The settings that the search tries for a method: those of its section where there is no grid for them."""
+        settings = self.of(dataset).unlearn[method]
+        values = values_to_try(settings, self.search_grid, method)
+        return [settings | dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+    def candidate_count(self, dataset: str, method: str) -> int:
+        """How many there are."""
+        return math.prod(map(len, values_to_try(self.of(dataset).unlearn[method], self.search_grid, method).values()))
+
+    def of(self, case: str) -> DatasetParams:
+        """The parameters as they hold for a data set, its overrides applied, or for one of its cases."""
+        if case not in self._cases:
+            dataset, _, change = case.partition("/")
+            names = models().dataset.model_fields
+            sections = self.model_dump(include=set(names))
+            changed = merge(sections, self.overrides.get(dataset, {}))
+            self._cases[case] = models().dataset.model_validate(
+                merge(changed, self.changes_of(dataset)[change]) if change else changed
+            )
+        return self._cases[case]
+
+    @cached_property
+    def _cases(self) -> dict[str, DatasetParams]:
+        return {}
+
+    def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:
+        """What the ablations and the selection of a data set change, by the place below it: KNOB/VALUE."""
+        changes: dict[str, dict[str, object]] = {}
+        for knob, values in self.of(dataset).ablations.items():
+            changes |= {f"{knob}/{name_of(value)}": sections_of(knob, value) for value in values}
+        return changes | self.pairs | self.audited
+
+    @property
+    def pairs(self) -> dict[str, dict[str, object]]:
+        """What the selection changes on every data set, by the place below it: p_drop/PAIR."""
+        name = ablated().name
+        return {f"p_drop/{name_of(pair)}": {name: {"p_drop": "fixed"} | pair} for pair in self.grid}
+
+    @property
+    def audited(self) -> dict[str, dict[str, object]]:
+        """What the cases of an audit change, by the place below each data set: audit/WHICH."""
+        fixed = {ablated().name: {"p_drop": "fixed"}}
+        changes = {"control": self.audit.control, **self.audit_grid}
+        changed = {name: merge(fixed, sections_of(f"audit.{name}", knobs)) for name, knobs in changes.items()}
+        return {"audit/pool": {}} | {f"audit/{name}": sections for name, sections in changed.items()}
+
+    @property
+    def audit_grid(self) -> dict[str, dict[str, object]]:
+        """The knobs that the audit's grid sets, by the name of each of its cases; no combination twice."""
+        combinations = [
+            dict(zip(block, values, strict=True)) for block in self.audit.grid for values in product(*block.values())
+        ]
+        names = short_names(knob for block in self.audit.grid for knob in block)
+        return {name_of_knobs(each, names): each for each in combinations}
+
+    @property
+    def grid(self) -> list[dict[str, float]]:
+        """The pairs that the selection compares, and the corner (0, 0) that it shows for reference."""
+        grid = product(self.selection.p_image, self.selection.p_token)
+        return [{"p_image": image, "p_token": token} for image, token in dict.fromkeys([(0.0, 0.0), *grid])]
+
+
+def ablated() -> Family:
+    """The family that the ablations and the selection are about: the one whose pathways can be cut."""
+    families = [family for family in FAMILIES.values() if family.has_pathways]
+    if not families:
+        raise ParamsError(f"no family of models can be ablated; refused: {'; '.join(FAMILIES.refused.values())}")
+    return families[0]
+
+
+class Models(NamedTuple):
+    dataset: type[DatasetParams]
+    whole: type[Params]
+
+
+@cache
+def models() -> Models:
+    """The models that check parameters, with the sections of all families. A plug-in's is needed where it is used."""
+    sections = {
+        family.name: (family.settings | None, None) if family.name in FAMILIES.origins else (family.settings, ...)
+        for family in FAMILIES.values()
+        if family.settings
+    }
+    return Models(
+        create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
+        create_model("Params", __base__=Params, **sections),  # type: ignore[call-overload]
+    )
+
+
+def rate_name(rate: float) -> str:
+    """The rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
+    return repr(rate)

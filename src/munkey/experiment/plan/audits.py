@@ -1,0 +1,163 @@
+"""What an audit trains, unlearns and asks: systems in pairs, which swap halves of a pool (docs/audits.md).
+
+Seeds 2p and 2p + 1 are pair p: each is trained on the half of the pool that the other never sees, and forgets it.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from operator import getitem
+
+from munkey.audits.family_audit import DEPLOYED, Role
+from munkey.audits.grid import Setting
+from munkey.audits.memories import Held
+from munkey.audits.read_evidence import Listed
+from munkey.audits.registry import AUDITS, Finding, Need
+from munkey.core.paths import fill
+from munkey.evaluation.records import Evaluation
+from munkey.experiment.params.load import ParamsError, ablated, rate_name
+from munkey.experiment.plan.cases import AUDIT
+from munkey.experiment.plan.plan import Plan
+from munkey.models.family import FAMILIES, Family
+from munkey.unlearn.contract import METHODS, Method
+
+PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
+
+
+def attacks(need: Need) -> list[Callable[..., Finding]]:
+    """What an audit's script finds through the registry, whose code counts for its result."""
+    return [audit.run for audit in AUDITS.values() if audit.needs == need]
+
+
+class AuditPlan:
+    """The audits of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.params, self.settings = plan, plan.params, plan.params.audit
+
+    @property
+    def subset(self) -> str:
+        """The name of the subset of systems that have forgotten their half."""
+        return f"rate{rate_name(self.settings.pool / 2)}"
+
+    @property
+    def in_paper(self) -> list[str]:
+        """The data sets whose audits are part of the report; none where there is nothing to audit."""
+        return self.params.datasets if self.settings.in_paper and self._methods else []
+
+    @property
+    def _methods(self) -> list[Method]:
+        """Those whose systems have learned something: a family that is made of keys has not."""
+        return [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
+
+    def systems_of(self, dataset: str) -> list[Listed]:
+        """All that is audited, with the controls of the ablated family where it is. Raises ParamsError for nothing."""
+        if not (methods := self._methods):
+            raise ParamsError(
+                f"methods = {self.params.methods}: there is nothing to audit, since none of them learns from samples;"
+                " list one that does, such as munkey"
+            )
+        families = list({method.original.name: method.original for method in methods}.values())
+        systems = []
+        for family in families:
+            systems.append(self._system(dataset, "nothing", family, str(family.original)))
+            systems += [
+                self._system(dataset, "method", family, method.name)
+                for method in methods
+                if method.original.name == family.name
+            ]
+            systems.append(self._system(dataset, "oracle", family, str(family.oracle)))
+        if ablated() in families and self.settings.control_pairs:
+            systems.append(self._system(dataset, "control nothing", ablated(), str(ablated().original)))
+            systems.append(self._system(dataset, "control", ablated(), self.plan.ablated_method.name))
+        return systems
+
+    def runs_of(self, dataset: str) -> list[Evaluation]:
+        """The evaluations behind an audit: each model of each pair, before and after it has forgotten its half."""
+        layout, rate, runs = self.plan.layout, rate_name(self.settings.pool / 2), []
+        for system in self.systems_of(dataset):
+            change, family = _case_of(system["role"]), FAMILIES[system["family"]]
+            subset = "full" if system["name"] in self.plan.originals else self.subset
+            for seed, logits in enumerate(system["logits"]):
+                place = {"case": f"{dataset}/{change}", "seed": seed}
+                record = fill(layout.record, **place, subset=subset, system=system["name"])
+                trained = fill(layout.record, **place, subset="full", system=family.original)
+                training = trained if system["name"] in METHODS else record
+                half = self.plan.half(dataset, seed)
+                runs.append(Evaluation(dataset, change, rate, seed, system["name"], logits, record, training, half))
+        return runs
+
+    def grid_of(self, dataset: str) -> list[Setting]:
+        """The ablated family before and after deletion, for each point of the grid. What holds in the pool is there."""
+        settings = []
+        for name in self.params.audit_grid:
+            case, pool = f"{dataset}/{AUDIT}{name}", f"{dataset}/{AUDIT}pool"
+            case = pool if self.params.of(case) == self.params.of(pool) else case
+            systems = (ablated().original, self.plan.ablated_method.name)
+            before, after = (self._logits(case, system, self.settings.grid_pairs) for system in systems)
+            settings.append(Setting(name=name, knobs=self._knobs(case), before=before, after=after))
+        return settings
+
+    def _knobs(self, case: str) -> dict[str, object]:
+        """The values of all knobs that the grid changes anywhere, as they hold in a case."""
+        sections = self.params.of(case).model_dump()
+        knobs = dict.fromkeys(knob for each in self.params.audit_grid.values() for knob in each)
+        return {knob: reduce(getitem, knob.split("."), sections) for knob in knobs}
+
+    def _logits(self, case: str, system: str, pairs: int) -> list[str]:
+        subset = "full" if system in self.plan.originals else self.subset
+        return [
+            fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=system) for s in range(2 * pairs)
+        ]
+
+    def _system(self, dataset: str, role: Role, family: Family, name: str) -> Listed:
+        case = f"{dataset}/{_case_of(role)}"
+        pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
+        paths = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
+        title = METHODS[name].title if name in METHODS else family.title
+        return {
+            "name": name,
+            "title": title,
+            "role": role,
+            "family": family.name,
+            "paths": list(PATHS) if family.has_pathways else list(PATHS[:1]),
+            "logits": paths,
+        }
+
+    def memories_of(self, dataset: str) -> list[Held]:
+        """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate.
+
+        A family that is made of keys has no original of its own, and is left out.
+        """
+        system, runs = self.plan.layout.system, [run for run in self.plan.main_of(dataset) if run.method in METHODS]
+        return [
+            {
+                "key": run.key | {"title": METHODS[run.method].title},
+                "files": [
+                    fill(system, case=dataset, seed=run.seed, subset="full", system=family.original),
+                    fill(system, case=dataset, seed=run.seed, subset=f"rate{run.rate}", system=run.method),
+                ],
+                "forget": run.forget,
+            }
+            for run in runs
+            if (family := METHODS[run.method].original).has_memory and family.letter
+        ]
+
+    def files_of_memories(self, dataset: str) -> list[str]:
+        """All that is read of them."""
+        return sorted({path for held in self.memories_of(dataset) for path in (*held["files"], held["forget"])})
+
+    def halves_of(self, dataset: str) -> list[str]:
+        """The half of the pool that each seed is trained on and forgets."""
+        pairs = max(self.settings.pairs, self.settings.oracles, self.settings.control_pairs)
+        return self._halves(dataset, pairs)
+
+    def grid_halves_of(self, dataset: str) -> list[str]:
+        """The same for the seeds of the grid."""
+        return self._halves(dataset, self.settings.grid_pairs)
+
+    def _halves(self, dataset: str, pairs: int) -> list[str]:
+        return [self.plan.half(dataset, seed) for seed in range(2 * pairs)]
+
+
+def _case_of(role: Role) -> str:
+    return f"{AUDIT}{'control' if role.startswith('control') else 'pool'}"

@@ -1,0 +1,164 @@
+"""The cases of the experiment, what is trained in them, and the parameters that hold for each.
+
+A case is a data set, or DATASET/KNOB/VALUE: the same experiment with one thing changed, for an ablation or for the
+selection of p_image and p_token.
+"""
+
+from collections.abc import Iterable
+from functools import cache, cached_property
+
+from munkey.core.paths import Layout, fill
+from munkey.encoders.registry import Builder, cache_name, find
+from munkey.experiment.params.load import Params, ablated, rate_name
+from munkey.models.family import FAMILIES, Family
+from munkey.settings import EncoderSettings
+from munkey.unlearn.contract import METHODS
+
+Sections = dict[str, dict[str, object]]
+
+
+AUDIT = "audit/"  # how the place of an audit's cases begins, and of what its memories find
+
+
+def is_audit(case: str) -> bool:
+    """Whether a case belongs to an audit: its seeds come in pairs, which swap halves of a pool."""
+    return case.partition("/")[2].startswith(AUDIT)
+
+
+def dataset_of(case: str) -> str:
+    """The data set that a case belongs to."""
+    return case.partition("/")[0]
+
+
+class Cases:
+    """Cases by data set, families of models, and sections of the parameters."""
+
+    def __init__(self, params: Params) -> None:
+        self.params, self.layout = params, Layout(params.name)
+        self.rates = {name: [rate_name(rate) for rate in params.of(name).forget.rates] for name in params.datasets}
+        self.cases = {
+            name: [name, *(f"{name}/{change}" for change in params.changes_of(name) if not change.startswith(AUDIT))]
+            for name in params.datasets
+        }
+        self.sections, self.first_alike = cache(self._sections), cache(self._first_alike)
+
+    @cached_property
+    def families(self) -> list[Family]:
+        """What is trained, each as original and as oracle: always some, others where a method starts from them."""
+        used = {METHODS[name].family for name in self.params.methods}
+        trained = [family for family in FAMILIES.values() if family.letter]
+        return sorted((f for f in trained if f.in_every_run or f.name in used), key=lambda family: family.place)
+
+    @cached_property
+    def originals(self) -> dict[str, Family]:
+        """Families by the name of what is trained on everything."""
+        return {family.original: family for family in self.families}
+
+    @cached_property
+    def oracles(self) -> dict[str, Family]:
+        """Families by the name of what is retrained without a forget set."""
+        return {family.oracle: family for family in self.families if family.oracle}
+
+    @cached_property
+    def searched(self) -> list[str]:
+        """The methods whose settings are searched; the others run with those of their section."""
+        params, dataset = self.params, self.params.datasets[0]
+        return [name for name in params.methods if params.search and len(params.candidates(dataset, name)) > 1]
+
+    def family_of(self, system: str) -> Family:
+        """The family of an original, an oracle or what a method leaves."""
+        return {**self.originals, **self.oracles}.get(system) or METHODS[system].original
+
+    def family_of_letter(self, letter: str) -> Family:
+        return next(family for family in self.families if family.letter == letter)
+
+    def _sections(self, case: str, *names: str) -> Sections:
+        """Sections of the parameters as they hold for a case: what a rule hands to its script, and re-runs for."""
+        return self.params.of(case).model_dump(include=set(names))
+
+    def _first_alike(self, case: str, *names: str) -> str:
+        """The first case of a data set that agrees in these sections: the one that does the work for all of them.
+
+        A case of an audit does its own.
+        """
+        if is_audit(case):
+            return case
+        wanted = self.sections(case, *names)
+        return next(other for other in self.cases[dataset_of(case)] if self.sections(other, *names) == wanted)
+
+    @cached_property
+    def training_sections(self) -> list[str]:
+        """What the training of an ablated model depends on. Cases that agree in it share one model."""
+        return ["source", "keys", *ablated().sections]
+
+    def train_settings(self, case: str, letter: str) -> Sections:
+        return self.sections(case, *self.family_of_letter(letter).sections)
+
+    def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
+        """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""
+        method = METHODS[name]
+        shared = self.sections(case, *method.original.sections, *(["finetune"] if method.finetunes else []))
+        if candidate is None:
+            return shared | {"method": self.params.of(case).unlearn[name]}
+        return shared | {"method": self.params.candidates(case, name)[candidate]}
+
+    def tried(self, dataset: str) -> dict[str, dict[str, list[object]]]:
+        """Every value that is tried of each setting of each method: several where its settings are searched."""
+        tried: dict[str, dict[str, list[object]]] = {}
+        for name in self.params.methods:
+            section = self.params.of(dataset).unlearn[name]
+            candidates = self.params.candidates(dataset, name) if name in self.searched else [section]
+            tried[name] = {key: _each_once(candidate[key] for candidate in candidates) for key in section}
+        return tried
+
+    def half(self, dataset: str, seed: int) -> str:
+        """The half of an audit's pool that the models of a seed are trained on and then forget."""
+        hardest = self.params.audit.pool_of == "hardest"
+        return fill(self.layout.hardest_half if hardest else self.layout.half, dataset=dataset, seed=seed)
+
+    def evaluate_settings(self, case: str, system: str) -> Sections:
+        """What a system's answers depend on: of `inference` only what its family reads."""
+        sections = self.sections(case, "data", "inference")
+        family = self.family_of(system)
+        k = min(self.params.audit.k, self.params.of(case).keys.depth)
+        audit = {"audit": {"k": k, "fusion": "softmax"}} if family.has_pathways else {}
+        inference = {name: sections["inference"][name] for name in family.inference_knobs}
+        return sections | {"inference": inference} | (audit if is_audit(case) else {})
+
+    def export_settings(self, case: str) -> Sections:
+        """All that an exported model depends on: how it was trained, asked and searched."""
+        asked = self.sections(case, *self.training_sections, "inference")
+        return asked | {"lookup": self.params.lookup.model_dump()}
+
+    def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
+        """The encoder that a folder of keys is named for."""
+        case = next(case for case in self.cases[dataset] if self.encoder_of(case) == encoder)
+        return EncoderSettings(**self.params.of(case).keys.model_dump(exclude={"depth"}))
+
+    def encoder_builder(self, dataset: str, encoder: str) -> Builder:
+        """What builds the encoder that a folder of keys is named for."""
+        return find(self.encoder_settings(dataset, encoder).encoder).build
+
+    def encoder_weights(self, dataset: str, encoder: str) -> str | None:
+        """What tells the weights of that encoder from others of its name."""
+        settings = self.encoder_settings(dataset, encoder)
+        return find(settings.encoder).weights(settings)
+
+    def method_code(self, name: str) -> list[object]:
+        """What unlearning finds through registries: the method, its settings, and the family of its original."""
+        method = METHODS[name]
+        return [method.run, method.settings, method.original]
+
+    def encoder_of(self, case: str) -> str:
+        """The folder of a case's keys and neighbors: one for each encoder, revision and input size."""
+        keys = self.params.of(case).keys
+        return cache_name(keys.encoder, keys.revision, keys.image_size)
+
+
+def _each_once(values: Iterable[object]) -> list[object]:
+    """The values in their order; they may be lists."""
+    once: list[object] = []
+    for value in values:
+        if value not in once:
+            once.append(value)
+    return once

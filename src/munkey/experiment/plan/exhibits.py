@@ -1,0 +1,142 @@
+"""What is shown of the experiment: rows of the tables, figures, and what is compared with the paper."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import product
+from typing import TypedDict
+
+from munkey.core.paths import fill
+from munkey.encoders.published_name import known_as
+from munkey.experiment.params.load import ablated
+from munkey.experiment.params.overlays import name_of
+from munkey.experiment.plan.plan import Plan
+from munkey.models.family import Family
+from munkey.report.tables.ranks import enough
+from munkey.unlearn.contract import METHODS, Method
+
+ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
+RANKS = ["ranks"]  # the figure that is made with its table, where there is enough to rank
+
+
+class TableRow(TypedDict):
+    """A row of the tables, as `munkey.report.tables.summary.Row` reads it."""
+
+    name: str
+    title: str
+    latex_title: str
+    oracle: str | None
+    context: bool
+
+
+class Chart(TypedDict):
+    """A figure that is drawn from tables or a trace. dataset: None where it shows all."""
+
+    kind: str
+    dataset: str | None
+
+
+class Shown:
+    """Tables and figures of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.params = plan, plan.params
+
+    @cached_property
+    def rows(self) -> list[TableRow]:
+        """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
+        families = self.plan.families
+        trained = [_original_row(family) for family in families] + [_oracle_row(family) for family in families]
+        return trained + [_method_row(METHODS[name]) for name in self.params.methods]
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What each system is called."""
+        return {row["name"]: row["title"] for row in self.rows}
+
+    @cached_property
+    def ablation_rows(self) -> list[TableRow]:
+        """Rows of the tables of ablations: original, oracle, and after deletion."""
+        return [_original_row(ablated()), _oracle_row(ablated()), _method_row(self.plan.ablated_method)]
+
+    @property
+    def pairs(self) -> dict[str, dict[str, float]]:
+        """The grid of the selection by case: which p_image and p_token each has."""
+        return {f"p_drop/{name_of(pair)}": pair for pair in self.params.grid}
+
+    @property
+    def shown_seed(self) -> int:
+        """The seed that is shown where a figure can show one only."""
+        return self.params.seeds[0]
+
+    @cached_property
+    def charts(self) -> dict[str, Chart]:
+        """Figures that are drawn from tables or a trace, by name."""
+        charts = {name: Chart(kind=name, dataset=None) for name in ("overview", "forgetting")}
+        if any(self.params.of(dataset).ablations.get("inference.k") for dataset in self.params.datasets):
+            charts["neighbors"] = Chart(kind="neighbors", dataset=None)
+        per_dataset = product(("selection", "sensitivity", "tokens"), self.params.datasets)
+        return charts | {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for kind, dataset in per_dataset}
+
+    @property
+    def ranked(self) -> bool:
+        """Whether there are seeds and methods enough to rank."""
+        methods = [row for row in self.rows if row["oracle"] and not row["context"]]
+        return enough(len(self.params.datasets) * len(self.params.seeds), len(methods))
+
+    @property
+    def figures(self) -> list[str]:
+        retrievals = [f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}" for dataset in self.params.datasets]
+        return [*self.charts, *(RANKS if self.ranked else []), *retrievals]
+
+    def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
+        """What a chart is drawn from: files, and traces of all seeds."""
+        kind, dataset = self.charts[name]["kind"], self.charts[name]["dataset"]
+        traces = [fill(self.plan.layout.trace, case=dataset, seed=seed) for seed in self.params.seeds]
+        inputs: dict[str, Mapping[str, str | list[str]]] = {
+            "overview": {},
+            "forgetting": {"table": fill(self.plan.layout.table, table="main", ending="csv")},
+            "neighbors": {"table": fill(self.plan.layout.table, table="ablations", ending="csv")},
+            "selection": {"table": fill(self.plan.layout.selection_table, dataset=dataset, ending="csv")},
+            "sensitivity": {"traces": traces},
+            "tokens": {"trace": traces[0], "classes": fill(self.plan.layout.classes, dataset=dataset)},
+        }
+        return inputs[kind]
+
+    @property
+    def compared(self) -> dict[str, dict[str, object]]:
+        """The parameters of each data set that are compared with the paper's (`munkey.report.tables.setting`)."""
+        return {dataset: self._compared(dataset) for dataset in self.params.datasets}
+
+    def _compared(self, dataset: str) -> dict[str, object]:
+        """An encoder in a folder is named for what it is a copy of; `unlearn` holds every value that is tried."""
+        names = ("source", "forget", "inference", "finetune", *ablated().sections)
+        keys = self.params.of(dataset).keys
+        return {
+            **self.plan.sections(dataset, *names),
+            "keys": keys.model_dump() | {"encoder": known_as(keys.encoder)},
+            "search": self.params.search,
+            "selection": self.params.selection.model_dump(),
+            "unlearn": self.plan.tried(dataset),
+        }
+
+    @property
+    def grid_in_words(self) -> str:
+        shares = {name: [f"{100 * float(rate):g} %" for rate in rates] for name, rates in self.plan.rates.items()}
+        rates = "; ".join(f"{name} {', '.join(each)}" for name, each in shares.items())
+        seeds, methods = ", ".join(map(str, self.params.seeds)), ", ".join(self.params.methods)
+        return f"Seeds: {seeds}. Forget rates: {rates}. Methods: {methods}."
+
+
+def _original_row(family: Family) -> TableRow:
+    title = f"Original ({str(family.letter).upper()})"
+    return TableRow(name=family.original, title=title, latex_title=title, oracle=family.oracle, context=True)
+
+
+def _oracle_row(family: Family) -> TableRow:
+    title = f"Retrain ({str(family.letter).upper()})"
+    return TableRow(name=str(family.oracle), title=title, latex_title=title, oracle=None, context=False)
+
+
+def _method_row(method: Method) -> TableRow:
+    oracle = method.original.oracle
+    return TableRow(name=method.name, title=method.title, latex_title=method.latex_title, oracle=oracle, context=False)

@@ -1,0 +1,219 @@
+"""What the experiment consists of, computed from the parameters alone: what each job reads, and what is evaluated."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import product
+
+from munkey.core.file_stamp import state_of
+from munkey.core.paths import fill
+from munkey.evaluation.records import Evaluation
+from munkey.experiment.params.load import ablated
+from munkey.experiment.plan.cases import AUDIT, Cases, Sections, dataset_of, is_audit
+from munkey.unlearn.contract import METHODS, Method
+
+Files = dict[str, str]
+
+
+class Plan(Cases):
+    """Inputs of jobs and the evaluations that tables are made from."""
+
+    def prepared(self, case: str) -> Files:
+        """A prepared data set, as named input. All of an audit reads the wrong labels of its pool, if it has them."""
+        if is_audit(case) and self.params.audit.pool_of == "mislabeled":
+            parts = {"images": "images.npy", "samples": "samples.csv", "classes": "classes.json"}
+            files = {name: fill(self.layout.mislabeled, part=part) for name, part in parts.items()}
+        else:
+            files = {"images": self.layout.images, "samples": self.layout.samples, "classes": self.layout.classes}
+        return {name: fill(path, dataset=dataset_of(case)) for name, path in files.items()}
+
+    def keys(self, case: str) -> str:
+        return fill(self.layout.keys, dataset=dataset_of(case), encoder=self.encoder_of(case))
+
+    def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
+        """The forget set that a model or a memory must not hold; none for `full`.
+
+        In an audit: half of the pool, and as `absent` the other half, which this seed's models never see.
+        """
+        if is_audit(case):
+            own, other = (self.half(dataset_of(case), each) for each in (int(seed), int(seed) ^ 1))
+            return {"absent": other} if subset == "full" else {"forget": own, "absent": other}
+        if subset == "full":
+            return {}
+        rate = subset.removeprefix("rate")
+        return {"forget": fill(self.layout.forget, dataset=dataset_of(case), seed=seed, rate=rate)}
+
+    def forget_of_scope(self, dataset: str, scope: str) -> Files:
+        """The forget set that a memory is searched without."""
+        if scope.startswith(AUDIT):
+            _, seed, subset = scope.split("/")
+            return self.forget_set(f"{dataset}/{AUDIT}pool", seed.removeprefix("seed"), subset)
+        seed, _, subset = scope.removeprefix("seed").partition("/")
+        return self.forget_set(dataset, seed, subset or "full")
+
+    def neighbors(self, case: str, seed: str | int, subset: str) -> str:
+        """Neighbors of every sample in the memory that a model of this subset holds."""
+        scope = "full" if subset == "full" else f"seed{seed}/{subset}"
+        scope = f"{AUDIT}seed{seed}/{subset}" if is_audit(case) else scope
+        return fill(self.layout.neighbors, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
+
+    def selected(self, case: str) -> Files:
+        """What the selection chose, for a case that takes its p_image and p_token from there."""
+        p_drop = self.sections(case, ablated().name)[ablated().name]["p_drop"]
+        return {} if p_drop == "fixed" else {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
+
+    def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
+        """What a training reads besides the data set."""
+        family, files = self.family_of_letter(letter), self.forget_set(case, seed, subset)
+        if family.has_pathways:
+            files |= self.selected(case)
+        if family.has_memory:
+            files |= {"keyfile": self.keys(case), "neighbors": self.neighbors(case, seed, subset)}
+        return files
+
+    def original(self, case: str, seed: str, method: str) -> Files:
+        """The trained original, or the keys for a method that needs no training."""
+        family = METHODS[method].original
+        if not family.letter:
+            return {"keyfile": self.keys(case)}
+        return {"original": fill(self.layout.system, case=case, seed=seed, subset="full", system=family.original)}
+
+    def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
+        """Systems and records of every candidate of a method's search, in the order of the grid."""
+        numbers = range(len(self.params.candidates(case, method)))
+        paths = {"systems": self.layout.candidate_system, "records": self.layout.candidate_record}
+        return {
+            kind: [fill(path, case=case, seed=seed, rate=rate, method=method, candidate=n) for n in numbers]
+            for kind, path in paths.items()
+        }
+
+    def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
+        """The system to evaluate, which cases that differ in inference alone share; what its memory finds."""
+        owner = self.first_alike(case, *self.training_sections)
+        files = {"system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)}
+        if self.family_of(system).has_memory:
+            files["neighbors"] = self.neighbors(case, seed, subset)
+        return files
+
+    def disk_state(self, dataset: str) -> str | None:
+        """The state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""
+        files = self.params.reader(dataset).files(self.params.of(dataset).source)
+        return state_of(files) if files else None
+
+    @property
+    def outside(self) -> dict[str, dict[str, object]]:
+        """The state of all that the experiment takes from outside of the project, by data set: files, and weights."""
+        encoders = {name: sorted({self.encoder_of(case) for case in cases}) for name, cases in self.cases.items()}
+        return {
+            name: {
+                "files": self.disk_state(name),
+                "weights": {each: self.encoder_weights(name, each) for each in folders},
+            }
+            for name, folders in encoders.items()
+        }
+
+    def evaluations(self, case: str, systems: Iterable[str], rates: Sequence[str]) -> list[Evaluation]:
+        """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""
+        dataset, change = dataset_of(case), case.partition("/")[2]
+        models = self.first_alike(case, *self.training_sections)
+        answers = self.first_alike(case, *self.training_sections, "inference")
+        evaluations = []
+        for rate, seed, system in product(rates, self.params.seeds, list(systems)):
+            subset, family = "full" if system in self.originals else f"rate{rate}", self.family_of(system)
+            record = fill(self.layout.record, case=models, seed=seed, subset=subset, system=system)
+            trained = fill(self.layout.record, case=models, seed=seed, subset="full", system=family.original)
+            evaluations.append(
+                Evaluation(
+                    dataset=dataset,
+                    case=change,
+                    rate=rate,
+                    seed=seed,
+                    method=system,
+                    logits=fill(self.layout.logits, case=answers, seed=seed, subset=subset, system=system),
+                    record=record,
+                    training=trained if system in METHODS and family.letter else record,
+                    forget=fill(self.layout.forget, dataset=dataset, seed=seed, rate=rate),
+                )
+            )
+        return evaluations
+
+    @cached_property
+    def main(self) -> list[Evaluation]:
+        """All that the main tables show."""
+        return [run for dataset in self.params.datasets for run in self.main_of(dataset)]
+
+    @cached_property
+    def models(self) -> dict[str, Evaluation]:
+        """The main run's MUNKEYs, originals and what is left of them after deletion, by the file of the system."""
+        left = [name for name in self.params.methods if METHODS[name].family == ablated().name]
+        models: dict[str, Evaluation] = {}
+        for run in (run for run in self.main if run.method in {ablated().original, *left}):
+            subset = "full" if run.method in self.originals else f"rate{run.rate}"
+            place = {"case": run.dataset, "seed": run.seed, "subset": subset, "system": run.method}
+            models.setdefault(fill(self.layout.system, **place), run)
+        return models
+
+    @property
+    def exported_with(self) -> list[str]:
+        """What the exports of these systems read besides them."""
+        paths: list[str] = []
+        for name in self.params.datasets:
+            paths += [*self.prepared(name).values(), self.keys(name), fill(self.layout.metrics, dataset=name)]
+        return paths
+
+    def asked(self, dataset: str) -> dict[str, Sections]:
+        """By system, how its memory is asked: for which keys, and with which knobs of `inference`."""
+        keys = self.sections(dataset, "keys")
+        return {
+            run.method: keys | {"inference": self.evaluate_settings(dataset, run.method)["inference"]}
+            if self.family_of(run.method).has_memory
+            else {}
+            for run in self.main_of(dataset)
+        }
+
+    def main_of(self, dataset: str) -> list[Evaluation]:
+        return self.evaluations(dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset])
+
+    def ablations_of(self, dataset: str) -> list[Evaluation]:
+        """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
+        knobs = tuple(f"{knob}/" for knob in self.params.of(dataset).ablations)
+        return self._changed(dataset, knobs, [ablated().original, str(ablated().oracle), self.ablated_method.name])
+
+    @property
+    def ablated_datasets(self) -> list[str]:
+        """The data sets that have ablations."""
+        return [name for name in self.params.datasets if any(self.params.of(name).ablations.values())]
+
+    def selection_of(self, dataset: str) -> list[Evaluation]:
+        """The family with pathways before and after deletion, for each (p_image, p_token); oracles have no say."""
+        return self._changed(dataset, ("p_drop/",), [ablated().original, self.ablated_method.name])
+
+    def _changed(self, dataset: str, places: tuple[str, ...], systems: list[str]) -> list[Evaluation]:
+        cases = [f"{dataset}/{change}" for change in self.params.changes_of(dataset) if change.startswith(places)]
+        return [run for case in cases for run in self.evaluations(case, systems, [self.largest_rate(dataset)])]
+
+    @cached_property
+    def ablated_method(self) -> Method:
+        """The method that unlearns from the ablated family: the one with its name, or the first."""
+        methods = [method for method in METHODS.values() if method.family == ablated().name]
+        return next((method for method in methods if method.name == ablated().name), methods[0])
+
+    def largest_rate(self, dataset: str) -> str:
+        return max(self.rates[dataset], key=float)
+
+    def searches_of(self, runs: Iterable[Evaluation]) -> dict[str, Evaluation]:
+        """What the searches found, for those systems whose settings were searched."""
+        return {
+            fill(self.layout.search, case=run.dataset, seed=run.seed, rate=run.rate, method=run.method): run
+            for run in runs
+            if run.method in self.searched
+        }
+
+
+def files_of(runs: Iterable[Evaluation]) -> list[str]:
+    """All files that evaluations are measured from."""
+    return sorted({path for run in runs for path in (run.logits, run.record, run.training, run.forget)})
+
+
+def one_of(names: Iterable[str]) -> str:
+    """A pattern of exactly these names; one that nothing matches where there are none."""
+    return "|".join(names) or r"(?!)"

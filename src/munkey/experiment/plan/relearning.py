@@ -1,0 +1,50 @@
+"""What relearning trains further: the systems of the main run at the largest rate, on the retain set of each seed."""
+
+from munkey.audits.attacks.relearning import RelearnedSystem, Role
+from munkey.core.paths import fill
+from munkey.experiment.plan.cases import Sections
+from munkey.experiment.plan.plan import Files, Plan
+from munkey.models.family import Family
+from munkey.unlearn.contract import METHODS
+
+
+class RelearnPlan:
+    """The relearning of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.params = plan, plan.params
+
+    def systems_of(self, dataset: str) -> list[RelearnedSystem]:
+        """Each family's original, its oracle, and what its methods left. A family that is not trained is left out."""
+        methods = [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
+        systems = []
+        for family in {method.original.name: method.original for method in methods}.values():
+            systems.append(self._system(dataset, "nothing", family, family.original))
+            systems.append(self._system(dataset, "oracle", family, str(family.oracle)))
+            own = [method.name for method in methods if method.original.name == family.name]
+            systems += [self._system(dataset, "method", family, name) for name in own]
+        return systems
+
+    def _system(self, dataset: str, role: Role, family: Family, name: str) -> RelearnedSystem:
+        title = METHODS[name].title if name in METHODS else family.title
+        pattern = fill(self.plan.layout.relearned, dataset=dataset, system=name)
+        curves = [fill(pattern, seed=seed) for seed in self.params.seeds]
+        return {"name": name, "title": title, "role": role, "family": family.name, "curves": curves}
+
+    def subset(self, dataset: str) -> str:
+        """Of the forget set, and of the memory of the retain set."""
+        return f"rate{self.plan.largest_rate(dataset)}"
+
+    def inputs(self, dataset: str, seed: str, system: str) -> Files:
+        """What the training of a system's family on the retain set reads; the system; what its memory finds."""
+        family = self.plan.family_of(system)
+        files = self.plan.train_input(dataset, seed, self.subset(dataset), str(family.letter))
+        held = "full" if system in self.plan.originals else self.subset(dataset)
+        evaluated = self.plan.evaluate_input(dataset, seed, held, system)
+        return files | {"retrieved" if name == "neighbors" else name: path for name, path in evaluated.items()}
+
+    def settings(self, dataset: str, system: str) -> Sections:
+        """How the family is trained and answers, and how it is trained further."""
+        trained = self.plan.train_settings(dataset, str(self.plan.family_of(system).letter))
+        answered = self.plan.evaluate_settings(dataset, system)
+        return trained | answered | {"relearn": self.params.audit.relearn.model_dump()}

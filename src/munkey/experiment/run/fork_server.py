@@ -1,0 +1,262 @@
+"""Fast start for short jobs: they are forked from one process that has already imported the slow libraries.
+
+A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them. Snakemake launches one
+server per run (`munkey.experiment.run.start_run`), which imports libraries but nothing of this package, so that edited
+code always takes effect. Each job asks the server for a fork of itself. The fork takes over the job's arguments,
+environment, folder, output, umask, priority, processors and limits, and runs the job's script. What libraries and the
+loader read when they are loaded, e.g. LD_LIBRARY_PATH, is that of the run. If there is no server, or it does not
+answer, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the server off. On a cluster there is none.
+
+Every job of a run, forked or not, ends when Snakemake does, even if that is killed: otherwise a second run would write
+the same files as the jobs left over from the first.
+"""
+
+import contextlib
+import hashlib
+import importlib
+import os
+import pickle
+import runpy
+import select
+import shutil
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import NoReturn, TypedDict
+
+LIBRARIES = (
+    "snakemake.script", "numpy", "torch", "torch._dynamo", "safetensors.torch", "pydantic", "faiss", "pandas",
+    "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
+)  # fmt: skip
+SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
+RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
+FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
+ANSWER_S = 300.0  # how long a job waits for the server to answer; on a busy machine, imports take minutes
+KILLED = "this job was killed; if nobody killed it, the machine ran out of memory: see its system log"
+INTERRUPTED = 128 + signal.SIGINT  # exit status
+HELLO, BEGUN = b"h", b"b"  # what a fork sends: before and after it takes over
+
+
+class Invocation(TypedDict):
+    """What a fork takes over: a dictionary, because the server does not import this module to unpickle it."""
+
+    argv: list[str]
+    path: list[str]
+    cwd: str
+    environment: dict[str, str]
+    umask: int
+    nice: int
+    processors: set[int]
+    limits: dict[int, tuple[int, int]]
+
+
+def socket_in(folder: Path) -> Path:
+    """The server's socket, for jobs that run in the same Python environment."""
+    return folder / hashlib.sha256(f"{sys.prefix}\n{sys.version}".encode()).hexdigest()[:16]
+
+
+# In a job's process
+
+
+def start() -> None:
+    """Run the current script from its beginning in a fork of the server, and exit with the fork's status.
+
+    Returns only inside such a fork, or if the server cannot be used; the script then continues in its own process.
+    """
+    if not os.environ.get(RUN) or FORKED in os.environ:
+        return
+    folder = Path(os.environ[RUN])
+    _die_with_run(folder)
+    if os.environ.get(SWITCH) != "0":
+        try:
+            _exit_like(_fork_at(socket_in(folder)))
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        except OSError:  # no server, or it did not answer
+            return
+
+
+def _die_with_run(folder: Path) -> None:
+    """Kill this process as soon as Snakemake's has ended; exit if it has already."""
+    import fcntl
+
+    try:
+        lock = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        sys.exit("the run that started this job has ended")
+
+    def wait() -> None:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _fork_at(path: Path) -> socket.socket:
+    """A connection to a fork that has begun to run this job. Raises OSError if there is none: it never begins then."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(ANSWER_S)
+        connection.connect(str(path))
+        _expect(HELLO, connection)
+        connection.settimeout(None)  # the fork may take its time: it is this job now
+        _send(connection)
+        _expect(BEGUN, connection)
+    except OSError as error:
+        connection.close()
+        if isinstance(error, TimeoutError):
+            path.unlink(missing_ok=True)  # so that no further job waits
+            said = f"the fork server has not answered for {ANSWER_S:g} s: jobs now start by themselves, more slowly"
+            print(said, file=sys.stderr)
+        raise
+    return connection
+
+
+def _expect(byte: bytes, connection: socket.socket) -> None:
+    if connection.recv(1) != byte:
+        raise ConnectionResetError
+
+
+def _send(connection: socket.socket) -> None:
+    """Send what a fork takes over, standard input, output and error included."""
+    message = pickle.dumps(_invocation())
+    socket.send_fds(connection, [len(message).to_bytes(8, "big")], [0, 1, 2])
+    connection.sendall(message)
+
+
+def _invocation() -> Invocation:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return Invocation(
+        argv=sys.argv,
+        path=sys.path,
+        cwd=str(Path.cwd()),
+        environment=dict(os.environ),
+        umask=umask,
+        nice=os.getpriority(os.PRIO_PROCESS, 0),
+        processors=os.sched_getaffinity(0),
+        limits=_limits(),
+    )
+
+
+def _limits() -> dict[int, tuple[int, int]]:
+    import resource
+
+    kinds = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
+    return {kind: resource.getrlimit(kind) for kind in kinds}
+
+
+def _exit_like(fork: socket.socket) -> None:
+    """Pass signals on to the fork, wait for its end and exit with its status; with 1 if it did not send one."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: fork.sendall(bytes([number])))
+    status = b""
+    with contextlib.suppress(OSError):
+        status = fork.recv(1)
+    if not status:
+        print(KILLED, file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(status[0] if status else 1)
+
+
+# In the server's process
+
+
+def serve(path: Path, listener: socket.socket) -> None:
+    """Import the libraries, then fork a job for every connection, until standard input ends."""
+    for library in LIBRARIES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(library)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel clears forks away
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        _fork_job(listener)
+    shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _fork_job(listener: socket.socket) -> None:
+    """Accept a connection and fork a job for it. Where it cannot be forked, closing the connection says so."""
+    with contextlib.suppress(OSError):
+        connection, _ = listener.accept()
+        with connection:
+            if not os.fork():
+                listener.close()
+                _run(connection)
+
+
+# In a fork
+
+
+def _run(connection: socket.socket) -> NoReturn:
+    """Run the job's script, send its exit status and exit; if it cannot begin, exit before the job has begun."""
+    try:
+        connection.sendall(HELLO)
+        _take_over(_receive(connection))
+        connection.sendall(BEGUN)
+    except Exception:  # whatever it is: this process must not go on as a second server
+        os._exit(1)
+    threading.Thread(target=_obey_client, args=(connection,), daemon=True).start()
+    status = _status_of_script()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        connection.sendall(bytes([status]))
+    os._exit(status)
+
+
+def _receive(connection: socket.socket) -> Invocation:
+    """What `_send` sent. Its standard input, output and error replace those of this process."""
+    header, descriptors, *_ = socket.recv_fds(connection, 8, 3)
+    for standard, received in enumerate(descriptors):
+        os.dup2(received, standard)
+        os.close(received)
+    with connection.makefile("rb") as file:
+        message = file.read(int.from_bytes(header, "big"))
+    invocation: Invocation = pickle.loads(message)
+    return invocation
+
+
+def _take_over(invocation: Invocation) -> None:
+    """Become the process that sent this. Raises OSError or ValueError where that needs more rights."""
+    import resource
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.umask(invocation["umask"])
+    os.sched_setaffinity(0, invocation["processors"])
+    os.setpriority(os.PRIO_PROCESS, 0, invocation["nice"])
+    for kind, limits in invocation["limits"].items():
+        if resource.getrlimit(kind) != limits:
+            resource.setrlimit(kind, limits)
+    os.chdir(invocation["cwd"])
+    os.environ.clear()
+    os.environ.update(invocation["environment"] | {FORKED: "1"})
+    sys.argv, sys.path[:] = invocation["argv"], invocation["path"]
+
+
+def _obey_client(connection: socket.socket) -> None:
+    """Raise the signals that the client passes on, and end when it has ended, e.g. because it was killed."""
+    while number := connection.recv(1):
+        os.kill(os.getpid(), number[0])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _status_of_script() -> int:
+    """Run the job's script. Returns the status with which Python would have ended, and prints what it would print."""
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code & 255 if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))

@@ -1,0 +1,133 @@
+"""What surrounds the work of a job: its log, its threads, its record. Nothing here can change a result."""
+
+import contextlib
+import ctypes
+import os
+import re
+import sys
+import textwrap
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from munkey.core.files import write_json
+from munkey.experiment.run.provenance import provenance
+
+FAILED = "\nThis job failed: "  # before the reason, at the end of the log of a failed job
+KILLED = (
+    "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory or disk space."
+)
+
+
+@contextlib.contextmanager
+def job(log: str, threads: int) -> Iterator[None]:
+    """Write everything that the block prints to a log file and limit it to a number of CPU threads.
+
+    An exception ends the process with status 1. Its traceback and the reason are the end of the log; the run shows the
+    reason at its own end (`last_words`).
+    """
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+    keep_freed_memory()
+    from threadpoolctl import threadpool_limits
+
+    with (
+        Path(log).open("w", buffering=1) as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(file),
+        threadpool_limits(threads),
+    ):
+        try:
+            yield
+        except Exception as error:
+            traceback.print_exc()
+            print(f"{FAILED}{type(error).__name__}: {error}")
+            raise SystemExit(1) from None
+
+
+def last_words(failed: Mapping[str, str]) -> str:
+    """What a run that did not succeed says at its end, at most 30 lines: what failed and why, and what to do.
+
+    failed: the failed jobs by the paths of their logs. None have failed if the user stopped the run.
+    """
+    again = "run the same command again: finished work is kept."
+    if not failed:
+        return f"The run was stopped; to go on, {again}"
+    shown = list(failed.items())[:3]
+    said = [f"{name}\n{_reason(Path(log), 24 // len(shown) - 2)}\n  log: {log}" for log, name in shown]
+    others = [f"... and {len(failed) - len(shown)} more, see above"] * (len(failed) > len(shown))
+    count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
+    return "\n".join([f"{count} failed:", *said, *others, f"Fix the above, then {again}"])
+
+
+def _reason(log: Path, most: int) -> str:
+    """Why a job failed, indented, in at most `most` lines and one more."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    _, failed, reason = text.rpartition(FAILED)
+    lines = reason.rstrip().splitlines() if failed else [KILLED]
+    rest = [f"... {len(lines) - most} more lines in its log"] * (len(lines) > most)
+    return textwrap.indent("\n".join(lines[:most] + rest), "  ")
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep freed memory for the next tensor instead of returning it to the kernel (glibc only).
+
+    By default it returns large blocks at once, and the kernel clears their pages again in every training step.
+    """
+    trim_threshold, mmap_max = -1, -4  # from <malloc.h>
+    with contextlib.suppress(OSError, AttributeError):
+        for option, value in ((trim_threshold, 2**31 - 1), (mmap_max, 0)):
+            ctypes.CDLL(None).mallopt(option, value)
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def usage() -> dict[str, float]:
+    """The peak of this process's resident memory [MiB] and its CPU time with that of its ended children [s].
+
+    They are the job's own. A fork's memory includes the libraries that it shares with its server, its CPU time does not
+    include their import.
+    """
+    import resource
+
+    status, peak = Path("/proc/self/status"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if status.exists() and (high := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)):
+        peak = int(high[1])  # ru_maxrss includes what the process was before `exec`: a copy of Snakemake
+    megabyte = 2**20 if sys.platform == "darwin" else 2**10
+    return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(sum(os.times()[:4]), 2)}
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """What a job did.
+
+    settings: the sections of the parameters that it was given; device: cpu or cuda; started: from `now`; history: one
+    entry per epoch; facts: further entries of the record, e.g. run times in seconds.
+    """
+
+    settings: Mapping[str, object]
+    device: str
+    started: str
+    history: Sequence[Mapping[str, float]]
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+def record(path: str, finished: JobRecord) -> None:
+    """Write the record of a job that has just ended to a JSON file, along with what it used and its provenance."""
+    content = {
+        "started": finished.started,
+        "ended": now(),
+        "settings": finished.settings,
+        "history": finished.history,
+        **finished.facts,
+        **usage(),
+        "provenance": provenance(finished.settings, finished.device),
+    }
+    write_json(path, content)

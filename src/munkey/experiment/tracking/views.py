@@ -1,0 +1,142 @@
+"""Views of MLflow's runs page that compare methods: one for each data set and forget rate.
+
+MLflow keeps a view as a tag of its experiment, lists it in the menu *Views*, and opens it at an address. Here stands
+what such a tag holds: the state of the page as MLflow 3.17 reads it.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from munkey.experiment.tracking.tracking import Run
+
+TAG = "mlflow.sharedViewState."  # begins the name of the tag; the view's key follows
+ORDER = "gap"  # what the methods are sorted by
+PAGE = 100  # runs that MLflow's page loads at once; a group has the average of those alone
+COMPARED = ("TA", "RA", "FA", "MIA")
+COLUMNS = (ORDER, f"{ORDER}_sd", *COMPARED, "P_s", "unlearn_s", *(f"{name}_sd" for name in COMPARED))
+WIDTHS = {"attributes.`Run Name`": 225, "runDateAndNestInfo": 36, "duration": 36}  # [px] of what MLflow always shows
+WIDTH = 80  # [px] of a metric: of `97.53 (average)` the number can be read; eight fit on a page of 1280 px
+SECTIONS = {  # of the charts: what each section shows, as METRIC for bars, X:Y for points, train/CURVE for lines
+    "The gap, and what it is made of": (ORDER, f"unlearn_s:{ORDER}", *COMPARED),
+    "Time and pathways": ("unlearn_s", "P_s"),
+    "Training": ("train/loss", "train/accuracy"),
+    "Unlearning": ("unlearn/loss", "unlearn/accuracy"),
+}
+HOW_TO_READ = """\
+Open *Views*, at the top right: each view compares the methods at one forget rate, the smallest gap first. A row is a
+method; open it for its run, with means and standard deviations, and for its seeds. The chart icon draws the methods.
+MLflow loads 100 runs at once: where there are more, a view leaves out the seeds, which `tags.kind = 'run'` finds.
+
+| metric | what it is |
+|---|---|
+| gap | Avg Gap [points]: mean over TA, RA, FA, MIA of the distance to the oracle (retrained). Small is good |
+| TA, RA, FA | accuracy on test, retain and forget set [%]. Good is what the oracle has, in FA too |
+| MIA | AUROC of an attack that tells forget samples from test samples [%]. Good is what the oracle has, about 50 |
+| P_s | pathway sensitivity of MUNKEY, no unit. Small is good |
+| unlearn_s | seconds that unlearning took |
+| …_sd | standard deviation over seeds |
+| seed_gap | the gap of one seed to the same seed of its oracle |
+
+`original-…` are trained on all samples; `retrain-…`, the oracles, without the forget set: t is a ViT, m is MUNKEY.
+Numbers have four digits here, and all in `results/`. Runs whose tag `munkey.state` is `superseded` show earlier ones.
+"""
+
+
+class View(NamedTuple):
+    """A view. key: in the tag's name and in the address; content: the tag's value."""
+
+    experiment: str
+    key: str
+    name: str
+    content: str
+
+
+def views_of(runs: Sequence[Run], owner: Sequence[str], mine: str) -> list[View]:
+    """A view for each data set and rate of which there are methods.
+
+    owner: words that tell this checkout and configuration from others; mine: a filter of MLflow that finds its runs.
+    """
+    places: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.tags.get("kind") in ("method", "run"):
+            places.setdefault(f"{run.experiment}/{run.tags['rate']}", []).append(run)
+    return [_view(each, owner, mine) for each in places.values()]
+
+
+def view_in(experiment: str, tag: str, content: str) -> View:
+    """The view that a tag of an experiment holds."""
+    return View(experiment, tag.removeprefix(TAG), json.loads(content)["name"], content)
+
+
+def key_of(owner: Sequence[str], what: str) -> str:
+    """The key of a view of this owner, or the beginning of all of them."""
+    return "/".join(["munkey", *owner, what])
+
+
+def _view(runs: Sequence[Run], owner: Sequence[str], mine: str) -> View:
+    rate = runs[0].tags["rate"]
+    words = ", ".join(word for word in owner if word not in ("local", "default"))
+    name = f"Methods by gap, {100 * float(rate):g} % forgotten" + (f" ({words})" if words else "")
+    latest = max(run.ended or "1970-01-01T00:00:00+00:00" for run in runs)
+    created = round(datetime.fromisoformat(latest).timestamp() * 1000)
+    state = base64.b64encode(zlib.compress(json.dumps(_state(runs, rate, mine)).encode())).decode()
+    envelope = {"name": name, "createdAt": created, "state": f"deflate;{state}"}
+    return View(runs[0].experiment, key_of(owner, f"rate{rate}"), name, json.dumps(envelope))
+
+
+def _state(runs: Sequence[Run], rate: str, mine: str) -> dict[str, object]:
+    """The page: what is found, its order, groups, columns and charts.
+
+    If MLflow loaded some of the seeds only, it would average those: then the methods' own runs are shown alone.
+    """
+    kinds = "tags.kind != 'candidate' and tags.kind != 'model'"
+    if len(runs) > PAGE:
+        runs, kinds = [run for run in runs if run.tags["kind"] == "method"], "tags.kind = 'method'"
+    columns = [f"metrics.`{name}`" for name in COLUMNS]
+    charts = _charts(list(dict.fromkeys(name for run in runs for name in (*run.metrics, *run.curves))))
+    return {
+        "searchFilter": f"{mine} and tags.rate = '{rate}' and {kinds}",
+        "orderByKey": f"metrics.`{ORDER}`",
+        "orderByAsc": True,
+        "startTime": "ALL",
+        "selectedColumns": columns,
+        "columnOrder": [*WIDTHS, *columns],
+        "columnWidths": {**WIDTHS, **dict.fromkeys(columns, WIDTH)},
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "method"}]},
+        "groupsExpanded": {f"tag.method.{run.tags['method']}": False for run in runs},  # closed
+        "useGroupedValuesInCharts": True,
+        "runsHiddenMode": "SHOW_ALL",
+        "isAccordionReordered": True,
+        "compareRunSections": [
+            _section(title) for title in dict.fromkeys(str(chart["metricSectionId"]) for chart in charts)
+        ],
+        "compareRunCharts": charts,
+    }
+
+
+def _section(title: str) -> dict[str, object]:
+    return {"uuid": title, "name": title, "display": True, "isReordered": True, "deleted": False, "isGenerated": False}
+
+
+def _charts(metrics: Sequence[str]) -> list[dict[str, object]]:
+    """Those of the sections that there are numbers for. All else is marked as deleted, or MLflow would draw it too."""
+    charts = [
+        _chart(what, title)
+        for title, contents in SECTIONS.items()
+        for what in contents
+        if set(what.split(":")) <= set(metrics)
+    ]
+    others = [name for name in metrics if not any(chart["uuid"] == name for chart in charts)]
+    return charts + [_chart(name, next(iter(SECTIONS))) | {"deleted": True} for name in others]
+
+
+def _chart(what: str, section: str) -> dict[str, object]:
+    card = {"uuid": what, "metricSectionId": section, "deleted": False, "isGenerated": False, "runsCountToCompare": 100}
+    if ":" in what:
+        x, y = ({"key": name, "type": "METRIC"} for name in what.split(":"))
+        return card | {"type": "SCATTER", "xaxis": x, "yaxis": y}
+    return card | {"type": "LINE" if "/" in what else "BAR", "metricKey": what, "selectedMetricKeys": [what]}

@@ -1,0 +1,105 @@
+"""What the weights keep, by how they are trained: a line for each setting of an audit's grid."""
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from munkey.report.figures.shares import limits
+from munkey.report.figures.theme import (
+    BAND,
+    BLACK,
+    BLUE,
+    DOUBLE,
+    GRAY,
+    GREEN,
+    THEME,
+    VERMILLION,
+    canvas,
+    checked,
+    freeze,
+)
+from munkey.report.tables.audit_grid import deployed, knobs_of, shown
+from munkey.settings import short_names
+
+COLUMNS = ["path", "share", "share_low", "share_high", "chance", "nothing", "P_s", "val_after"]
+COLUMNS_FONT = "DejaVu Sans Mono"
+PANELS = {  # what stands beside the shares, in which color
+    "nothing": ("put there\n[sd]", VERMILLION),
+    "P_s": ("$P_s$\nbefore", GREEN),
+    "val_after": ("validation\nafter [%]", BLACK),
+}
+
+
+@matplotlib.rc_context(THEME)
+def draw(grid: pd.DataFrame) -> Figure:
+    """grid: rows of munkey.audits.grid for one data set. Filled dots: shares as deployed, with their 95 % intervals;
+    crosses: by the image alone. Behind them, the band in which 95 % of shares fall by chance where nothing is left.
+
+    Raises ValueError for no rows or missing columns.
+    """
+    checked(grid, COLUMNS, ["nothing", "P_s", "val_after"], "kept")
+    rows = deployed(grid)
+    image = grid[grid["path"] == "image"].set_index("setting")["share"].reindex(rows["setting"]).to_numpy()
+    figure = canvas(DOUBLE, 1.0 + 0.17 * len(rows))
+    left, *others = figure.subplots(1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS))
+    _shares(left, rows, image)
+    for axes, (column, (title, color)) in zip(others, PANELS.items(), strict=True):
+        _dots(axes, rows[column].to_numpy(dtype=float), title, color)
+    _labels(left, rows[knobs_of(grid)])
+    return freeze(figure)
+
+
+def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
+    """The knobs of each setting in columns, their names above."""
+    names = short_names(map(str, knobs)).values()
+    lines = [
+        "  ".join(f"{shown(value):>{len(name)}}" for name, value in zip(names, line, strict=True))
+        for line in knobs.values
+    ]
+    axes.set_yticks(range(len(lines)), lines, family=COLUMNS_FONT)
+    axes.set(ylim=(len(lines) - 0.4, -0.8))
+    axes.annotate(
+        "  ".join(names),
+        (0, -0.9),
+        xycoords=("axes fraction", "data"),
+        xytext=(-3.5, 0),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        family=COLUMNS_FONT,
+        annotation_clip=False,
+    )
+
+
+def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
+    places = np.arange(len(rows))
+    ends = limits(rows)
+    low, high = (rows[name].clip(*ends) for name in ("share_low", "share_high"))
+    band = 1.96 * rows["chance"]
+    axes.barh(places, 2 * band, left=-band, height=0.8, color=BAND, label="95 % by chance", zorder=0)
+    axes.hlines(places, low, high, color=BLUE, linewidth=1.2, zorder=2)
+    for column, edge, marker in (("share_low", ends.low, "<"), ("share_high", ends.high, ">")):
+        beyond = rows[column] < edge if marker == "<" else rows[column] > edge
+        axes.plot(np.full(beyond.sum(), edge), places[beyond], marker, color=BLUE, clip_on=False, zorder=3)
+    axes.plot(rows["share"].clip(*ends), places, "o", color=BLUE, label="as deployed, 95 %", zorder=3)
+    axes.plot(image, places, "x", color=GRAY, label="image alone", zorder=2)
+    for value, words, side in ((0, "never seen", "left"), (100, "nothing done", "center")):
+        axes.axvline(value, color=BLACK, linewidth=0.8, zorder=1)
+        axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
+    axes.set(xlim=ends, xlabel="residual share [%]")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.figure.legend(loc="outside lower center", ncols=3)
+
+
+def _dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
+    axes.plot(values, np.arange(len(values)), "D", color=color, markersize=3.5)
+    spread = max(float(np.ptp(values)), 1e-3)
+    axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread), xlabel=title)
+    axes.xaxis.set_major_locator(MaxNLocator(2))
+    axes.grid(axis="x", color=BAND, linewidth=0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)

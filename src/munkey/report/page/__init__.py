@@ -1,0 +1,1 @@
+"""The report and the page of the audits, one file each."""

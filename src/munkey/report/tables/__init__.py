@@ -1,0 +1,1 @@
+"""Summaries of the results, and the tables that show them."""

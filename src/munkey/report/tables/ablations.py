@@ -1,0 +1,148 @@
+"""Tables of the ablations (app. D): the method with one thing changed, against an oracle with the same change.
+
+A case is named KNOB/VALUE. In all functions, rows are the systems that were evaluated in each case. The last row is the
+system after unlearning, and its oracle is one of the others.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from munkey.core.files import read_table
+from munkey.report.tables.markup import Markup, Titled, cell, emphasized, lowest, marked, over_seeds
+from munkey.report.tables.summary import Row, summarize
+
+METRICS = ("TA", "RA", "FA", "MIA", "P_s")
+ACCURACIES = METRICS[:-1]
+# The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1). Fusions are trained apart.
+STRATEGIES = {
+    "munkey.architecture/direct-key": "Direct Key",
+    "munkey.architecture/deep-prompt": "Deep Prompt",
+    "munkey.architecture/cross-attention": "Cross Attention",
+    "aggregation/ensemble": "Ensemble",
+    "aggregation/softmax": "Softmax",
+    "aggregation/rank": "Rank",
+}
+# The fusions of one model, at inference alone.
+FUSIONS = {
+    "inference.fusion/ensemble": "Ensemble",
+    "inference.fusion/softmax": "Softmax",
+    "inference.fusion/rank": "Rank",
+}
+
+NOT_RUN = pd.Series(dtype=float)  # of a case that another data set has
+
+
+def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """A summary of each case, one after the other, with the columns case, knob and value.
+
+    tidy: metrics with the column case; empty where every ablation is switched off.
+    """
+    if tidy.empty:
+        return pd.DataFrame(columns=["dataset", "rate", "method", "n", "gap_mean", "gap_sd", "case", "knob", "value"])
+    parts = [
+        summarize(part.drop(columns="case"), rows).assign(case=case) for case, part in tidy.groupby("case", sort=False)
+    ]
+    return _with_knobs(pd.concat(parts, ignore_index=True))
+
+
+def read(path: str | Path) -> pd.DataFrame:
+    """A table from its CSV file. In one of cases, as `summarize_cases` makes it, a value stays text, even 8."""
+    table = read_table(path)
+    return _with_knobs(table) if "case" in table else table
+
+
+def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
+    named = summary["case"].astype(object).str.split("/", n=1)
+    return summary.assign(knob=named.str[0], value=named.str[1])
+
+
+def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """All ablations of each data set: a line per knob and value, the best value of a knob in bold."""
+    for dataset, part in _of(rows[-1].name, summary).groupby("dataset", sort=False):
+        lines = []
+        for knob, values in part.groupby("knob", sort=False):
+            best = lowest(values)
+            for index, line in values.iterrows():
+                lines.append([knob, line["value"], *_cells(line, METRICS, markup, bold=index == best)])
+        columns = ["Knob", "Value", *METRICS, "Avg Gap"]
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
+
+
+def aggregation(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """The paper's tables of app. D.1, one per data set: all strategies, oracles first."""
+    return _oracles_first(summary, rows, markup, STRATEGIES)
+
+
+def fusion(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """The fusions of one model, in the same layout. P_s retrieves nothing, so it is the same for all of them."""
+    return _oracles_first(summary, rows, markup, FUSIONS)
+
+
+def _oracles_first(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
+) -> Iterator[Titled]:
+    """A table per data set of the cases that `names` gives a name, in its order."""
+    unlearned, order = rows[-1], list(names)
+    for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
+        best = lowest(_of(unlearned.name, part))
+        lines = []
+        for system, category in ((unlearned.oracle, "Retrained"), (unlearned.name, unlearned.title)):
+            for index, line in _of(system, part).sort_values("case", key=lambda case: case.map(order.index)).iterrows():
+                lines.append([category, names[line["case"]], *_cells(line, METRICS, markup, bold=index == best)])
+        columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
+
+
+def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """The paper's table 3: P_s and Avg Gap of each strategy, data sets side by side. No table if none was run."""
+    part = _of(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
+    if part.empty:
+        return
+    present = [case for case in STRATEGIES if case in set(part["case"])]
+    columns = {"Strategy": [STRATEGIES[case] for case in present]}
+    for dataset, cases in part.groupby("dataset", sort=False):
+        lines = {line["case"]: line for _, line in cases.iterrows()}
+        best = lowest(cases.set_index("case"))
+        cells = [_cells(lines.get(case, NOT_RUN), ["P_s"], markup, bold=case == best) for case in present]
+        columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(list, zip(*cells, strict=True))
+    yield Titled(_title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns))
+
+
+def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+    """The paper's table of app. D.2: all key encoders, oracles first."""
+    unlearned = rows[-1]
+    for dataset, part in summary[summary["knob"].isin(["keys", "keys.encoder"])].groupby("dataset", sort=False):
+        best = lowest(_of(unlearned.name, part))
+        lines = []
+        for system, model in ((unlearned.oracle, "Retrained ({})"), (unlearned.name, "Key encoder {}")):
+            for index, line in _of(system, part).iterrows():
+                lines.append([model.format(line["value"]), *_cells(line, ACCURACIES, markup, bold=index == best)])
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=["Model", *ACCURACIES, "Avg Gap"]))
+
+
+TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Titled]]] = {
+    "ablations": every_knob,
+    "aggregation": aggregation,
+    "strategies": strategies,
+    "fusion": fusion,
+    "encoders": encoders,
+}
+
+
+def _of(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
+    return summary[summary["method"] == system]
+
+
+def _cells(line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool) -> list[str]:
+    """The metrics of a line of a summary, then its gap."""
+    cells = [cell(line, name, markup, digits=3 if name == "P_s" else 2) for name in metrics]
+    gap = cell(line, "gap", markup)
+    return [*cells, emphasized(gap, markup) if bold else gap]
+
+
+def _title(subject: str, part: pd.DataFrame) -> str:
+    rates = ", ".join(f"{100 * rate:g} %" for rate in part["rate"].unique())
+    n = int(part["n"].min())
+    return f"{subject}: {over_seeds(n)}, forget rate {rates}; {marked(n)}"

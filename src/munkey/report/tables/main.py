@@ -1,0 +1,173 @@
+"""The tables of a whole experiment: the main table, and the grid of the selection."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from munkey.report.tables.markup import (
+    ABSENT,
+    Markup,
+    Titled,
+    cell,
+    emphasized,
+    latex_table,
+    latex_text,
+    lowest,
+    marked,
+    over_seeds,
+    render,
+    seeds,
+)
+from munkey.report.tables.runtime import runtime_table
+from munkey.report.tables.summary import GAP_METRICS, Row, summarize, with_seed_gaps
+
+Left = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
+LEFT = "left [%]"
+COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
+CSS = (
+    "body{font:14px system-ui,sans-serif;margin:1.5em}table{border-collapse:collapse}"
+    "th,td{padding:.35em .8em;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
+    "th:first-child,td:first-child{text-align:left}"
+)
+
+
+class Block(NamedTuple):
+    """The part of the main table that belongs to one data set. n: the smallest number of seeds among its systems."""
+
+    dataset: str
+    n: int
+    lines: list[list[str]]
+
+
+def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
+    """All tables of an experiment as text, by the name of the rule's output that each is written to.
+
+    tidy: metrics of all data sets. `datasets` and `datasets_latex` show each data set at its largest rate only.
+    """
+    tidy = with_seed_gaps(tidy, rows)
+    summary = summarize(tidy, rows)
+    largest = summary[summary["rate"] == summary.groupby("dataset")["rate"].transform("max")]
+    return {
+        "tidy": tidy.to_csv(index=False),
+        "csv": summary.to_csv(index=False),
+        "markdown": main_table(summary, rows, "markdown"),
+        "html": main_table(summary, rows, "html"),
+        "latex": main_table(summary, rows, "latex"),
+        "runtime": render([runtime_table(summary, rows, "markdown")], "markdown"),
+        "runtime_latex": render([runtime_table(summary, rows, "latex")], "latex"),
+        "datasets": main_table(largest, rows, "markdown"),
+        "datasets_latex": main_table(largest, rows, "latex"),
+    }
+
+
+def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left | None = None) -> str:
+    """The paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
+
+    left: for a column of what is left, where audits were run.
+    """
+    if markup == "latex":
+        return _main_latex(summary, rows, left or {})
+    text = render(main_tables(summary, rows, markup, left), markup)
+    return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}" if markup == "html" else text
+
+
+def main_tables(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left | None = None) -> list[Titled]:
+    """The main table as one table per data set, whose columns name both metric and rate."""
+    metrics = [f"{name} @{100 * rate:g} %" for rate in _rates(summary) for name in COLUMNS]
+    columns = ["Method", *([LEFT] if left else []), *metrics]
+    audited = "; left: an audit's share and its 95 % interval" if left else ""
+    return [
+        Titled(
+            f"{block.dataset}: {over_seeds(block.n)}, percent; {marked(block.n)}{audited}",
+            pd.DataFrame(block.lines, columns=columns),
+        )
+        for block in _blocks(summary, rows, markup, left or {})
+    ]
+
+
+def selection_table(grid: pd.DataFrame, title: str) -> Titled:
+    """The grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
+
+    grid: the lines of `evaluation.selection.table`.
+    """
+    cells = [
+        {
+            "p_image": f"{line['p_image']:g}",
+            "p_token": f"{line['p_token']:g}",
+            "P_s": f"{line['P_s']:.3f}",
+            "Validation gap": f"{line['gap']:.2f}",
+            "Why": line["reason"],
+        }
+        for line in grid.to_dict("records")
+    ]
+    return Titled(title, pd.DataFrame(cells))
+
+
+def _rates(summary: pd.DataFrame) -> list[float]:
+    """The forget rates, largest first."""
+    return sorted(summary["rate"].unique(), reverse=True)
+
+
+def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left) -> list[Block]:
+    rates, absent = _rates(summary), [ABSENT] * len(COLUMNS)
+    titles = {row.name: (row.latex_title or row.title) if markup == "latex" else row.title for row in rows}
+    blocks = []
+    for dataset, part in summary.groupby("dataset", sort=False):
+        at_rates = [_cells(part[part["rate"] == rate], rows, markup) for rate in rates]
+        lines = [
+            [
+                title,
+                *([left.get(str(dataset), {}).get(name, ABSENT)] if left else []),
+                *(cell for systems in at_rates for cell in systems.get(name, absent)),
+            ]
+            for name, title in titles.items()
+        ]
+        blocks.append(Block(str(dataset), int(part["n"].min()), lines))
+    return blocks
+
+
+def _cells(part: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> dict[str, list[str]]:
+    """The cells of every system at one rate, by its name. part: of a summary, one data set at one rate."""
+    ranked = [row.name for row in rows if row.oracle and not row.context]
+    best = lowest(part[part["method"].isin(ranked)].set_index("method"))
+    cells = {}
+    for _, line in part.iterrows():
+        name, gap = str(line["method"]), cell(line, "gap", markup)
+        gap = emphasized(gap, markup) if name == best else gap
+        cells[name] = [*(cell(line, metric, markup) for metric in GAP_METRICS), gap]
+    return cells
+
+
+def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], left: Left) -> str:
+    """All data sets in one table, each under a row with its name. Needs booktabs and amsmath."""
+    rates, blocks = _rates(summary), _blocks(summary, rows, "latex", left)
+    leading = ["Method", *([LEFT] if left else [])]
+    width = len(leading) + len(COLUMNS) * len(rates)
+    lines = [line for block in blocks for line in _under_its_name(block, width, first=block is blocks[0])]
+    frame = pd.DataFrame(lines, columns=_main_header(rates, leading))
+    columns = " ".join(["l" * len(leading), *["cccc c"] * len(rates)])
+    return "% needs booktabs, amsmath\n" + latex_table(frame, columns)
+
+
+def _main_header(rates: Sequence[float], leading: Sequence[str]) -> pd.MultiIndex:
+    """Leading columns, then the rates above their metrics.
+
+    The rules between the two rows stand in the first cell of the second row.
+    """
+    first, width = 1 + len(leading), len(COLUMNS)
+    rules = [rf"\cmidrule(lr){{{first + i * width}-{first - 1 + (i + 1) * width}}}" for i in range(len(rates))]
+    labels = [("", name) for name in (f"{' '.join(rules)}\n{leading[0]}", *leading[1:])]
+    for rate in rates:
+        over = rf"Random forget ({100 * rate:g}\,%)"
+        labels += [(over, r"Avg Gap $\downarrow$" if name == "Avg Gap" else name) for name in COLUMNS]
+    return pd.MultiIndex.from_tuples(labels)
+
+
+def _under_its_name(block: Block, width: int, *, first: bool) -> list[list[str]]:
+    """The lines of a data set. The first cell starts with a row of its own for the name, and the rules around it."""
+    over = seeds(block.n).replace(" seed", "$ seed")
+    name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(block.dataset)} (${over})}} \\"
+    above = [] if first else [r"\midrule"]
+    title, *cells = block.lines[0]
+    return [["\n".join([*above, name, r"\midrule", latex_text(title)]), *cells], *block.lines[1:]]

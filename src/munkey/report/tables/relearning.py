@@ -1,0 +1,78 @@
+"""The table of relearning: how far what was forgotten comes back, against the oracle under the same steps."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pandas as pd
+
+from munkey.audits.attacks.relearning import RelearnedSystem, relearning
+from munkey.audits.evidence import Curves
+from munkey.audits.family_audit import DEPLOYED
+from munkey.core.files import read_table
+from munkey.report.tables.audits import named
+from munkey.report.tables.markup import ABSENT, Titled, plus_minus, seeds
+
+FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name", "title", "role")
+DIGITS = {"FA": 1, "margin": 2}
+
+
+def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
+    """All curves: family, name, title, role, seed, step, FA, TA, margin. seeds: of the files of each system."""
+    parts = []
+    for system in systems:
+        facts: dict[str, object] = {fact: system[fact] for fact in FACTS}
+        for seed, path in zip(seeds, system["curves"], strict=True):
+            lines = read_table(path)
+            parts.append(pd.DataFrame({**facts, "seed": seed}, index=lines.index).join(lines))
+    return pd.concat(parts, ignore_index=True)
+
+
+def findings(curves: pd.DataFrame) -> pd.DataFrame:
+    """A line for each system: n, its mean FA and TA at the first and the last step, and how far it is above its oracle:
+    METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA (points) and margin (sd of test).
+    """
+    return pd.DataFrame([
+        {**dict(zip(FACTS, facts, strict=True)), "n": own["seed"].nunique(), **_ends(own), **_above(own, curves)}
+        for facts, own in curves.groupby(list(FACTS), sort=False)
+    ])  # fmt: skip
+
+
+def _ends(own: pd.DataFrame) -> dict[str, float]:
+    steps = own.groupby("step")[["FA", "TA"]].mean()
+    return {
+        f"{metric}_{place}": steps[metric].iloc[at] for metric in steps for place, at in (("first", 0), ("last", -1))
+    }
+
+
+def _above(own: pd.DataFrame, curves: pd.DataFrame) -> dict[str, float]:
+    oracle = curves[(curves["role"] == "oracle") & (curves["family"] == own["family"].iloc[0])]
+    numbers: dict[str, float] = {}
+    for metric in DIGITS:
+        system, reference = (part.pivot(index="seed", columns="step", values=metric) for part in (own, oracle))
+        evidence = Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy())
+        found = relearning(evidence)
+        for name in ("before", "highest", "area"):
+            spread = getattr(found, name)
+            numbers |= {f"{metric}_{name}_mean": spread.mean, f"{metric}_{name}_sd": spread.sd}
+    return numbers
+
+
+def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:
+    """A line for each system, in the order of the findings. Of the oracle, only its own curve is shown."""
+    title = f"{dataset}: {curves['step'].max()} steps on the retain set, above the oracle, {seeds(found['n'].max())}"
+    return Titled(title, pd.DataFrame([_line(line) for _, line in found.assign(path=DEPLOYED).iterrows()]))
+
+
+def _line(line: pd.Series) -> dict[str, str]:
+    shown = {
+        "Model, and what was done": named(line),
+        "FA [%]": f"{line['FA_first']:.1f} → {line['FA_last']:.1f}",
+        "TA [%]": f"{line['TA_first']:.1f} → {line['TA_last']:.1f}",
+    }
+    titles = {"FA": "FA above [points]", "margin": "margin above [sd]"}
+    places = {"before": "before", "highest": "at most", "area": "on average"}
+    for metric, digits in DIGITS.items():
+        for place, words in places.items():
+            value, sd = line[f"{metric}_{place}_mean"], line[f"{metric}_{place}_sd"]
+            shown[f"{titles[metric]}: {words}"] = ABSENT if line["role"] == "oracle" else plus_minus(value, sd, digits)
+    return shown

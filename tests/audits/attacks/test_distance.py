@@ -1,0 +1,64 @@
+"""Distances to the oracle beside the floor, by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import jensenshannon
+
+from munkey.audits.attacks.distance import distance, jensen_shannon
+from munkey.audits.evidence import Compared
+from munkey.audits.registry import Refused
+
+P = np.array([[0.5, 0.5], [0.9, 0.1]])
+Q = np.array([[1.0 - 1e-12, 1e-12], [0.9, 0.1]])
+
+
+def test_a_divergence_by_hand():
+    """(1/2, 1/2) and (1, 0) have the mean (3/4, 1/4)."""
+    half = 0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25)
+    np.testing.assert_allclose(jensen_shannon(np.log(P), np.log(Q)), [(half + np.log(4 / 3)) / 2, 0], atol=1e-9)
+
+
+def test_divergences_are_scipys_squared_and_at_most_log_2():
+    p, q = np.random.default_rng(0).dirichlet(np.ones(4), (2, 5))
+    np.testing.assert_allclose(jensen_shannon(np.log(p), np.log(q)), jensenshannon(p, q, axis=1) ** 2)
+    certain = np.array([[0.0, -800.0]])
+    assert jensen_shannon(certain, certain[:, ::-1]) == pytest.approx(np.log(2))
+
+
+def test_the_distance_is_a_mean_over_models_and_oracles_and_the_floor_over_pairs_of_oracles():
+    logits = np.random.default_rng(0).normal(size=(5, 40, 3)).astype(np.float32)
+    found = distance(Compared(logits[:2], logits[2:]), np.random.default_rng(0))
+    p = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(axis=2, keepdims=True)
+
+    def mean(couples):
+        return np.mean([jensenshannon(p[one], p[other], axis=1) ** 2 for one, other in couples])
+
+    assert found.value.value == pytest.approx(mean([(m, o) for m in (0, 1) for o in (2, 3, 4)]))
+    assert found.floor.value == pytest.approx(mean([(2, 3), (2, 4), (3, 4)]))
+    assert found.ratio.value == pytest.approx(found.value.value / found.floor.value)
+    for estimate in (found.value, found.floor, found.ratio):
+        assert estimate.low < estimate.value < estimate.high
+
+
+def test_value_and_floor_are_measured_on_the_same_drawn_samples():
+    """Two oracles against themselves: in every sample, the mean over four couples is half of the floor."""
+    oracles = np.random.default_rng(2).normal(size=(2, 40, 3))
+    ratio = distance(Compared(oracles, oracles), np.random.default_rng(0)).ratio
+    assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_an_oracle_is_at_its_floor_and_a_constant_changes_nothing():
+    base = np.random.default_rng(0).normal(size=(1, 300, 3))
+    logits = base + 0.3 * np.random.default_rng(1).normal(size=(6, 300, 3))
+    compared = Compared(logits[:3], logits[3:])
+    found = distance(compared, np.random.default_rng(0))
+    assert found.ratio.low < 1 < found.ratio.high
+    moved = distance(replace(compared, unlearned=logits[:3] + 5), np.random.default_rng(0))
+    assert moved.value.value == pytest.approx(found.value.value, rel=1e-9)
+
+
+def test_one_oracle_has_no_floor():
+    refused = distance(Compared(np.zeros((1, 2, 2)), np.zeros((1, 2, 2))), np.random.default_rng(0))
+    assert isinstance(refused, Refused) and "2 oracles" in refused.why

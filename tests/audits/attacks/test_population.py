@@ -1,0 +1,128 @@
+"""Attacks on one model: by hand, and where test is too small."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from munkey.audits.attacks.population import logistic, loss, margin, population
+from munkey.audits.evidence import Answers
+from munkey.audits.margins import margins
+from munkey.audits.registry import Estimate, Refused
+from munkey.evaluation.metrics import attack_features, auroc, membership_inference
+
+
+def answers(forget_shift=0.0, retain_shift=2.0, test=240, seed=0):
+    """Of 3 classes: 200 retain samples, 100 forget samples, `test` test samples, 10 others."""
+    random = np.random.default_rng(seed)
+    number = np.arange(310 + test)
+    labels = number % 3
+    shift = np.where(number < 200, retain_shift, np.where(number < 300, forget_shift, 0.0))
+    logits = random.normal(size=(len(number), 3)) + (1 + shift)[:, None] * np.eye(3)[labels]
+    parts = number < 200, (number >= 200) & (number < 300), (number >= 300) & (number < 300 + test)
+    return Answers(logits.astype(np.float32), labels, *parts)
+
+
+def test_loss_by_hand():
+    """Two forget samples of loss log 1.5 and log 3 against test samples of log 2 and log 4: 3 of 4 are lower."""
+    p = np.array([2 / 3, 1 / 3, 1 / 2, 1 / 4])
+    made = Answers(np.log(np.stack([p, 1 - p], axis=1)), np.zeros(4, int), *np.eye(3, 4, dtype=bool))
+    forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
+    made = Answers(made.logits, made.labels, np.zeros(4, bool), forget, test)
+    assert loss(made, np.random.default_rng(0)).auroc.value == pytest.approx(75)
+
+
+def test_margin_is_the_gap_between_the_two_likeliest_classes_and_asks_for_no_label():
+    p = np.array([[0.6, 0.3, 0.1], [0.1, 0.5, 0.4], [0.2, 0.2, 0.6], [0.45, 0.45, 0.1]])
+    forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
+    for labels in (np.zeros(4, int), np.full(4, 2)):
+        made = Answers(np.log(p), labels, np.zeros(4, bool), forget, test)
+        assert margin(made, np.random.default_rng(0)).auroc.value == pytest.approx(50)  # 0.3, 0.1 against 0.4, 0
+
+
+def test_loss_is_ranked_where_float32_probabilities_are_all_1():
+    made = answers()
+    logits = made.logits + 40 * np.eye(3, dtype=np.float32)[made.labels]
+    sure = loss(Answers(logits, made.labels, made.retain, made.forget, made.test), np.random.default_rng(0))
+    assert sure.auroc.value == pytest.approx(loss(made, np.random.default_rng(0)).auroc.value, abs=0.2)
+
+
+@pytest.mark.parametrize("attack", [loss, margin, logistic])
+def test_members_are_found_and_strangers_are_at_50(attack):
+    found = attack(answers(forget_shift=2.0), np.random.default_rng(0))
+    assert found.auroc.low > 60 and found.p is None
+    stranger = attack(answers(forget_shift=0.0), np.random.default_rng(0))
+    assert stranger.auroc.low < 50 < stranger.auroc.high
+
+
+def test_forget_is_held_against_all_test_samples_and_no_others():
+    made = answers(forget_shift=1.0)
+    phi = margins(made.logits, made.labels)
+    expected = auroc(phi[200:300], phi[300:540])
+    assert loss(made, np.random.default_rng(0)).auroc.value == pytest.approx(100 * expected, abs=1e-6)
+
+
+def test_the_logistic_attack_is_the_metric_with_an_interval():
+    """The same split and the same draws: the metric's own number."""
+    made = answers(forget_shift=1.0)
+    features = attack_features(made.logits, made.labels)
+    parts = [features[part] for part in (made.retain, made.forget, made.test)]
+    expected = membership_inference(*parts, made.labels[made.test], np.random.default_rng(3))
+    found = logistic(made, np.random.default_rng(3))
+    assert found.auroc.value == pytest.approx(expected, abs=0.02)
+    assert found.auroc.low < expected < found.auroc.high
+
+
+def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch):
+    made, fed = answers(), []
+    monkeypatch.setattr(
+        "munkey.evaluation.metrics.attack_features", lambda logits, _: np.arange(len(logits), dtype=float)[:, None]
+    )
+    monkeypatch.setattr(
+        "munkey.evaluation.metrics.fitted_attack",
+        lambda members, outsiders: fed.append((members, outsiders)) or (lambda features: features[:, 0]),
+    )
+    seen = []
+    monkeypatch.setattr("munkey.audits.attacks.population.population", lambda scores, rows, *_: seen.append(rows))
+    logistic(made, np.random.default_rng(0))
+    for (members, outsiders), scored in zip(fed, seen[0], strict=True):
+        assert not set(outsiders[:, 0]) & set(scored)
+        assert set(members[:, 0]) <= set(range(200)) and len(members) == len(outsiders) == 120
+    assert sorted(np.concatenate(seen[0])) == list(range(300, 540))
+
+
+@pytest.mark.parametrize("attack", [loss, margin, logistic])
+def test_a_constant_added_to_all_logits_changes_nothing(attack):
+    made = answers(forget_shift=1.0)
+    moved, still = (
+        attack(replace(made, logits=made.logits + np.float32(constant)), np.random.default_rng(0)).auroc
+        for constant in (0, 8)
+    )
+    assert moved.value == pytest.approx(still.value, abs=0.02)
+
+
+@pytest.mark.parametrize(("attack", "test", "refused"), [(loss, 99, True), (loss, 100, False), (logistic, 198, True)])
+def test_a_rate_at_1_percent_is_refused_where_test_is_too_small(attack, test, refused):
+    found = attack(answers(test=test), np.random.default_rng(0))
+    assert isinstance(found.tpr_1, Refused if refused else Estimate)
+    assert isinstance(found.tpr_5, Estimate)
+    if refused:
+        assert found.tpr_1.why.endswith("100 are needed")
+
+
+def test_parts_of_a_cross_fit_are_averaged():
+    made = answers(test=2)
+    forget, test = np.flatnonzero(made.forget), np.flatnonzero(made.test)
+    high, low = np.zeros((2, len(made.labels)))
+    high[forget], low[test] = 1, 1
+    found = population([high, low], [test[:1], test[1:]], made, np.random.default_rng(0))
+    assert found.auroc.value == 50
+
+
+def test_the_interval_covers_the_truth_at_its_level():
+    """Equal distributions: AUROC is 50, and 95 % of the intervals say so."""
+    missed = 0
+    for seed in range(100):
+        found = loss(answers(seed=seed), np.random.default_rng(seed)).auroc
+        missed += not found.low <= 50 <= found.high
+    assert 0 < missed <= 13  # binomial, 99.9 %

@@ -1,0 +1,46 @@
+"""How far above its oracle a system rises while both are trained on the retain set."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.audits.attacks.relearning import relearning
+from munkey.audits.evidence import Curves
+
+STEPS = np.array([0, 1, 4])
+SYSTEM = np.array([[90.0, 96.0, 94.0], [88.0, 88.0, 92.0]])
+ORACLE = np.array([[90.0, 92.0, 92.0], [90.0, 90.0, 90.0]])
+
+
+def test_by_hand():
+    """Above the oracle: 0, 4, 2 and -2, -2, 2. Areas: (2 + 9) / 4 and (-2 + 0) / 4."""
+    found = relearning(Curves(STEPS, SYSTEM, ORACLE))
+    assert (found.before.mean, found.before.sd) == pytest.approx((-1, math.sqrt(2)))
+    assert (found.highest.mean, found.highest.sd) == pytest.approx((3, math.sqrt(2)))
+    assert (found.area.mean, found.area.sd) == pytest.approx((1.125, 3.25 / math.sqrt(2)))
+    assert found.before.n == found.highest.n == found.area.n == 2
+
+
+def test_one_seed_has_no_sd():
+    found = relearning(Curves(STEPS, SYSTEM[:1], ORACLE[:1]))
+    assert found.highest.mean == 4 and math.isnan(found.highest.sd) and found.highest.n == 1
+
+
+@given(st.integers(1, 4), st.integers(2, 8), st.integers(0, 99))
+def test_an_oracle_against_itself_comes_to_nothing(seeds, points, seed):
+    rng = np.random.default_rng(seed)
+    steps, oracle = np.cumsum(rng.integers(1, 9, points)), rng.uniform(0, 100, (seeds, points))
+    found = relearning(Curves(steps, oracle, oracle))
+    assert (found.before.mean, found.highest.mean, found.area.mean) == (0, 0, 0)
+
+
+@given(st.floats(-50, 50), st.integers(0, 99))
+def test_what_is_above_by_a_constant_is_so_before_at_most_and_on_average(shift, seed):
+    rng = np.random.default_rng(seed)
+    steps, oracle = np.cumsum(rng.integers(1, 9, 6)), rng.uniform(0, 100, (3, 6))
+    found = relearning(Curves(steps, oracle + shift, oracle))
+    for spread in (found.before, found.highest, found.area):
+        assert (spread.mean, spread.sd) == pytest.approx((shift, 0), abs=1e-9)

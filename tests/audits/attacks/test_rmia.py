@@ -1,0 +1,91 @@
+"""RMIA: by hand, against loops that name the models, and in how often it is wrong."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import binom
+
+from munkey.audits.attacks.rmia import ratios, rmia
+from munkey.audits.evidence import Halves, Pairs, sham
+from munkey.audits.registry import Refused
+from tests.audits.inputs import population
+
+
+def by_loops(pairs, gamma, slope):
+    """The scores of samples that their model deleted, and that it never saw."""
+    confidence, found = expit(pairs.margins), ([], [])
+    pool, test = np.flatnonzero(pairs.halves.pool), np.flatnonzero(pairs.halves.test)
+
+    def ratio(target, sample):
+        out = [
+            confidence[model, sample]
+            for model in range(len(confidence))
+            if model // 2 != target // 2 and not pairs.halves.deleted[model, sample]
+        ]
+        return confidence[target, sample] / (((1 + slope) * np.mean(out) + 1 - slope) / 2)
+
+    for target in range(len(confidence)):
+        for sample in pool:
+            beaten = [ratio(target, sample) / ratio(target, other) >= gamma for other in test]
+            found[not pairs.halves.deleted[target, sample]].append(np.mean(beaten))
+    return found
+
+
+def small(pairs=3):
+    deleted = np.zeros((2 * pairs, 10), bool)
+    deleted[::2, :2] = deleted[1::2, 2:4] = True
+    margins = np.random.default_rng(0).normal(size=deleted.shape) + deleted
+    return Pairs(margins, Halves(deleted, deleted.reshape(pairs, 2, 10)[:, ::-1].reshape(-1, 10), np.arange(10) > 4))
+
+
+def test_a_ratio_by_hand():
+    """Confidence 0.8 and 0.4 of two partners, 0.5 elsewhere: p(x) = (1.3 * 0.5 + 0.7) / 2."""
+    np.testing.assert_allclose(ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 0.3), [[0.8 / 0.675], [0.4 / 0.675]])
+    np.testing.assert_allclose(ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 1.0), [[1.6], [0.8]])
+
+
+@pytest.mark.parametrize(("gamma", "slope"), [(1.0, 0.3), (2.0, 1.0), (1.2, 0.6)])
+def test_scores_are_shares_of_test_samples_that_are_beaten(gamma, slope, monkeypatch):
+    pairs, seen = small(), []
+    monkeypatch.setattr(
+        "munkey.audits.attacks.rmia.attacked", lambda scores, *_: seen.append(scores(pairs.halves.first))
+    )
+    rmia(pairs, np.random.default_rng(0), gamma, slope)
+    deleted, absent = by_loops(pairs, gamma, slope)
+    assert len(np.unique(deleted + absent)) > 2
+    np.testing.assert_allclose(sorted(seen[0].deleted.ravel()), sorted(deleted))
+    np.testing.assert_allclose(sorted(seen[0].absent.ravel()), sorted(absent))
+
+
+def test_a_tie_with_a_test_sample_counts_as_beaten(monkeypatch):
+    pairs, seen = small(), []
+    pairs = replace(pairs, margins=np.full_like(pairs.margins, logit(0.7)))
+    monkeypatch.setattr(
+        "munkey.audits.attacks.rmia.attacked", lambda scores, *_: seen.append(scores(pairs.halves.first))
+    )
+    rmia(pairs, np.random.default_rng(0))
+    assert (seen[0].deleted == 1).all()
+    rmia(pairs, np.random.default_rng(0), gamma=1.001)
+    assert (seen[1].deleted == 0).all()
+
+
+def test_what_is_left_is_found_and_over_forgetting_is_under_50():
+    found = rmia(population(6, 1.0, np.random.default_rng(0)), np.random.default_rng(1))
+    assert found.auroc.low > 55 and found.p == 1 / 64  # no swap is as extreme
+    assert rmia(population(6, -1.0, np.random.default_rng(0)), np.random.default_rng(1)).auroc.high < 45
+
+
+def test_one_pair_is_refused():
+    refused = rmia(population(1, 1.0, np.random.default_rng(0)), np.random.default_rng(0))
+    assert isinstance(refused, Refused) and "2 pairs" in refused.why
+
+
+def test_a_sham_is_rejected_at_its_level_and_scores_50_on_average(monkeypatch):
+    monkeypatch.setattr("munkey.audits.swaps.with_intervals", lambda rates, redrawn, size, p: (rates.auroc, p))
+    random = np.random.default_rng(0)
+    aurocs, p = np.array([rmia(sham(population(6, 1.0, random), random), random) for _ in range(200)]).T
+    assert np.mean(aurocs) == pytest.approx(50, abs=3.3 * np.std(aurocs) / np.sqrt(200))
+    low, high = binom.interval(0.999, 200, 0.0625)
+    assert low <= (p <= 0.0625).sum() <= high

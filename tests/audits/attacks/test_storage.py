@@ -1,0 +1,107 @@
+"""Storage: bytes of deleted rows are found wherever they lie, and nothing is said where kept rows are not found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from munkey.audits.attacks import storage as module
+from munkey.audits.attacks.storage import search, storage, trace
+from munkey.audits.evidence import Shipped
+from munkey.audits.registry import Refused
+
+ROWS = np.random.default_rng(0).normal(size=(40, 12)).astype(np.float32)
+NONE = np.zeros(0, int)
+
+
+@pytest.fixture
+def shipped(tmp_path):
+    """A memory without rows 0 to 9, and a file beside it."""
+    save_file({"keys": ROWS[10:], "ids": np.arange(10, 40)}, tmp_path / "memory.safetensors")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "notes.txt").write_text("nothing")
+    (tmp_path / "empty").touch()
+    return Shipped((tmp_path,), ROWS[:10], ROWS[10:], np.arange(10), np.arange(10, 40))
+
+
+def test_a_memory_without_the_deleted_rows_is_clean(shipped):
+    found = storage(shipped)
+    assert (found.rows, found.of, found.ids, found.places) == (0, 10, (), ())
+
+
+@pytest.mark.parametrize("offset", range(5))
+def test_a_deleted_row_is_found_at_any_offset_and_its_file_named(shipped, offset, tmp_path):
+    leak = tmp_path / "deep" / "cache.bin"
+    leak.write_bytes(b"x" * offset + ROWS[3].tobytes() + ROWS[7].tobytes() + b"tail")
+    found = storage(shipped)
+    assert (found.rows, found.places) == (2, (str(leak),))
+
+
+def test_the_first_eight_numbers_are_enough_and_seven_are_not(shipped, tmp_path):
+    leak = tmp_path / "leak"
+    leak.write_bytes(ROWS[3, :8].tobytes())
+    assert storage(shipped).rows == 1
+    leak.write_bytes(ROWS[3, :7].tobytes() + b"....")
+    assert storage(shipped).rows == 0
+
+
+@pytest.mark.parametrize("start", range(60, 101, 5))
+def test_a_row_across_two_chunks_is_found(shipped, start, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 50)
+    (tmp_path / "leak").write_bytes(b"\0" * start + ROWS[3].tobytes() + b"\0" * 99)
+    assert storage(shipped).rows == 1
+
+
+def test_a_deleted_row_that_equals_a_kept_one_is_left_out(shipped):
+    found = storage(replace(shipped, deleted=np.concatenate([ROWS[:9], ROWS[20:21]])))
+    assert (found.rows, found.of) == (0, 9)
+
+
+def test_rows_too_short_to_be_recognized_are_said_to_be_so(shipped):
+    refused = storage(replace(shipped, deleted=ROWS[:10, :4], kept=ROWS[10:, :4]))
+    assert isinstance(refused, Refused) and "a row of 4 numbers" in refused.why
+
+
+def test_ids_that_the_memory_still_lists_are_named(shipped):
+    assert storage(replace(shipped, listed_ids=np.array([3, 5, 20]))).ids == (3, 5)
+
+
+def test_single_files_are_searched_too(shipped, tmp_path):
+    (tmp_path / "leak").write_bytes(ROWS[3].tobytes())
+    assert storage(replace(shipped, files=(tmp_path / "memory.safetensors",))).rows == 0
+    assert storage(replace(shipped, files=(tmp_path / "memory.safetensors", tmp_path / "leak"))).rows == 1
+
+
+def test_where_kept_rows_are_not_found_nothing_is_said(shipped, tmp_path):
+    save_file({"keys": ROWS[10:].astype(np.float16)}, tmp_path / "memory.safetensors")
+    refused = storage(shipped)
+    assert isinstance(refused, Refused) and "compressed" in refused.why and "30 of 30" in refused.why
+    assert isinstance(storage(replace(shipped, kept=ROWS[:0])), Refused)
+
+
+def test_files_that_are_not_there_are_named(shipped, tmp_path):
+    with pytest.raises(FileNotFoundError, match="away"):
+        storage(replace(shipped, files=(tmp_path / "away",)))
+
+
+def test_a_trace_could_not_stand_anywhere():
+    row = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5], dtype=np.float32)
+    assert trace(row) == row[4:12].tobytes()  # 1, 1, 1, 1, 1, 2, 3, 4: four differ
+    for hopeless in (np.zeros(20), np.ones(20), np.arange(7.0)):
+        with pytest.raises(ValueError, match="recognized"):
+            trace(hopeless)
+
+
+def test_a_sparse_row_is_told_by_two_numbers_that_are_not_0():
+    row = np.zeros(40, dtype=np.float32)
+    row[[9, 20, 23]] = 0.5, 0.25, 0.75
+    assert trace(row) == row[20:28].tobytes()
+    with pytest.raises(ValueError, match="recognized"):
+        trace(np.where(row == 0.5, row, 0))
+
+
+def test_what_is_shorter_than_a_trace_holds_none(tmp_path):
+    for size in range(6):
+        (tmp_path / "short").write_bytes(ROWS[0].tobytes()[:size])
+        assert search(tmp_path / "short", {trace(ROWS[0])}) == set()

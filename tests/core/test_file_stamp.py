@@ -1,0 +1,78 @@
+"""Whatever changes in a folder changes its state; nothing else does, and links that lead back end."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from munkey.core.file_stamp import state_of
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    """Files of one size and one time of change."""
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+        (tmp_path / "pets" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pets" / name).write_bytes(b"12345")
+        os.utime(tmp_path / "pets" / name, ns=(0, 0))
+    return tmp_path / "pets"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda pets: (pets / "cat/2.png").rename(pets / "dog/2.png"),
+        lambda pets: (pets / "cat/2.png").rename(pets / "cat/3.png"),
+        lambda pets: (pets / "cat").rename(pets / "eel"),
+        lambda pets: (pets / "eel").mkdir(),
+        lambda pets: (pets / "cat/1.png").unlink(),
+        lambda pets: (pets / "cat/1.png").write_bytes(b"54321"),
+        lambda pets: os.utime(pets / "cat/1.png", ns=(0, 1)),
+        lambda pets: (pets / "eel").symlink_to("cat"),
+    ],
+    ids=["moved", "renamed", "class renamed", "class added", "removed", "written", "touched", "linked"],
+)
+def test_the_state_changes_with_the_files(pets: Path, change: Callable[[Path], object]):
+    before = state_of(pets)
+    change(pets)
+    assert state_of(pets) != before
+
+
+def test_the_state_is_that_of_the_files_alone(pets: Path, tmp_path: Path):
+    copy = Path(shutil.copytree(pets, tmp_path / "copy"))
+    assert state_of(copy) == state_of(pets) == state_of(str(pets)) == state_of(f"{pets}/")
+
+
+def test_the_state_of_a_single_file_is_its_own(pets: Path):
+    before = state_of(pets / "cat/1.png")
+    assert state_of(pets / "cat/2.png") == before
+    (pets / "cat/1.png").write_bytes(b"1234567")
+    assert state_of(pets / "cat/1.png") != before
+
+
+def test_links_that_lead_back_come_to_an_end(pets: Path):
+    for folder in ("cat", "dog", "."):
+        for number in range(20):  # followed blindly, more paths than can be counted
+            (pets / folder / f"link{number}").symlink_to(pets)
+    before = state_of(pets)
+    assert state_of(pets) == before
+    (pets / "dog/1.png").write_bytes(b"123456")
+    assert state_of(pets) != before
+
+
+def test_what_a_link_leads_to_counts(pets: Path, tmp_path: Path):
+    (tmp_path / "eel").mkdir()
+    (tmp_path / "eel/1.png").write_bytes(b"1")
+    (pets / "eel").symlink_to(tmp_path / "eel")
+    (pets / "nowhere.png").symlink_to("nothing")
+    before = state_of(pets)
+    (tmp_path / "eel/1.png").write_bytes(b"12")
+    assert state_of(pets) != before
+
+
+def test_names_that_are_not_text_count(pets: Path):
+    before = state_of(pets)
+    (pets / os.fsdecode(b"caf\xe9.png")).write_bytes(b"1")
+    assert state_of(pets) != before

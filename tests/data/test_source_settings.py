@@ -1,0 +1,48 @@
+"""What every data set can be asked for: a limit per class and a storage size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from munkey.data.source import SPLITS, Source, SourceError
+from munkey.data.source_settings import shaped
+from tests.data.inputs import loaded, settings
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), dtype=np.uint8)
+
+
+def source():
+    """Blocks of 5, 5 and 2 images; classes and splits take turns."""
+    blocks = [IMAGES[:5], IMAGES[5:10], IMAGES[10:]]
+    return Source(blocks, np.arange(12) % 2, np.repeat(SPLITS, 4), ["a", "b"], list("abcdefghijkl"))
+
+
+def test_a_limit_keeps_the_first_of_each_class_in_each_split():
+    limited = shaped(source(), settings(limit=1))
+    assert limited.names == ["a", "b", "e", "f", "i", "j"]
+    np.testing.assert_array_equal(np.concatenate(list(limited.blocks())), IMAGES[[0, 1, 4, 5, 8, 9]])
+    assert limited.labels.tolist() == [0, 1] * 3
+    assert limited.splits.tolist() == ["train", "train", "val", "val", "test", "test"]
+
+
+def test_a_storage_size_holds_for_every_data_set(tmp_path):
+    images = loaded(shaped(source(), settings(size=5)), tmp_path).images
+    assert images.shape == (12, 5, 5, 3)
+    expected = Image.fromarray(IMAGES[7]).resize((5, 5), Image.Resampling.BILINEAR)
+    np.testing.assert_array_equal(images[7], np.asarray(expected))
+
+
+def test_nothing_set_changes_nothing():
+    unshaped = source()
+    assert shaped(unshaped, settings()) is unshaped
+
+
+def test_classes_that_are_numbers_can_be_named():
+    numbered = replace(source(), classes=["0", "1"])
+    assert shaped(numbered, settings(classes=["cat", "dog"])).classes == ["cat", "dog"]
+    with pytest.raises(SourceError, match="names 3 classes, but there are 2 labels"):
+        shaped(numbered, settings(classes=["cat", "dog", "bird"]))
+    with pytest.raises(SourceError, match="the classes have names: a, b"):
+        shaped(source(), settings(classes=["cat", "dog"]))

@@ -1,0 +1,246 @@
+"""The service, over a real socket: what it answers, what it refuses, who may delete, and what a kill leaves."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from munkey.deploy.http.service import Limits
+from munkey.deploy.model.predictor import Predictor
+from tests.deploy.client import ALLOWED, JSON, TOKEN, Service, command, serving
+from tests.deploy.small import IDS, model_in, picture_in
+
+pytestmark = pytest.mark.slow  # each starts a process that loads a model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("service")
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[Service]:
+    """One for all tests that delete nothing."""
+    with serving(shutil.copytree(made(folder), folder / "model")) as running:
+        yield running
+
+
+def made(folder: Path) -> Path:
+    """A model that no service has used."""
+    return folder / "made" if (folder / "made").exists() else model_in(folder / "made")
+
+
+@pytest.fixture
+def model(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made(folder), tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def picture(folder: Path) -> Path:
+    return picture_in(folder)
+
+
+def png(width: int, height: int) -> bytes:
+    file = BytesIO()
+    Image.new("1", (width, height)).save(file, "PNG")
+    return file.getvalue()
+
+
+def truncated() -> bytes:
+    file = BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(file, "PNG")
+    return file.getvalue()[:3000]
+
+
+def test_it_says_how_to_call_it(service):
+    for path in ("/health", "/predict", "/forget"):
+        assert f"http://127.0.0.1:{service.port}{path}" in service.said
+    assert "Bearer $MUNKEY_TOKEN" in service.said  # what the user has is not printed
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+def test_what_it_says_works_in_a_shell(service, picture):
+    lines = service.said.split("Call it like this:")[1].replace("PICTURE.png", str(picture))
+    environment = os.environ | {"MUNKEY_TOKEN": TOKEN}
+    done = subprocess.run(["bash", "-c", lines], env=environment, capture_output=True, text=True, check=True)
+    answers = [json.loads(answer) for answer in done.stdout.replace("}{", "}\n{").splitlines()]
+    assert answers[0]["samples"] == 24 and answers[3]["unknown"] == [1, 2, 3]  # the token was right
+    assert "neighbors" in answers[1]["predictions"][0] and len(answers[2]["predictions"]) == 1
+
+
+def test_it_answers_as_the_predictor(service, folder, picture):
+    answer = service.predict(picture)
+    with Predictor.load(folder / "model") as predictor:
+        expected = predictor.predict(picture)
+    (said,) = answer.json["predictions"]
+    assert answer.status == 200 and said["class"] == expected.classes[0]
+    assert list(said["probabilities"].values()) == pytest.approx(expected.probabilities[0].tolist(), rel=1e-5)
+    assert [near["id"] for near in said["neighbors"]] == expected.neighbors.ids[0].tolist()
+    raw = service.ask("POST", "/predict?explain=true", picture.read_bytes(), {"Content-Type": "image/png"})
+    assert raw == answer
+    assert "neighbors" not in service.predict(picture, explain=False).json["predictions"][0]
+
+
+def test_it_tells_its_health_and_verifies_itself(service):
+    health, report = service.ask("GET", "/health"), service.ask("GET", "/verify")
+    assert health.status == report.status == 200
+    assert health.json == {"status": "ok", "samples": 24, "head": report.json["head"]}
+    assert report.json["sound"] and report.json["live"] == 24
+    elsewhere = service.ask("GET", f"/verify?published={'0' * 64}")
+    assert not elsewhere.json["sound"] and "older copy" in elsewhere.json["said"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Authorization": "Bearer "}, {"Authorization": "Bearer another token"}, {"Authorization": "Basic abc"}],
+)
+def test_deleting_needs_the_token(headers, service):
+    refused = service.ask("POST", "/forget", {"ids": IDS[:1].tolist()}, JSON | headers)
+    assert refused.status == 401 and "Authorization: Bearer TOKEN" in refused.json["error"]
+    assert service.ask("GET", "/health").json["samples"] == 24
+
+
+def test_unknown_ids_are_listed_and_nothing_is_deleted(service):
+    refused = service.forget(int(IDS[0]), 11, 13)
+    assert refused.status == 404 and refused.json["unknown"] == [11, 13]
+    assert service.ask("GET", "/health").json["samples"] == 24
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "status", "sentence"),
+    [
+        ("GET", "/nowhere", None, JSON, 404, "there is no such path; there are POST /predict"),
+        ("GET", "/predict", None, JSON, 405, "this path takes another method"),
+        ("POST", "/predict", b"{", JSON, 422, "the body: Invalid JSON"),
+        ("POST", "/predict", b"[" * 100_000, JSON, 422, "the body: "),
+        ("POST", "/predict", b"\xff\xfe", JSON, 422, "the body: "),
+        ("POST", "/predict", {}, JSON, 422, "images: Field required"),
+        ("POST", "/predict", {"images": "x"}, JSON, 422, "images: "),
+        ("POST", "/predict", {"images": [], "more": 1}, JSON, 422, "more: Extra inputs"),
+        ("POST", "/predict", {"images": []}, JSON, 422, "0 pictures; a request takes 1 to 64"),
+        ("POST", "/predict", {"images": ["?"]}, JSON, 422, "images.0: is not base64"),
+        ("POST", "/predict", {"images": ["AAAA"]}, JSON, 422, "images.0: cannot be read as a picture"),
+        ("POST", "/predict", {"images": ["AAAA"] * 65}, JSON, 422, "65 pictures; a request takes 1 to 64"),
+        ("POST", "/predict", b"{}", {"Content-Type": "text/plain"}, 415, "send one picture as image/png"),
+        ("POST", "/predict", b"", {"Content-Type": "image/png"}, 422, "images.0: cannot be read as a picture"),
+        ("POST", "/predict", truncated(), {"Content-Type": "image/png"}, 422, "cannot be read as a picture"),
+        ("POST", "/predict", png(6000, 5000), {"Content-Type": "image/png"}, 413, "30,000,000 pixels"),
+        ("POST", "/predict", b"x" * (Limits.bytes + 1), JSON, 413, "at most 8,388,608 bytes"),
+        ("POST", "/forget", {"ids": ["10"]}, ALLOWED, 422, "ids.0: "),
+        ("POST", "/forget", {"ids": [1.5]}, ALLOWED, 422, "ids.0: "),
+        ("POST", "/forget", {"ids": [-1]}, ALLOWED, 422, "ids must lie between 0 and 2^63 - 1"),
+        ("POST", "/forget", {"ids": [2**80]}, ALLOWED, 422, "whole numbers"),
+        ("POST", "/forget", {"ids": [True]}, ALLOWED, 422, "ids.0: "),
+        ("POST", "/forget", b"", ALLOWED, 422, "the body: "),
+        ("GET", "/verify?published=abc", None, JSON, 422, "'abc' is not the head of a chain"),
+    ],
+)  # fmt: skip
+def test_what_is_malformed_is_refused_in_a_sentence(service, method, path, body, headers, status, sentence):
+    refused = service.ask(method, path, body, headers)
+    assert refused.status == status and sentence in refused.json["error"], refused
+    assert len(refused.json["error"]) < 300
+    assert service.ask("GET", "/health").json["samples"] == 24
+
+
+def test_a_body_of_unknown_length_has_the_same_limit(service):
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as connection:
+        connection.sendall(
+            b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        for _ in range(20):
+            connection.sendall(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
+        connection.sendall(b"0\r\n\r\n")
+        answer = connection.recv(200)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_what_is_not_http_does_not_stop_it(service):
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as connection:
+        connection.sendall(os.urandom(1000) + b"\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+    assert service.ask("GET", "/health").status == 200
+
+
+def test_a_second_service_is_refused(service, folder):
+    second = subprocess.run(command(folder / "model"), capture_output=True, text=True, check=False)
+    assert second.returncode == 3 and "a memory has one writer at a time" in second.stderr
+    assert f"process {service.process.pid}" in second.stderr and "Traceback" not in second.stderr
+
+
+def test_200_requests_at_once_with_deletions_among_them(model, picture):
+    """No answer to a request that was sent after a deletion was acknowledged rests on what was deleted."""
+    gone: set[int] = set()
+
+    def predict(service: Service) -> int:
+        before = set(gone)
+        answer = service.predict(picture)
+        assert not {near["id"] for near in answer.json["predictions"][0]["neighbors"]} & before
+        return answer.status
+
+    def forget(service: Service, one: int) -> int:
+        answer = service.forget(one)
+        gone.add(one)
+        return answer.status
+
+    with serving(model) as service, ThreadPoolExecutor(200) as pool:
+        ids = iter(IDS.tolist())
+        asked = [
+            pool.submit(forget, service, next(ids)) if number % 10 == 5 else pool.submit(predict, service)
+            for number in range(200)
+        ]
+        assert [one.result() for one in asked] == [200] * 200
+        report = service.ask("GET", "/verify").json
+        assert report["sound"] and (report["live"], report["deletions"]) == (4, 20)
+
+
+def test_a_kill_undoes_no_acknowledged_deletion(model):
+    acknowledged: set[int] = set()
+    for round_ in range(3):
+        with serving(model) as service, ThreadPoolExecutor(8) as pool:
+            ids = [int(one) for one in IDS[8 * round_ : 8 * round_ + 8]]
+            asked = {one: pool.submit(service.forget, one) for one in ids}
+            asked[ids[3]].result()
+            service.process.send_signal(signal.SIGKILL)
+            answered = {one for one, answer in asked.items() if answer.exception() is None}
+            assert all(asked[one].result().status == 200 for one in answered)
+            acknowledged |= answered
+        with Predictor.load(model, writer=True) as predictor:  # as the next service does
+            assert not acknowledged & set(predictor.ids.tolist())
+            assert predictor.verify().sound
+
+
+def test_told_to_end_it_finishes_and_closes(model, picture):
+    with serving(model) as service, ThreadPoolExecutor(4) as pool:
+        service.forget(10)
+        asked = [pool.submit(service.predict, picture) for _ in range(4)]
+        asked[0].result()
+        service.process.send_signal(signal.SIGTERM)
+        for one in asked:
+            assert one.exception() is not None or one.result().status == 200
+        assert service.process.wait(60) == -signal.SIGTERM  # 143 in a shell, as docs/service.md says
+    with Predictor.load(model, writer=True) as predictor:
+        assert predictor.store.state.erased == 1 and 10 not in predictor.ids
+
+
+def test_a_made_up_token_is_printed_and_works(model):
+    environment = {name: value for name, value in os.environ.items() if name != "MUNKEY_TOKEN"}
+    words = command(model)
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        said = ""
+        while "/verify" not in (line := process.stdout.readline()):
+            said += line
+        token = said.split("Bearer ")[1].split('"')[0]
+        service = Service(process, int(said.split("127.0.0.1:")[1].split("/")[0].split(",")[0]), said)
+        done = service.ask("POST", "/forget", {"ids": [10]}, JSON | {"Authorization": f"Bearer {token}"})
+        process.kill()
+    assert done.status == 200 and done.json["deleted"] == 1 and len(token) >= 32

@@ -1,0 +1,64 @@
+"""What an answer rests on, for the terminal and as a page with pictures."""
+
+import re
+from dataclasses import replace
+
+from munkey.deploy.model import explain
+from munkey.deploy.model.explain import page, table
+from munkey.deploy.model.predictor import Predictor
+
+
+def elsewhere(model: Predictor, files: list[str | None]) -> None:
+    """Remember that the samples came from these files."""
+    view, ids = model.store.view, model.ids
+    keys, tokens, labels = view.keys[: len(ids)].copy(), view.tokens[: len(ids)].copy(), view.labels[: len(ids)].copy()
+    model.store.delete(ids)
+    model.store.add(ids, keys, tokens, labels, files)
+
+
+def shown(html: str) -> list[str]:
+    return re.findall(r'<img src="data:image/png;base64,[\w+/=]+" alt="([^"]+)"', html)
+
+
+def test_the_table_has_a_line_for_each_neighbor(predictor, images):
+    lines = table(predictor.predict(images.images[:2])).splitlines()
+    assert lines[0].split()[:3] == ["picture", "answer", "probability"] and len(lines) == 2 + 2 * 4
+    assert "pictures/a/00.png" in lines[2]
+
+
+def test_names_that_look_like_numbers_stay_as_they_are(predictor, images):
+    answer = replace(predictor.predict(images.images[:1]), classes=("1.50",), names=("007", "007", "007"))
+    for line in table(answer).splitlines()[2:]:
+        assert line.split()[1] == "1.50" and line.split()[5] == "007"
+
+
+def test_the_page_shows_pictures_of_the_source_files_and_needs_nothing_else(predictor, images):
+    html = page(predictor.predict(images.images[[1]]))
+    assert len(shown(html)) == 1 + 4 and "no picture" not in html
+    assert "<script" not in html and not re.findall(r'(?:src|href)="(?!data:)', html)
+    assert "dog &amp; co" in html and "dog & co" not in html
+
+
+def test_without_a_source_file_the_page_says_so_or_takes_the_data_sets_images(directory, images):
+    with Predictor.load(directory, writer=True, device="cpu") as model:
+        elsewhere(model, [None] * len(model.ids))
+        answer = model.predict(images.images[[1]])
+    assert page(answer).count("no picture") == 4
+    assert len(shown(page(answer, images.images))) == 1 + 4
+
+
+def test_a_source_file_that_is_gone_is_said_to_be(directory, images, result, capsys):
+    with Predictor.load(directory, writer=True, device="cpu") as model:
+        elsewhere(model, [f"gone<{one}>.png" for one in model.ids])
+        html = page(model.predict(images.images[[1]]))
+    assert html.count("no picture") == 4 and "gone&lt;" in html and "gone<" not in html
+    assert "no such file" in capsys.readouterr().out
+
+
+def test_a_source_file_that_may_not_be_read_is_said_to_be(predictor, images, capsys, monkeypatch):
+    def refuses(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(explain, "opened", refuses)
+    assert page(predictor.predict(images.images[[1]])).count("no picture") == 4
+    assert "Permission denied" in capsys.readouterr().out

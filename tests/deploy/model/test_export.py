@@ -1,0 +1,144 @@
+"""An export: whole or not there, with all that is needed to answer, and nothing that runs."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from munkey.core.files import CONFIGFILES, write_json
+from munkey.deploy.errors import ExportError
+from munkey.deploy.model import export as exporting
+from munkey.deploy.model.export import export, renew
+from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.model.trained_system import find
+from munkey.deploy.store.errors import LockedMemoryError
+from munkey.encoders import keys
+from tests.deploy.inputs import sections
+
+
+@pytest.fixture
+def run(result: Path, tmp_path: Path, monkeypatch) -> Path:
+    """A copy of the run to change, in the current folder: results/tiny."""
+    shutil.copytree(result.parents[4], tmp_path / "results" / "tiny")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results" / "tiny"
+
+
+def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
+    manifest = json.loads((exported / "manifest.json").read_text())
+    chosen = sections()
+    assert {name: manifest[name] for name in ("data", "model", "inference", "lookup")} == {
+        name: chosen[name] for name in ("data", "model", "inference", "lookup")
+    }
+    assert (
+        manifest["encoder"]["settings"]["encoder"] == "efficientnet-lite0" and len(manifest["encoder"]["weights"]) == 64
+    )
+    assert manifest["classes"] == ["cat", "dog & co", "fish"] and manifest["stored"] == {"height": 10, "width": 10}
+    assert manifest["provenance"]["commit"] == "c0ffee" and manifest["provenance"]["system"] == "original-m"
+    card = (exported / "README.md").read_text()
+    assert "| 0.1 | TA, accuracy on the test split | 91.50 |" in card and "0.210" in card and "Not reached" in card
+    names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}
+    assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
+
+
+def test_the_folder_of_the_pictures_is_named_in_full(run):
+    chosen = sections(Path("results/../pictures"))
+    manifest = json.loads((export("tiny", "out", chosen) / "manifest.json").read_text())
+    assert manifest["source"] == str(Path.cwd() / "pictures")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tiny",
+        "tiny/toy",
+        "tiny/toy/seed0",
+        "tiny/toy/seed0/full/original-m",
+        "results/tiny/models/toy/seed0/full/original-m",
+        "results/tiny/models/toy/seed0/full/original-m/system.safetensors",
+    ],
+)
+def test_a_result_is_found_by_the_words_one_would_use(words, run):
+    assert find(words).resolve() == run / "models" / "toy" / "seed0" / "full" / "original-m" / "system.safetensors"
+
+
+def test_what_fits_several_results_or_none_is_refused(run):
+    shutil.copytree(run / "models" / "toy" / "seed0", run / "models" / "toy" / "seed1")
+    with pytest.raises(ExportError, match=r"seed0/full/original-m, .*seed1/full/original-m"):
+        find("tiny/toy")
+    for nothing in ("other", "tiny/other", "tiny/toy/seed2", "/nowhere"):
+        with pytest.raises(ExportError, match="no such result"):
+            find(nothing)
+
+
+@pytest.mark.parametrize("settings", [{"data": {}, "model": {}, "train": {}}, {"method": {}}], ids=["vit", "knn"])
+def test_a_system_without_a_memory_is_refused_and_those_with_one_are_listed(settings, run):
+    other = run / "models" / "toy" / "seed0" / "rate0.1" / "scrub"
+    shutil.copytree(run / "models" / "toy" / "seed0" / "full" / "original-m", other)
+    write_json(other / "record.json", {"settings": settings})
+    with pytest.raises(ExportError, match=r"scrub.*only MUNKEY's systems .* there are: full/original-m$"):
+        export("tiny/toy/seed0/rate0.1/scrub", "out")
+
+
+def test_settings_that_were_changed_since_are_noticed(run, monkeypatch):
+    changed = sections()
+    changed["model"]["width"] = 16
+    write_json(run / "settings.json", {"toy": changed})
+    with pytest.raises(ExportError, match=r"settings differ .*\(model\)"):
+        export("tiny", "out")
+    (run / "settings.json").unlink()
+    monkeypatch.setenv(CONFIGFILES, "'my tiny.yaml'")
+    with pytest.raises(ExportError, match=r"snakemake .* --configfile 'my tiny\.yaml' -- results/tiny/settings\.json`"):
+        export("tiny", "out")
+    assert not Path("out").exists()
+
+
+def test_another_encoder_than_the_memorys_is_noticed(run):
+    changed = sections()
+    changed["keys"]["image_size"] = 64
+    with pytest.raises(ExportError, match="64px"):
+        export("tiny", "out", changed)
+    folder = run / "keys" / "toy" / "efficientnet-lite0_32px"
+    stored = keys.read(folder / "keys.npz")
+    keys.write(folder / "keys.npz", stored.ids, stored.keys[::-1])
+    with pytest.raises(ExportError, match="keys in its memory are not those"):
+        export("tiny", "out")
+    assert not Path("out").exists()
+
+
+def test_an_export_that_fails_leaves_nothing_and_a_full_directory_is_left_alone(run, monkeypatch):
+    def fails(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(exporting, "_manifest", fails)
+    with pytest.raises(OSError, match="full"):
+        export("tiny", "out")
+    assert {path.name for path in Path().iterdir()} == {"results"}
+    Path("mine").mkdir()
+    Path("mine/text").write_text("mine")
+    with pytest.raises(FileExistsError, match="mine"):
+        export("tiny", "mine")
+    assert Path("mine/text").read_text() == "mine"
+
+
+def test_an_export_in_use_is_not_made_again(run):
+    chosen, directory = sections(), Path("out")
+    renew("tiny", directory, chosen)
+    renew("tiny", directory, chosen)
+    with Predictor.load(directory, writer=True) as model:
+        with pytest.raises(LockedMemoryError):  # it might forget any moment
+            renew("tiny", directory, chosen)
+        model.forget([0])
+    with pytest.raises(ExportError, match="in use"):
+        renew("tiny", directory, chosen)
+    assert [path.name for path in Path().iterdir() if "out" in path.name] == ["out"]
+    with Predictor.load(directory) as model:
+        assert 0 not in model.ids and model.store.deletions == 1
+
+
+def test_labels_travel_with_the_memory(exported, images):
+    with Predictor.load(exported) as model:
+        view = model.store.view
+        assert np.array_equal(view.labels, images.labels[view.ids])

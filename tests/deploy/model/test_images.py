@@ -1,0 +1,145 @@
+"""Pictures that come from outside: as the pipeline would store them, or refused with a sentence."""
+
+import os
+import struct
+import warnings
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi import HTTPException
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, features
+
+from munkey.data.pictures import decode
+from munkey.deploy.errors import PictureError
+from munkey.deploy.http import service
+from munkey.deploy.model.images import FORMATS, pixels, undecoded
+from munkey.deploy.model.manifest import Stored
+from tests.data.inputs import picture
+
+STORED = Stored(height=6, width=6)
+
+
+def open_binary(name):
+    return Path(name).open("rb")
+
+
+@pytest.mark.parametrize(
+    ("mode", "ending"), [("RGB", "png"), ("L", "png"), ("P", "gif"), ("RGBA", "png"), ("I;16", "tiff")]
+)
+def test_a_picture_is_stored_as_the_pipeline_stores_it(mode, ending, tmp_path):
+    file = tmp_path / f"one.{ending}"
+    if mode == "I;16":
+        Image.fromarray((np.arange(48, dtype=np.uint16) * 1000).reshape(6, 8)).save(file)
+    else:
+        picture(file, mode=mode, seed=3)
+    stored = next(decode([str(file)], open_binary, STORED.height))
+    for one in (file, str(file), Image.open(file)):
+        assert np.array_equal(pixels(one, STORED).images, stored)
+
+
+def claims(width: int, height: int) -> bytes:
+    """A PNG of a hundred bytes that says that it is so large."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("size", [(10_000, 10_000), (2**31 - 1, 2**31 - 1), (50_001, 1_000)])
+def test_a_picture_that_says_it_is_huge_is_refused_before_it_is_decoded(size, tmp_path):
+    (tmp_path / "bomb.png").write_bytes(claims(*size))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises(PictureError, match=r"bomb\.png.*pixels"):
+            pixels(tmp_path / "bomb.png", STORED)
+    assert not warned  # the sentence is enough
+
+
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    for one in (tmp_path / "pipe.png", Path("/dev/zero"), tmp_path / "nothing.png"):
+        with pytest.raises(PictureError, match="no such file"):
+            pixels(one, STORED)
+
+
+def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
+    for name in ("b/2.png", "a/1.png", ".thumbnails/0.png", "a/.3.png"):
+        picture(tmp_path / name, seed=1)
+    (tmp_path / "notes.txt").write_text("no picture")
+    assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["1.png", "2.png"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_of_the_formats_is_read(name, tmp_path):
+    if (library := {"AVIF": "avif", "JPEG2000": "jpg_2000", "WEBP": "webp"}.get(name)) and not features.check(library):
+        pytest.skip("this Pillow was built without it")
+    Image.new("RGB", (6, 6), "red").save(tmp_path / "one", name)
+    assert np.abs(pixels(tmp_path / "one", STORED).images.astype(int) - [255, 0, 0]).max() < 20
+
+
+@pytest.mark.parametrize("name", ["EPS", "ICNS", "ICO", "PCX", "TGA"])
+def test_no_other_format_is_opened_whatever_the_file_is_called(name, tmp_path, monkeypatch):
+    picture(tmp_path / "whole.png", seed=1)
+    Image.new("RGB", (16, 16)).save(tmp_path / "one.png", name)
+    monkeypatch.setitem(Image.OPEN, name, (lambda *_: pytest.fail("was opened"), None))
+    with pytest.raises(PictureError, match=r"one\.png: cannot be read as a picture, it is none of AVIF, BMP, "):
+        pixels(tmp_path / "one.png", STORED)
+    (tmp_path / "one.png").rename(tmp_path / f"one.{name.lower()}")
+    assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["whole.png"]
+
+
+def test_where_a_picture_lay_is_named_in_full_and_in_utf_8(tmp_path):
+    (tmp_path / "folder").mkdir()
+    for name, stored in (("a.png", "a.png"), (os.fsdecode(b"caf\xe9.png"), "caf\\xe9.png")):
+        Image.new("RGB", (6, 6)).save(tmp_path / name)
+        assert pixels(tmp_path / "folder" / ".." / name, STORED).files == (str(tmp_path / stored),)
+
+
+def test_the_first_picture_too_many_stops_a_request_from_opening_more(monkeypatch):
+    file, opened = BytesIO(), []
+    Image.new("1", (40, 30)).save(file, "PNG")
+    monkeypatch.setattr(service, "undecoded", lambda *of: (opened.append(of), undecoded(*of))[1])
+    with pytest.raises(HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000") as raised:
+        service._pictures([file.getvalue()] * 5, service.Limits(pixels=2000))
+    assert raised.value.status_code == 413 and len(opened) == 2
+
+
+@given(content=st.binary(max_size=200), kept=st.integers(0, 200), flipped=st.integers(0, 199))
+def test_damaged_pictures_are_read_or_refused(content, kept, flipped, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("damaged")
+    picture(folder / "whole.png", seed=1)
+    whole = bytearray((folder / "whole.png").read_bytes())
+    whole[flipped % len(whole)] ^= 0xFF
+    for damaged in (content, bytes(whole[:kept]), bytes(whole)):
+        (folder / "one.png").write_bytes(damaged)
+        try:
+            found = pixels(folder / "one.png", STORED)
+        except PictureError:
+            continue
+        assert found.images.shape == (1, 6, 6, 3)
+
+
+@pytest.mark.parametrize(
+    "given_images",
+    [
+        np.zeros((2, 6, 6, 3)),
+        np.zeros((6, 6), np.uint8),
+        np.zeros((1, 6, 6, 4), np.uint8),
+        np.zeros((1, 0, 6, 3), np.uint8),
+        np.zeros((0, 6, 6, 3), np.uint8),
+        [],
+        [None],
+        3,
+        b"bytes",
+    ],
+)
+def test_what_is_no_picture_is_refused(given_images):
+    with pytest.raises(PictureError):
+        pixels(given_images, STORED)

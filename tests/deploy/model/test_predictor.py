@@ -1,0 +1,240 @@
+"""A model in use: it answers as the pipeline does, forgets durably, and learns new samples without training."""
+
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from munkey.data.image_set import image_set
+from munkey.data.prepared import Dataset
+from munkey.deploy.errors import PictureError, UnknownFilesError
+from munkey.deploy.model.model import Network
+from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.model.retrieval import Retriever
+from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.encoders import keys
+from munkey.memory import neighbors
+from munkey.models import system
+from munkey.models.family import FAMILIES, Retrieval
+from munkey.settings import DataSettings, InferenceSettings
+from tests.deploy.inputs import CLASSES, sections
+from tests.meta import META, like_a_gpu
+
+
+def pipeline(result, dataset: Dataset, forgotten=()) -> np.ndarray:
+    """The logits of all samples as the pipeline computes them, after these ids were deleted."""
+    loaded = system.load(result / "system.safetensors")
+    memory = loaded.memory.forget(np.array(forgotten, dtype=np.int64))
+    root = result.parents[4]
+    queries = keys.read(next(root.glob("keys/toy/*/keys.npz")))
+    near = neighbors.nearest(queries, keys.Keys(memory.ids.numpy(), memory.keys.numpy()), 8)
+    chosen = sections()
+    retrieval = Retrieval(near, InferenceSettings(**chosen["inference"]))
+    left = system.System(loaded.family, loaded.architecture, loaded.model, memory)
+    samples, data = image_set(dataset, dataset.ids), DataSettings(**chosen["data"])
+    return FAMILIES["munkey"].logits(left, samples, data, "cpu", retrieval)
+
+
+def retriever(model: Predictor) -> Retriever:
+    return Retriever(model.search, model.manifest.inference, model.manifest.memory.first_new_id)
+
+
+def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
+    test = images.ids_of("test")
+    assert np.array_equal(predictor.predict(images.images[test]).logits, pipeline(result, images)[test])
+    for one in test[:3]:  # alone as well as with others
+        assert np.array_equal(predictor.predict(images.images[[one]]).logits, pipeline(result, images)[[one]])
+    many = np.resize(test, 64 * 4 + 1)  # the last one alone in its block of passes
+    assert np.array_equal(predictor.predict(images.images[many]).logits, pipeline(result, images)[many])
+
+
+def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory, images):
+    """With torch's meta device in place of a GPU."""
+    pictures = images.images[:3]
+    with Predictor.load(directory, device="cpu") as opened:
+        found = retriever(opened).retrieve(opened._encoder.keys(pictures))
+        with like_a_gpu() as gpu:
+            network = Network(directory, opened.manifest, META)
+            logits = network.logits(pictures, found.memory(META), found.neighbors)
+    assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {"munkey.models.forward.answers"}
+
+
+def test_threads_that_add_at_once_get_ids_of_their_own(predictor, images):
+    one = images.images[:1]
+    predictor.warm_up()
+    with ThreadPoolExecutor(4) as threads:
+        added = list(threads.map(lambda _: int(predictor.add(one, [0])[0]), range(8)))
+    assert sorted(added) == list(range(min(added), min(added) + 8))
+
+
+def test_after_forgetting_its_logits_are_those_of_the_method(predictor, result, images):
+    forgotten, test = images.ids_of("train")[::4], images.ids_of("test")
+    before = predictor.predict(images.images[test]).logits
+    receipt = predictor.forget(forgotten)
+    after = predictor.predict(images.images[test])
+    assert np.array_equal(after.logits, pipeline(result, images, forgotten)[test])
+    assert not np.array_equal(before, after.logits)
+    assert not np.isin(after.neighbors.ids, forgotten).any()
+    assert receipt.after == predictor.head and predictor.verify(receipt.after).sound
+
+
+def test_with_nothing_left_the_picture_alone_answers(predictor, result, images):
+    everything = predictor.ids
+    predictor.forget(everything)
+    for compact in (predictor.purge, predictor.compact):
+        compact()
+        answer = predictor.predict(images.images[:2])
+        assert np.array_equal(answer.logits, pipeline(result, images, everything)[:2])
+        assert (answer.neighbors.ids == -1).all() and not answer.neighbors.weights.any()
+    with pytest.raises(ValueError, match="no trained sample"):
+        predictor.add(images.images[:1], [0])
+
+
+def test_a_prediction_says_what_it_rests_on(predictor, images):
+    one = images.ids_of("train")[7]
+    answer = predictor.predict(images.images[[one]])
+    near = answer.neighbors
+    assert near.ids[0, 0] == one and near.cosines[0, 0] == pytest.approx(1, abs=1e-5)
+    assert near.labels[0].tolist() == images.labels[near.ids[0]].tolist()
+    assert near.weights.sum() == pytest.approx(1)
+    assert near.files[0][0].endswith(f"/pictures/{'abc'[one % 3]}/{one:02d}.png")
+    assert answer.probabilities.sum() == pytest.approx(1)
+    assert answer.classes == (CLASSES[answer.labels[0]],) and answer.labels[0] == answer.logits.argmax()
+    assert [row.rank for row in answer.explained()] == [1, 2, 3, 4]
+
+
+def test_pictures_of_any_kind_give_the_same_answer(predictor, images, result):
+    folder = result.parents[6] / "pictures"
+    files = [folder / "a" / "00.png", folder / "b" / "01.png"]
+    expected = predictor.predict(images.images[:2]).logits
+    for given in (files, list(map(str, files)), [Image.open(file) for file in files], list(images.images[:2])):
+        assert np.array_equal(predictor.predict(given).logits, expected)
+    assert np.array_equal(predictor.predict(files[0]).logits, expected[:1])
+    assert np.array_equal(predictor.predict(images.images[0]).logits, expected[:1])
+    in_folder = predictor.predict(folder / "a")
+    assert len(in_folder) == 20 and in_folder.files[0] == str(files[0])
+
+
+def test_unknown_ids_are_all_named_and_nothing_is_deleted(predictor):
+    before = predictor.ids
+    with pytest.raises(UnknownIdsError, match="3, 1000"):
+        predictor.forget([0, 3, 1000])
+    assert np.array_equal(predictor.ids, before)
+    predictor.forget([0, 3, 1000], ignore_missing=True)
+    assert np.array_equal(predictor.ids, before[before != 0])
+
+
+def test_samples_are_found_and_forgotten_by_their_source_file(predictor, result):
+    folder = result.parents[6] / "pictures"
+    assert predictor.ids_of_files(["a/00.png", folder / "b" / "01.png"]).tolist() == [0, 1]
+    with pytest.raises(UnknownFilesError, match=r"nobody\.png"):
+        predictor.forget_files(["a/00.png", "nobody.png"])
+    assert 0 in predictor.ids
+    predictor.forget_files(["a/00.png"])
+    assert 0 not in predictor.ids
+    with pytest.raises(UnknownFilesError, match=r"a/00\.png"):
+        predictor.ids_of_files(["a/00.png"])
+
+
+def test_what_is_forgotten_stays_forgotten(directory, images):
+    with Predictor.load(directory, writer=True) as first:
+        head = first.forget([0, 1]).after
+    with Predictor.load(directory) as second:
+        assert not {0, 1} & set(second.ids.tolist()) and second.verify(head).sound
+        with pytest.raises(ClosedMemoryError, match="reading only"):
+            second.forget([2])
+        with pytest.raises(ClosedMemoryError, match="writer=True"):
+            second.add(images.images[:1], [0])
+
+
+def test_a_reader_that_is_open_sees_a_deletion_at_once(predictor, directory, images):
+    with Predictor.load(directory) as reader:
+        one = images.ids_of("train")[0]
+        assert reader.predict(images.images[[one]]).neighbors.ids[0, 0] == one
+        predictor.forget([one])
+        assert one not in reader.predict(images.images[[one]]).neighbors.ids
+        with pytest.raises(LockedMemoryError):
+            Predictor.load(directory, writer=True)
+
+
+def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, result):
+    file = result.parents[6] / "pictures" / "a" / "03.png"  # sample 3 is of val
+    token_before = predictor.predict(file).neighbors
+    assert predictor.add(file, ["dog & co"]).tolist() == [60]
+    near = predictor.predict(file).neighbors
+    assert near.ids[0, 0] == 60 and near.labels[0, 0] == 1 and near.files[0][0] == str(file)
+    assert near.ids[0, 1:].tolist() == token_before.ids[0, :3].tolist()
+    assert predictor.verify().sound
+    predictor.forget_files([file])
+    predictor.compact()
+    assert predictor.add(images.images[:2], [0, 1]).tolist() == [61, 62]
+
+
+def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images):
+    pictures = images.images[images.ids_of("test")[:4]]
+    before = predictor.predict(pictures)
+    added = predictor.add(pictures, [0, 0, 1, 2])
+    view, first = predictor.store.view, predictor.predict(pictures[:1]).neighbors
+    assert not view.tokens[predictor.store.rows_of(added)].any()  # none of their own
+    lent = retriever(predictor).retrieve(predictor._encoder.keys(pictures[:1]))
+    trained = view.tokens[predictor.store.rows_of(before.neighbors.ids[0])]
+    assert first.ids[0, 0] == added[0]
+    np.testing.assert_allclose(lent.tokens[0, 0], before.neighbors.weights[0] @ trained, rtol=1e-5)
+
+
+def test_what_was_forgotten_is_in_no_token_that_was_lent_before(directory, tmp_path, images):
+    """Added and then forgotten, or the other way round: the same answers."""
+    pictures = images.images[images.ids_of("test")]
+    other = shutil.copytree(directory, tmp_path / "other")
+    with Predictor.load(directory, writer=True) as one, Predictor.load(other, writer=True) as two:
+        forgotten = np.unique(one.predict(pictures).neighbors.ids[:, 0])
+        one.add(pictures[::2], images.labels[images.ids_of("test")][::2])
+        asked = one.predict(pictures).logits
+        one.forget(forgotten)
+        two.forget(forgotten)
+        two.add(pictures[::2], images.labels[images.ids_of("test")][::2])
+        assert np.array_equal(one.predict(pictures).logits, two.predict(pictures).logits)
+        assert not np.array_equal(one.predict(pictures).logits, asked)
+        for model in (one, two):
+            model.forget(images.ids_of("train"), ignore_missing=True)
+        left = one.predict(pictures)
+        assert len(one.ids) and (left.neighbors.ids == -1).all() and np.isfinite(left.logits).all()
+
+
+@pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70]])
+def test_a_label_that_is_no_class_is_refused_and_nothing_added(predictor, images, labels):
+    before = predictor.ids
+    with pytest.raises(ValueError, match=r"classes|labels"):
+        predictor.add(images.images[:1], labels)
+    assert np.array_equal(predictor.ids, before)
+
+
+def test_what_is_no_picture_is_refused(predictor, tmp_path):
+    (tmp_path / "text.png").write_text("no picture")
+    for wrong in (tmp_path / "text.png", tmp_path / "nothing.png", [], np.zeros((2, 3)), 7, [b"x"], tmp_path):
+        with pytest.raises(PictureError):
+            predictor.predict(wrong)
+
+
+def test_forgetting_imports_no_torch(directory):
+    code = (
+        "import sys\nfrom munkey import Predictor\n"
+        f"with Predictor.load({str(directory)!r}, writer=True) as model: model.forget([0]); model.purge()\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_file_of_a_forgotten_sample_leaves_no_byte(directory):
+    name = b"a/00.png"
+    held = [file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()]
+    assert held, "or the search finds nothing ever"
+    with Predictor.load(directory, writer=True) as model:
+        model.forget([0])
+        model.purge()
+        assert not [file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()]

@@ -1,0 +1,87 @@
+"""What the system refuses, space or permission, costs nothing that was acknowledged, and is not called damage."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from munkey.deploy.store.errors import UnreadableMemoryError
+from munkey.deploy.store.store import Store
+from tests.deploy.store.inputs import add, content, create, expected, raw
+from tests.deploy.store.killing import check
+
+IDS = raw(40)[0]
+OPERATIONS = {
+    "add": lambda store: add(store, 30, 5),
+    "delete": lambda store: store.delete(IDS[:1]),
+    "batch": lambda store: store.delete(IDS[:20]),
+    "settle": Store.settle,
+    "purge": Store.purge,
+    "compact": Store.compact,
+}
+GONE = {"delete": IDS[:1], "batch": IDS[:20]}
+
+
+@contextmanager
+def no_file_longer_than(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_disk_without_space_leaves_a_memory_of_before_or_after(operation, folder):
+    refusals = []
+    for size in [*range(0, 4000, 500), *range(4000, 60_000, 4000)]:
+        target = folder.parent / f"memory-{size}"
+        with create(target, 40) as store:
+            before = content(store)
+        after = {i: row for i, row in before.items() if i not in GONE.get(operation, IDS[:0]).tolist()}
+        after |= expected(*raw(30, 5)) if operation == "add" else {}
+        allowed = [before, after]
+        try:
+            with no_file_longer_than(size), Store.open(target, writer=True) as store:
+                OPERATIONS[operation](store)
+                allowed = [after]
+        except OSError as error:
+            refusals.append(str(target) in str(error))
+        check(target, allowed)
+    assert 0 < len(refusals) < 22
+    assert all(refusals), "a refusal names no file"
+
+
+CODE = """
+import os, sys
+from munkey.deploy.store.store import Store
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+try:
+    Store.open(sys.argv[1], writer=bool(sys.argv[2]))
+except OSError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("writer", ["writer", ""])
+def test_a_folder_of_somebody_else_is_not_called_damaged(writer, folder):
+    create(folder).close()
+    folder.parent.chmod(0o755)
+    done = subprocess.run([sys.executable, "-c", CODE, str(folder), writer], capture_output=True, text=True, check=True)
+    assert (
+        str(folder) in done.stdout and "damaged" not in done.stdout and "a folder that it may write to" in done.stdout
+    )
+
+
+def test_what_cannot_be_opened_at_all_is_named(folder, monkeypatch):
+    create(folder).close()
+    (folder / "store.db").rename(folder / "store")
+    (folder / "store.db").mkdir()
+    with pytest.raises(UnreadableMemoryError, match="not a memory"):
+        Store.open(folder)

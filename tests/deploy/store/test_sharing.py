@@ -1,0 +1,190 @@
+"""Writers, readers, forks and threads that use one memory at a time."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
+from munkey.deploy.store.ledger import Ledger
+from munkey.deploy.store.store import Store
+from tests.deploy.store.inputs import content, create, raw
+
+IDS, KEYS, TOKENS = raw(12)
+
+
+def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(folder):
+    with create(folder):
+        with pytest.raises(LockedMemoryError, match=rf"already open for writing elsewhere \(process {os.getpid()}\)"):
+            Store.open(folder, writer=True)
+        code = f"from munkey.deploy.store.store import Store; Store.open({str(folder)!r}, writer=True)"
+        refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert refused.returncode and "LockedMemoryError" in refused.stderr
+    Store.open(folder, writer=True).close()
+
+
+def test_who_removes_the_lock_file_does_not_let_a_second_writer_in(folder):
+    with create(folder):
+        (folder / "lock").unlink()
+        with pytest.raises(LockedMemoryError, match="one writer"):
+            Store.open(folder, writer=True)
+
+
+WRITER = """
+import os, sys
+from pathlib import Path
+from munkey.deploy.store.store import Store
+folder, first, second = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+store = Store.open(folder, writer=True)
+store.delete([first])
+(folder / "store.db").read_bytes()  # which ends this process' POSIX locks on it, as SQLite's documentation warns
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    store.delete([second])
+    print("acknowledged", flush=True)
+except OSError as error:
+    print(error, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_write_ahead_log_that_was_removed_meanwhile_takes_no_acknowledged_deletion_with_it(folder):
+    create(folder).close()
+    command = [sys.executable, "-c", WRITER, str(folder), str(IDS[0]), str(IDS[1])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "ready\n"
+        Store.open(folder).close()  # SQLite takes it for the last one, and removes the log
+        answer = writer.communicate("go on\n")[0]
+    assert "was removed while the memory was open" in answer
+    with Store.open(folder, writer=True) as store:
+        assert content(store).keys() in (set(IDS[1:].tolist()), set(IDS[2:].tolist())) and store.verify().sound
+
+
+def test_a_forked_child_neither_writes_nor_keeps_the_lock(folder):
+    store = create(folder)
+    (asked, asking), (answered, answering) = os.pipe(), os.pipe()
+    if (child := os.fork()) == 0:
+        os.close(asking)
+        try:
+            store.delete(IDS[:1])
+        except ClosedMemoryError:
+            store.close()  # must not release what the parent has
+            os.write(answering, b"refused")
+        os.read(asked, 1)  # until the parent closes its end
+        os._exit(0)
+    try:
+        os.close(answering)
+        assert os.read(answered, 9) == b"refused"
+        with pytest.raises(LockedMemoryError):
+            Store.open(folder, writer=True)
+        store.close()
+        Store.open(folder, writer=True).close()  # while the child lives
+    finally:
+        os.close(asking)
+        os.waitpid(child, 0)
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_it_does_not_have(folder):
+    with create(folder) as store:
+        held, leave = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with store._guard:
+                held.set()
+                leave.wait()
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        if (child := os.fork()) == 0:
+            signal.alarm(20)  # kills it, if it waits
+            with contextlib.suppress(ClosedMemoryError):
+                _ = store.view
+            store.close()
+            os._exit(0)
+        leave.set()
+        holder.join()
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_reader_finishes_what_a_killed_writer_began_before_it_verifies(folder):
+    create(folder).close()
+    code = (
+        "import os\nfrom munkey.deploy.store import matrices\nfrom munkey.deploy.store.store import Store\n"
+        "matrices.Matrices.hide = lambda *_: os.kill(os.getpid(), 9)\n"
+        f"Store.open({str(folder)!r}, writer=True).delete({IDS[:3].tolist()})"
+    )
+    with Store.open(folder) as reader:
+        subprocess.run([sys.executable, "-c", code], check=False)
+        report = reader.verify()
+        assert report.sound and (report.live, report.dead) == (9, 3) and len(content(reader)) == 9
+
+
+def test_a_row_that_came_and_went_while_a_reader_looked_is_no_damage(folder, monkeypatch):
+    dead = Ledger.dead
+
+    def meanwhile(ledger: Ledger, after: int = 0) -> np.ndarray:
+        monkeypatch.setattr(Ledger, "dead", dead)
+        store.add([5], KEYS[:1], TOKENS[:1])
+        store.delete([5])
+        return dead(ledger, after)
+
+    with create(folder) as store:
+        monkeypatch.setattr(Ledger, "dead", meanwhile)
+        with Store.open(folder) as reader:
+            assert Ledger.dead is dead and len(content(reader)) == 12
+            monkeypatch.setattr(Ledger, "dead", meanwhile)
+            report = reader.verify()
+            assert Ledger.dead is dead and report.sound and report.live == 12
+
+
+def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folder):
+    create(folder).close()
+    code = (
+        "import os, signal, sys, time\n"
+        "from munkey.deploy.store.store import Store\n"
+        f"store = Store.open({str(folder)!r}, writer=True)\n"
+        "child = os.fork()\n"
+        "if not child:\n    print('ready', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert started.stdout.readline() == "ready\n"
+    started.kill()
+    started.wait()
+    Store.open(folder, writer=True).close()
+    started.stdin.close()
+    started.stdout.close()
+
+
+def test_a_reader_writes_nothing_and_a_closed_store_says_so(folder):
+    store = create(folder)
+    with Store.open(folder) as reader:
+        for operation in (reader.settle, reader.purge, reader.compact, lambda: reader.delete(IDS[:1])):
+            with pytest.raises(ClosedMemoryError, match="reading only"):
+                operation()
+    store.close()
+    store.close()
+    with pytest.raises(ClosedMemoryError, match="closed"):
+        store.delete(IDS[:1])
+    with pytest.raises(ClosedMemoryError, match="closed"):
+        _ = reader.view
+
+
+def test_threads_may_share_a_store(folder):
+    ids, keys, tokens = raw(200)
+    with Store.create(folder, ids, keys, tokens) as store:
+        threads = [threading.Thread(target=store.delete, args=(part,)) for part in np.split(ids, 20)[:10]]
+        threads += [threading.Thread(target=store.add, args=([5 + i], keys[:1], tokens[:1])) for i in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert content(store).keys() == set(ids[100:].tolist()) | set(range(5, 15))
+        assert store.verify().sound

@@ -1,0 +1,261 @@
+"""Each operation of a durable memory, by values."""
+
+import hashlib
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from munkey.deploy.store import store as module
+from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError
+from munkey.deploy.store.store import AT_ONCE, Store
+from tests.deploy.store.inputs import content, create, expected, files_of, raw
+
+IDS, KEYS, TOKENS = raw(12)
+
+
+def test_what_was_created_is_read(folder):
+    with create(folder) as store, Store.open(folder) as reader:
+        assert content(store) == content(reader) == expected(IDS, KEYS, TOKENS, np.arange(12))
+        assert np.array_equal(store.view.keys, KEYS) and np.array_equal(reader.view.tokens, TOKENS)
+        assert reader.view.ids.tolist() == IDS.tolist() and reader.view.labels.tolist() == list(range(12))
+
+
+def test_rows_without_labels_are_nobodys(folder):
+    with Store.create(folder, IDS, KEYS, TOKENS) as store:
+        assert set(store.view.labels.tolist()) == {-1}
+
+
+def test_maps_cannot_be_written(folder):
+    with create(folder) as store:
+        for array in (store.view.keys, store.view.tokens, store.view.records, store.view.live):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+
+
+def test_deleted_rows_are_gone_for_every_reader_at_once(folder):
+    with create(folder) as store, Store.open(folder) as reader:
+        view = reader.view
+        store.delete(IDS[[3, 5]])
+        kept = [row for row in range(12) if row not in (3, 5)]
+        for seen in (content(store), content(reader)):
+            assert seen == expected(IDS[kept], KEYS[kept], TOKENS[kept], np.array(kept))
+        copied = view.copy(np.array([[3, 4], [6, 5]]))
+        assert copied.live.tolist() == [[False, True], [True, False]]
+        assert copied.ids.tolist() == [[0, IDS[4]], [IDS[6], 0]]
+        assert np.array_equal(copied.tokens[0], [np.zeros(8), TOKENS[4]])
+
+
+def test_a_row_deleted_while_it_is_copied_is_not_handed_out(folder):
+    with create(folder) as store:
+        view = store.view
+
+        class Deleting:
+            """Tokens during whose copying the row is deleted; the bytes are those from before."""
+
+            def __getitem__(self, rows):
+                before = np.array(view.tokens[rows])
+                store.delete(IDS[[3]])
+                return before
+
+        interrupted = type(view)(view.generation, view.keys, Deleting(), view.records, view.live)
+        copied = interrupted.copy(np.array([3, 4]))
+        assert copied.live.tolist() == [False, True] and not copied.tokens[0].any() and copied.ids[0] == 0
+
+
+def test_the_chain_by_hand(folder):
+    with create(folder) as store:
+        name, records = store.state.store, np.array(store.view.records)
+        receipt = store.delete(IDS[[5, 3]])
+    at = int(receipt.when.timestamp() * 1e6 + 0.5)
+    head = hashlib.sha256(name).digest()
+    assert (receipt.store, receipt.before, receipt.sequences) == (name.hex(), head.hex(), range(1, 3))
+    files = files_of(IDS)
+    for sequence, row in enumerate(sorted([3, 5], key=lambda row: IDS[row]), start=1):
+        salt, label = records[row]["salt"].tobytes(), row.to_bytes(8, "little")
+        hidden = name + salt + int(IDS[row]).to_bytes(8, "little") + label + KEYS[row].tobytes() + TOKENS[row].tobytes()
+        commitment = hashlib.sha256(hidden + b"\0" + files[row].encode()).digest()
+        assert records[row]["commitment"].tobytes() == commitment
+        numbers = sequence.to_bytes(8, "little") + at.to_bytes(8, "little")
+        head = hashlib.sha256(head + numbers + hashlib.sha256(commitment).digest()).digest()
+    assert receipt.after == head.hex()
+    with Store.open(folder) as reader:
+        assert reader.head == head.hex()
+
+
+def test_receipts_follow_each_other(folder):
+    with create(folder) as store:
+        first, second, none = store.delete(IDS[:2]), store.delete([IDS[4], IDS[4]]), store.delete([])
+    assert (second.before, second.sequences) == (first.after, range(3, 4))
+    assert (none.before, none.after, len(none.sequences)) == (second.after, second.after, 0)
+
+
+def test_unknown_ids_are_all_named_and_nothing_is_deleted(folder):
+    with create(folder) as store:
+        store.delete(IDS[:1])
+        head = store.head
+        with pytest.raises(UnknownIdsError, match=rf"3 ids not in the memory.*7, 8, {IDS[0]}") as refused:
+            store.delete([8, IDS[2], 7, IDS[0]])
+        assert refused.value.ids == [7, 8, IDS[0]]
+        assert store.head == head and IDS[2] in content(store) and store.verify().sound
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ([1.5], "whole numbers"),
+        ([True], "whole numbers"),
+        (["1"], "whole numbers"),
+        ([[1]], "list of whole"),
+        (3, "list of whole"),
+        ([-1], "between 0"),
+        ([1 << 63], "between 0"),
+        ([1 << 64], "whole numbers"),
+        ([None], "whole numbers"),
+    ],
+)
+def test_ids_of_a_wrong_type_are_refused(folder, ids, said):
+    with create(folder) as store:
+        for operation in (store.delete, lambda ids: store.add(ids, KEYS[:1], TOKENS[:1])):
+            with pytest.raises(ValueError, match=said):
+                operation(ids)
+        assert content(store) == expected(IDS, KEYS, TOKENS, np.arange(12))
+
+
+@pytest.mark.parametrize(
+    ("ids", "keys", "tokens", "said"),
+    [
+        ([1, 1], KEYS[:2], TOKENS[:2], "twice"),
+        ([1], KEYS[:2], TOKENS[:1], "keys must be"),
+        ([1], KEYS[:1, :5], TOKENS[:1], "takes keys of 9"),
+        ([1], KEYS[:1], TOKENS[:1, :0], "tokens must be"),
+        ([1], KEYS[:1].astype(int), TOKENS[:1], "keys must be"),
+        ([1], np.full((1, 9), np.nan), TOKENS[:1], "row 0 is not"),
+        ([1], KEYS[:1], np.full((1, 8), 1e300), "finite"),
+        (IDS[:1], KEYS[:1], TOKENS[:1], "already"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(folder, ids, keys, tokens, said):
+    with create(folder) as store:
+        with pytest.raises(ValueError, match=said):
+            store.add(ids, keys, tokens)
+        assert content(store) == expected(IDS, KEYS, TOKENS, np.arange(12))
+        assert store.verify().sound
+
+
+def test_a_deleted_id_may_be_added_again_and_deleted_again(folder):
+    with create(folder) as store:
+        for seed in range(1, 4):
+            store.delete(IDS[:1])
+            _, keys, tokens = raw(1, seed)
+            store.add(IDS[:1], keys, tokens)
+            assert content(store)[int(IDS[0])] == expected(IDS[:1], keys, tokens)[int(IDS[0])]
+        assert store.verify().sound
+
+
+def test_an_empty_memory_takes_rows(folder):
+    with Store.create(folder, IDS[:0], KEYS[:0], TOKENS[:0]) as store, Store.open(folder) as reader:
+        assert store.verify().sound and content(reader) == {}
+        store.add(IDS, KEYS, TOKENS)
+        assert content(store) == content(reader) == expected(IDS, KEYS, TOKENS)
+        store.delete(IDS)
+        store.compact()
+        assert content(reader) == {} and reader.verify(store.head).sound
+
+
+def test_many_rows_are_hidden_first_and_overwritten_when_settled(folder):
+    count = AT_ONCE + 100
+    ids, keys, tokens = raw(count)
+    with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
+        view = reader.view
+        store.delete(ids[: AT_ONCE + 1])
+        assert np.count_nonzero(view.live) == 99 and view.keys[0].any()
+        assert not view.copy(np.arange(AT_ONCE + 1)).tokens.any()
+        store.settle()
+        assert not view.keys[: AT_ONCE + 1].any() and not view.records[: AT_ONCE + 1]["salt"].any()
+        assert reader.verify().sound
+
+
+def test_rows_that_are_not_overwritten_yet_are_not_called_zero(folder):
+    ids, keys, tokens = raw(AT_ONCE + 100)
+    with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
+        store.delete(ids[: AT_ONCE + 1])
+        said = f"{AT_ONCE + 1:,} dead rows, hidden and"
+        assert f"{said} all but {AT_ONCE + 1:,} of them zero;" in str(reader.verify())
+        assert f"{said} zero;" in str(store.verify())  # a writer settles first
+        assert not reader.view.keys[: AT_ONCE + 1].any() and f"{said} zero;" in str(reader.verify())
+
+
+def test_a_row_that_is_hidden_without_a_deletion_is_named(folder):
+    with create(folder), Store.open(folder) as reader:
+        with (folder / "generation-1" / "live").open("r+b") as live:
+            live.seek(4)
+            live.write(b"\0")
+        assert "1 row hidden and never deleted: 4" in str(reader.verify())
+
+
+def test_every_few_deletions_all_are_settled(folder, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 0)
+    monkeypatch.setattr(module, "UNSETTLED", 3)
+    with create(folder) as store:
+        for row in range(2):
+            store.delete(IDS[[row]])
+        assert store.view.keys[:2].any(axis=1).all()
+        store.delete(IDS[[2]])
+        assert not store.view.keys[:3].any() and store.view.keys[3:].any(axis=1).all()
+
+
+def test_a_receipt_says_when(folder):
+    with create(folder) as store:
+        receipt = store.delete(IDS[:1])
+    assert abs((datetime.now(UTC) - receipt.when).total_seconds()) < 600
+
+
+def test_a_view_of_before_a_compaction_shows_nothing_and_the_next_one_all(folder):
+    ids, keys, tokens = raw(2500)  # more than two blocks
+    with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
+        before = reader.view
+        store.delete(ids[::7])
+        store.compact()
+        assert not before.live.any() and not before.keys.any()
+        kept = np.arange(2500) % 7 > 0
+        assert content(reader) == content(store) == expected(ids[kept], keys[kept], tokens[kept])
+        assert reader.view.generation == 2 and reader.view.live.all() and reader.verify().sound
+        assert sorted(path.name for path in folder.glob("generation-*")) == ["generation-2"]
+
+
+def test_a_folder_that_holds_anything_is_not_overwritten(folder):
+    folder.mkdir()
+    (folder / "mine").touch()
+    with pytest.raises(FileExistsError, match="not empty"):
+        create(folder)
+    assert [path.name for path in folder.parent.iterdir()] == ["memory"]
+
+
+def test_a_creation_that_fails_leaves_nothing(folder, monkeypatch):
+    monkeypatch.setattr("munkey.deploy.store.disk.sync", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        create(folder)
+    assert list(folder.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("operation", ["add", "delete", "compact", "purge"])
+def test_a_failure_closes_the_store_and_opening_it_again_finds_it_whole(folder, operation, monkeypatch):
+    store = create(folder)
+    before = content(store)
+    with monkeypatch.context() as patched:
+        patched.setattr("munkey.deploy.store.disk.write", lambda *_: 1 / 0)
+        patched.setattr("munkey.deploy.store.disk.sync", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            {
+                "add": lambda: store.add([5], KEYS[:1], TOKENS[:1]),
+                "delete": lambda: store.delete(IDS[:1]),
+                "compact": store.compact,
+                "purge": lambda: (store._pending.append(np.array([], int)), store.purge()),
+            }[operation]()
+    with pytest.raises(ClosedMemoryError):
+        store.add([5], KEYS[:1], TOKENS[:1])
+    with Store.open(folder, writer=True) as store:
+        after = content(store)
+        assert after == before or (operation == "delete" and after == {i: before[i] for i in IDS[1:].tolist()})
+        assert store.verify().sound

@@ -1,0 +1,201 @@
+"""A deletion's certificate: what it holds, that no change goes unseen, that a restored backup contradicts it."""
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from munkey.deploy import certificate
+from munkey.deploy.certificate import Certificate, CertificateError
+from munkey.deploy.model.sealed import digest
+from munkey.deploy.store.store import Store
+from tests.deploy.store.inputs import create, raw
+
+IDS = raw(12)[0]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    with create(tmp_path / "memory") as made:
+        yield made
+
+
+def deleted(store: Store, ids: np.ndarray) -> Certificate:
+    before = certificate.snapshot(store)
+    return certificate.certify(store, store.delete(ids), before)
+
+
+def test_it_holds_what_the_chain_holds(store):
+    store.delete(IDS[:1])
+    before, made = store.head, deleted(store, IDS[[3, 5]])
+    assert (made.rows, made.first, made.last, made.memory) == (2, 2, 3, store.state.store.hex())
+    assert (made.before.head, made.before.deletions, made.before.live, made.before.dead) == (before, 1, 11, 1)
+    assert (made.after.head, made.after.deletions, made.after.live, made.after.dead) == (store.head, 3, 9, 3)
+    assert certificate.faults(made, store) == []
+
+
+def test_zeros_are_claimed_only_once_they_are_on_the_disk(store):
+    receipt = store.delete(IDS[:1])
+    assert not certificate.certify(store, receipt).rows_zeroed
+    store.purge()
+    assert certificate.certify(store, receipt).rows_zeroed and not certificate.certify(store, receipt).purged
+
+
+def test_an_earlier_deletion_is_certified_from_the_chain(store):
+    made = [deleted(store, IDS[part]) for part in ([0], [1, 2, 3], [4])]
+    for sequence, index in ((1, 0), (2, 1), (3, 1), (4, 1), (5, 2), (None, 2)):
+        receipt = certificate.receipt_of(store, sequence)
+        again = certificate.certify(store, receipt)
+        assert (again.first, again.last, again.deleted) == (made[index].first, made[index].last, made[index].deleted)
+        assert (again.before.head, again.after.head) == (made[index].before.head, made[index].after.head)
+    for sequence in (0, -1, 6):
+        with pytest.raises(CertificateError, match="the chain has 5 deletions, and none has the number"):
+            certificate.receipt_of(store, sequence)
+
+
+def test_nothing_is_certified_where_nothing_was_deleted(store):
+    with pytest.raises(CertificateError, match="nothing was deleted"):
+        certificate.certify(store, store.delete(IDS[:0]))
+    with pytest.raises(CertificateError, match="the chain has 0 deletions"):
+        certificate.receipt_of(store)
+
+
+def test_ids_stand_in_it_only_if_they_are_asked_for(store, tmp_path):
+    made = certificate.naming(deleted(store, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
+    certificate.write(made, tmp_path / "receipt.json")
+    for file in ("receipt.json", "receipt.html"):
+        text = (tmp_path / file).read_text()
+        assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
+    listed = certificate.listing(made, IDS[[7, 2]].tolist())
+    assert listed.ids == tuple(sorted(IDS[[7, 2]].tolist())) and "itself a trace" in listed.not_claimed[-1]
+    assert listed.sha256 == digest(listed) != made.sha256
+
+
+def test_who_holds_ids_and_salt_can_show_that_they_are_meant():
+    expected = hashlib.sha256(b"salt" + (2).to_bytes(8, "little") + (258).to_bytes(8, "little")).hexdigest()
+    assert certificate.salted([258, 2], b"salt") == certificate.salted([2, 258, 2], b"salt") == expected
+    assert certificate.salted([258], b"salt") != expected != certificate.salted([258, 2], b"another")
+
+
+def test_its_hash_can_be_computed_without_munkey(store, tmp_path):
+    certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
+    value = json.loads((tmp_path / "receipt.json").read_text())
+    said = value.pop("sha256")
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert hashlib.sha256(text.encode()).hexdigest() == said
+
+
+def test_a_file_that_was_changed_is_refused(store, tmp_path):
+    path = tmp_path / "receipt.json"
+    made = deleted(store, IDS[:2])
+    certificate.write(made, path)
+    assert certificate.read(path) == made
+    path.write_text(path.read_text().replace('"rows": 2', '"rows": 3'))
+    with pytest.raises(CertificateError, match=r"receipt\.json: was changed after it was written"):
+        certificate.read(path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "{", '{"kind": "something else"}', "\0\xff"])
+def test_what_is_no_certificate_is_refused(content, tmp_path):
+    (tmp_path / "receipt.json").write_text(content)
+    with pytest.raises(CertificateError, match=r"receipt\.json: not a certificate \(it is not what"):
+        certificate.read(tmp_path / "receipt.json")
+    with pytest.raises(CertificateError, match=r"No such file"):
+        certificate.read(tmp_path / "missing.json")
+
+
+def test_a_restored_backup_does_not_bear_it_out(store, tmp_path):
+    store.close()
+    shutil.copytree(tmp_path / "memory", tmp_path / "backup")
+    with Store.open(tmp_path / "memory", writer=True) as current:
+        made = deleted(current, IDS[:2])
+        current.compact()
+        assert certificate.faults(made, current) == []
+    with Store.open(tmp_path / "backup", writer=True) as backup:
+        (fault,) = certificate.faults(made, backup)
+        assert "ends in deletion 2, and the chain of this memory has 0: this is an older copy" in fault
+        backup.delete(IDS[3:5])  # the backup goes its own way
+        (fault,) = certificate.faults(made, backup)
+        assert "another deletion in its place" in fault
+
+
+def test_another_memory_does_not_bear_it_out(store, tmp_path):
+    made = deleted(store, IDS[:1])
+    with create(tmp_path / "other") as other:
+        other.delete(IDS[:1])
+        (fault,) = certificate.faults(made, other)
+        assert fault == f"the certificate is of the memory {made.memory}, but this is {other.state.store.hex()}"
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"first": 2}, "another deletion in its place"),
+        ({"first": 2, "rows": 3}, "another deletion in its place"),
+        ({"deleted": "2020-01-01T00:00:00.000000+00:00"}, "another deletion in its place"),
+        ({"before": {"head": "0" * 64}}, "another deletion in its place"),
+        ({"after": {"head": "0" * 64}}, "another deletion in its place"),
+        ({"rows": 5}, "it says 5 rows, and the numbers of its first and last row say otherwise"),
+        ({"before": {"deletions": 0}}, "it says 2 rows, and its numbers of deletions say otherwise"),
+        ({"after": {"deletions": 9}}, "it says 2 rows, and its numbers of deletions say otherwise"),
+        ({"before": {"live": 1000}}, "it says 2 rows, and its numbers of live rows say otherwise"),
+        ({"after": {"live": None}}, "it says 2 rows, and its numbers of live rows say otherwise"),
+        ({"after": {"dead": 2}}, "it says 2 rows, and its numbers of dead rows say otherwise"),
+        ({"ids": (1, 2, 3)}, "it says 2 rows, and its ids say otherwise"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_resealed_lie_is_found_by_the_memory(lie, said, store):
+    store.delete(IDS[5:7])
+    made = deleted(store, IDS[:2])
+    nested = {name: getattr(made, name).model_copy(update=lie[name]) for name in ("before", "after") if name in lie}
+    assert said in "; ".join(certificate.faults(made.model_copy(update=lie | nested).sealed(), store))
+
+
+def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
+    made = certificate.naming(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
+    page = certificate.write(made, tmp_path / "receipt.json").read_text()
+    words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    assert "2 samples were deleted from the memory" in words and "samples in the memory 12 10" in words
+    assert "Anyone who has the ids and the salt can compute it again" in words
+    for said in (made.before.head, made.after.head, made.memory, made.sha256, made.ids_sha256):
+        assert said in words
+    assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
+    assert not re.search(r"<script|<link|<img|https?://", page)
+
+
+@pytest.mark.parametrize(
+    ("purged", "said"), [(True, "No byte of them, or of the names"), (False, "Whether names of their source files")]
+)
+def test_the_page_claims_a_purge_only_after_one(purged, said, store):
+    assert said in certificate.html(certificate.certify(store, store.delete(IDS[:1]), purged=purged))
+
+
+@pytest.mark.parametrize("there", ["receipt.json", "receipt.html"])
+def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
+    (tmp_path / there).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CertificateError, match=rf"{there}: exists already, and no certificate is overwritten"):
+        certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
+    assert [path.name for path in tmp_path.glob("receipt*")] == [there]
+
+
+def test_a_certificate_that_cannot_be_written_leaves_no_page(store, tmp_path, monkeypatch):
+    whole = certificate.atomic
+    monkeypatch.setattr(certificate, "atomic", lambda path: whole(path) if Path(path).suffix == ".html" else 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
+    assert not list(tmp_path.glob("receipt*"))
+
+
+def test_markup_in_a_certificate_is_shown_as_text(store):
+    made = deleted(store, IDS[:1]).model_copy(update={"not_claimed": ("<script>alert(1)</script>",)})
+    assert "<script" not in certificate.html(made)
+
+
+def test_the_page_does_not_take_the_place_of_the_certificate(store, tmp_path):
+    with pytest.raises(CertificateError, match="give the name of the JSON file"):
+        certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.html")

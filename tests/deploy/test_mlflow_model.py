@@ -1,0 +1,152 @@
+"""An exported model in MLflow: answered over HTTP by `mlflow models serve`, with no pickle in it."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from mlflow.exceptions import MlflowException
+
+from munkey.deploy.mlflow_model import _load_pyfunc
+from munkey.deploy.model.predictor import Predictor
+from munkey.evaluation.records import Evaluation
+from munkey.experiment.tracking.mirror import mirror
+from munkey.experiment.tracking.runs import model_run
+from munkey.experiment.tracking.store import StoreError, opened
+from munkey.experiment.tracking.tracking import Model, Run
+from tests.deploy.inputs import result_in, sections
+from tests.deploy.small import picture_in
+
+URI = "sqlite:///mlflow.db"
+
+
+def run_of(result: Path) -> Run:
+    """The run that shows a tiny trained MUNKEY."""
+    record = str(result / "record.json")
+    shown = Evaluation("toy", "", "0.1", 0, "original-m", logits="", record=record, training=record, forget="")
+    model = Model(str(result / "system.safetensors"), shown, sections())
+    return replace(model_run(model, {"original-m": "Original (M)"}, "tiny"), parent="")
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout whose store holds a model; the folder of its artifacts is `mlartifacts`."""
+    checkout = tmp_path_factory.mktemp("mlflow")
+    result = result_in(checkout / "results" / "tiny")
+    before = Path.cwd()
+    os.chdir(checkout)
+    try:
+        assert mirror(URI, "default", [run_of(result)]).counts["created"] == 1
+        yield checkout
+    finally:
+        os.chdir(before)
+
+
+def logged_folder(checkout: Path) -> Path:
+    (found,) = checkout.glob("mlartifacts/**/MLmodel")
+    return found.parent
+
+
+def directory_in(folder: Path) -> Path:
+    """The exported model in what MLflow keeps."""
+    (manifest,) = folder.rglob("manifest.json")
+    return manifest.parent
+
+
+def trained_in(checkout: Path) -> Path:
+    return checkout / "results/tiny/models/toy/seed0/full/original-m"
+
+
+def test_the_head_of_the_chain_is_a_tag(logged):
+    with Predictor.load(directory_in(logged_folder(logged))) as predictor, opened(URI, "default") as store:
+        (run,) = store.runs()
+        tags = store.client.get_run(run.id).data.tags
+        assert (tags["munkey.head"], tags["munkey.memory"]) == (predictor.head, predictor.manifest.memory.store)
+        assert (tags["kind"], tags["method"]) == ("model", "original-m") and "rate" not in tags
+        assert run.name == "Model of Original (M) seed 0"
+
+
+def test_it_is_logged_only_once(logged):
+    assert mirror(URI, "default", [run_of(trained_in(logged))]).counts["kept"] == 1
+
+
+def test_one_that_cannot_be_exported_says_so_and_all_else_is_there(logged, tmp_path, monkeypatch):
+    result = trained_in(logged)
+    run = run_of(result)
+    (keyfile,) = logged.glob("results/tiny/keys/toy/*/keys.npz")
+    other = Run("toy", "another", {}, {}, {})
+    monkeypatch.chdir(tmp_path)
+    keyfile.rename(keyfile.with_name("moved"))
+    with pytest.raises(StoreError, match=r"cannot be logged as a model .*tracking\.models: false"):
+        mirror(URI, "default", [other, run])
+    with opened(URI, "default") as store:
+        assert [(stored.name, stored.whole) for stored in store.runs() if stored.whole] == [("another", True)]
+    keyfile.with_name("moved").rename(keyfile)
+    assert mirror(URI, "default", [other, run]).counts == {"kept": 1, "created": 1, "restored": 0, "superseded": 0}
+
+
+def test_what_is_no_picture_is_refused_in_a_sentence_of_mlflows(logged, tmp_path):
+    """MLflow's server answers any other error with a traceback."""
+    model = _load_pyfunc(str(directory_in(logged_folder(logged))))
+    whole = picture_in(tmp_path).read_bytes()
+    for content in (b"no picture", whole[:100]):
+        with pytest.raises(MlflowException, match="cannot be read as a picture") as raised:
+            model.predict(pd.DataFrame({"image": [whole, content]}))
+        assert raised.value.error_code == "INVALID_PARAMETER_VALUE"
+
+
+def test_nothing_in_it_is_a_pickle(logged):
+    names = [path.name for path in logged_folder(logged).rglob("*") if path.is_file()]
+    assert not [name for name in names if name.endswith((".pkl", ".pickle", ".pt", ".pth", ".py"))]
+    assert "loader_module: munkey.deploy.mlflow_model" in (logged_folder(logged) / "MLmodel").read_text()
+
+
+@pytest.mark.slow
+def test_mlflow_serves_it_over_http(logged, tmp_path):
+    """`mlflow models serve --env-manager local`, asked as MLflow's own clients do."""
+    picture = picture_in(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["models", "serve", "-m", logged_folder(logged), "--env-manager", "local", "--port", port]
+    environment = os.environ | {
+        "MLFLOW_SCORING_SERVER_REQUEST_TIMEOUT": "500",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    command = [sys.executable, "-m", "mlflow", *map(str, words)]
+    with subprocess.Popen(command, env=environment, start_new_session=True) as server:
+        try:
+            content = base64.b64encode(picture.read_bytes()).decode()
+            answer = ask(port, {"dataframe_split": {"columns": ["image"], "data": [[content]]}}, server)
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+    with Predictor.load(directory_in(logged_folder(logged))) as predictor:
+        expected = predictor.predict(picture)
+    (said,) = answer["predictions"]
+    assert said["class"] == expected.classes[0]
+    assert said["probabilities"] == pytest.approx(expected.probabilities[0].tolist(), rel=1e-4)
+
+
+def ask(port: int, question: object, server: subprocess.Popen[bytes]) -> dict:
+    """The answer of a server that is still starting."""
+    body, headers = json.dumps(question).encode(), {"Content-Type": "application/json"}
+    until = time.monotonic() + 500
+    while True:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/invocations", body, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=500) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            pytest.fail(error.read().decode()[:2000])
+        except OSError:
+            assert server.poll() is None and time.monotonic() < until
+            time.sleep(1)

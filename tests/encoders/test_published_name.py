@@ -1,0 +1,82 @@
+"""Which folders count as a copy of the paper's encoder."""
+
+import json
+
+import pytest
+
+from munkey.encoders.published_name import known_as
+from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
+
+FOREIGN = {str(number): f"class {number}" for number in range(1000)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def saved(config=None, processor=None):
+        for name, facts in (("config.json", config), ("preprocessor_config.json", processor)):
+            if facts is not None:
+                (tmp_path / name).write_text(json.dumps(facts))
+        return str(tmp_path)
+
+    return saved
+
+
+def test_a_copy_of_the_papers_encoder_is_known_by_its_registered_name(folder):
+    assert known_as(folder(PAPERS_CONFIG, PAPERS_PROCESSOR)) == "vit-b16"
+
+
+@pytest.mark.parametrize("size", [224, {"height": 224, "width": 224}])
+def test_older_and_newer_versions_write_the_size_differently(folder, size):
+    assert known_as(folder(PAPERS_CONFIG, PAPERS_PROCESSOR | {"size": size})) == "vit-b16"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_type": "dinov2"},
+        {"hidden_size": 1024},
+        {"num_hidden_layers": 24},
+        {"num_attention_heads": 6},
+        {"intermediate_size": 1536},
+        {"patch_size": 32},
+        {"image_size": 384},
+        {"id2label": FOREIGN},  # fine-tuned on other classes
+        {"id2label": {"0": "cat", "1": "dog"}},
+        {"id2label": PAPERS_CONFIG["id2label"] | {"1000": "background"}},
+        {"id2label": {}},
+    ],
+    ids=str,
+)
+def test_another_model_is_not_that_encoder(folder, changes):
+    config = PAPERS_CONFIG | {"_name_or_path": "google/vit-base-patch16-224"} | changes
+    path = folder(config, PAPERS_PROCESSOR)
+    assert known_as(path) == path
+
+
+@pytest.mark.parametrize(
+    "changes", [{"image_mean": [0.485, 0.456, 0.406]}, {"image_std": [0.229, 0.224, 0.225]}, {"size": 384}], ids=str
+)
+def test_another_preprocessing_is_not_that_encoder(folder, changes):
+    path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR | changes)
+    assert known_as(path) == path
+
+
+def test_a_folder_that_does_not_say_is_not_that_encoder(folder):
+    path = folder()
+    assert known_as(path) == path
+    assert known_as(folder(config=PAPERS_CONFIG)) == path
+
+
+@pytest.mark.parametrize("name", ["vit-b16", "clip", "efficientnet-lite0", "timm:hf-hub/vit_base_patch16_224"])
+def test_an_encoder_that_is_not_a_folder_keeps_its_name(name):
+    assert known_as(name) == name
+
+
+@pytest.mark.parametrize(("content", "message"), [("{", "is not valid JSON"), ("[]", "is no configuration")])
+@pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json"])
+def test_a_broken_configuration_is_named_and_nobody_is_told_to_delete_it(folder, tmp_path, name, content, message):
+    path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=rf"{tmp_path}/{name}: {message}") as refused:
+        known_as(path)
+    assert "elete" not in str(refused.value)

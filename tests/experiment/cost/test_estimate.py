@@ -1,0 +1,165 @@
+"""What a configuration will cost is said before its first job, and what cannot fit is refused in words."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from munkey.core.files import CONFIGFILES, DamagedFileError
+from munkey.experiment.cost import estimate
+from munkey.experiment.cost.machines import ASSUMED, RESULTS, machine
+from munkey.experiment.cost.workload import Parts, Workload, passes_of, size_of
+from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.plan.plan import Plan
+from munkey.unlearn.contract import METHODS
+
+ROOT = Path(__file__).parents[2]
+EPYC = machine("amd-epyc-cpu", 16, ROOT / RESULTS)
+CARD = ASSUMED["h200-assumed"]
+
+
+def plan_of(*overlays: str, **changes: object) -> Plan:
+    return Plan(load({**estimate.read([ROOT / path for path in overlays], ROOT / "params.yaml"), **changes}))
+
+
+def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured():
+    """18 trainings of 40 epochs; 0.108 hours were measured (benchmarks/results/grid-amd-epyc-cpu.json)."""
+    costs = estimate.bill(plan_of(), "run", EPYC)
+    trained = [each for each in costs.work if each.step == "train"]
+    assert sum(each.jobs for each in trained) == 18
+    originals = next(each for each in trained if each.what == "original-t")
+    assert (originals.jobs, originals.steps) == (3, 3 * 40 * 17)  # 1,078 digits, 64 at once
+    assert originals.operations == pytest.approx(3 * 40 * 1078 * originals.network.step)
+    assert costs.hours[1] == pytest.approx(0.108, rel=0.35)
+    assert not costs.refusals and not costs.warnings
+
+
+def test_the_paper_has_more_with_its_search_ablations_and_selection():
+    plan = plan_of("workflow/presets/paper.yaml")
+    run, paper = (estimate.bill(plan, target, CARD, [1, 8, 64]) for target in ("run", "paper"))
+    cf = {each.dataset: each.jobs for each in run.work if each.what == "cf"}
+    assert cf["cifar10"] == 3 * 2 * 4 and cf["cifar100"] == 3 * 1 * 4  # seeds, rates, learning rates
+    jobs = [sum(each.jobs for each in costs.work if each.step == "train") for costs in (run, paper)]
+    assert jobs == [6 * 3 * 2 + 3 * 2 * 8, 360 + 6 * 3]  # originals of six data sets, oracles of eight rates; figures
+    assert paper.hours[1] == pytest.approx(8 * paper.hours[8]) and paper.hours[64] < paper.hours[8]
+    assert paper.disk > run.disk > 90_000 * 3 * 224**2
+
+
+def test_the_paper_counts_its_audit_where_its_report_shows_one():
+    with_audit, without = plan_of(), plan_of(audit=plan_of().params.audit.model_dump() | {"in_paper": False})
+    trained, unlearned = (
+        [
+            sum(each.jobs for each in estimate.bill(plan, "paper", EPYC).work if each.step == step)
+            for plan in (with_audit, without)
+        ]
+        for step in ("train", "unlearn")
+    )
+    assert trained[0] - trained[1] == 2 * (2 * 8 + 2 * 4) + 2 * 2  # originals and oracles of two families, the control
+    assert unlearned[0] - unlearned[1] == 9 * 2 * 8  # MUNKEY and KNN only delete
+
+
+def test_more_gpus_do_not_shorten_the_longest_training_and_unlearning():
+    costs = estimate.bill(plan_of(), "run", EPYC, [1, 10_000])
+    longest = [
+        max(s / w.jobs for w, s in zip(costs.work, costs.seconds, strict=True) if w.step == step)
+        for step in ("train", "unlearn", "evaluate")
+    ]
+    assert costs.hours[10_000] == pytest.approx(sum(longest) / 3600)
+
+
+def test_a_job_that_cannot_fit_is_refused_with_what_to_do():
+    on = replace(EPYC, memory=4e9)
+    refused = estimate.bill(plan_of("workflow/presets/paper.yaml"), "run", on).refusals
+    assert any(line.startswith("train original-t on cifar10 needs 5.") for line in refused)
+    assert all("lower train.batch_size" in line for line in refused)
+    assert any("unlearn amun" in line and "adversarial images" in line for line in refused)
+    assert not estimate.bill(plan_of("workflow/presets/paper.yaml"), "run", EPYC).refusals
+
+
+def test_attention_in_float32_and_many_pictures_are_warned_of():
+    """128 x 11 blocks x 3 heads x 197^2 x 4 bytes; 89,996 pictures of 224 px."""
+    plan = plan_of("workflow/presets/paper.yaml")
+    on_cpu = estimate.bill(plan, "run", EPYC).warnings
+    assert any("attention in float32 holds 0.7 GB at batch 128 and 224 px" in line for line in on_cpu)
+    small_card = replace(CARD, memory=20e9)
+    assert "13.5 GB of pictures of pathmnist exceed resident_share: they are streamed" in (
+        estimate.bill(plan, "run", small_card).warnings
+    )
+    assert not any("streamed" in w for w in estimate.bill(plan, "run", CARD).warnings)
+
+
+def test_many_seeds_of_a_small_model_on_a_gpu_want_several_jobs_on_it():
+    costs = estimate.bill(plan_of(seeds=list(range(50))), "run", CARD)
+    said = [line for line in costs.warnings if "bound by launches" in line]
+    assert said and all("jobs per GPU, each with a CPU core of its own" in line for line in said)
+    assert not any(
+        "launches" in line for line in estimate.bill(plan_of("workflow/presets/paper.yaml"), "run", CARD).warnings
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_that_needs_data_costs_something(method):
+    settings = plan_of().params.unlearn[method]
+    passes = passes_of(method, Parts(retain=90, forget=10, val=20, epochs=10, settings=settings))
+    assert (passes > 0) == bool(METHODS[method].needs)
+
+
+def test_amun_costs_at_most_all_steps_of_all_radii():
+    settings = plan_of().params.unlearn["amun"]  # 50 steps in each of 11 radii
+    assert passes_of("amun", Parts(90, 10, 20, 10, settings)) == 3 * (10 * (1 + 50 * 11) + 10 * 100)
+
+
+def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = plan_of()
+    monkeypatch.setattr("munkey.experiment.cost.workload.SIZES", {})
+    monkeypatch.setenv(CONFIGFILES, "my.yaml")
+    with pytest.raises(
+        ParamsError,
+        match=r"the size of digits is not known yet; prepare it first: `snakemake .* --configfile my\.yaml -- results/",
+    ):
+        size_of(plan, "digits")
+
+
+def test_a_limit_per_class_counts(config):
+    config["source"]["limit_per_class"] = 10
+    assert size_of(Plan(load(config)), "digits")[:3] == (100, 100, 100)
+    assert Workload(Plan(load(config)), []).all() == []
+
+
+def test_an_unknown_machine_lists_those_there_are():
+    with pytest.raises(ValueError, match=r"no benchmarks of abacus: .*amd-epyc-cpu, h200-assumed"):
+        machine("abacus", folder=ROOT / RESULTS)
+
+
+def test_the_work_of_a_step_is_known_before_its_first_job(monkeypatch):
+    """A training has far more to do than an evaluation, also where a data set's size is not known yet."""
+    known = estimate.work_of(plan_of())
+    assert set(known) == {"train", "unlearn", "evaluate"} and known["train"] > known["unlearn"] > known["evaluate"] > 0
+    monkeypatch.setattr("munkey.experiment.cost.workload.SIZES", {})
+    monkeypatch.setattr("munkey.experiment.cost.workload.read_csv", _missing)
+    guessed = estimate.work_of(plan_of())
+    assert guessed["train"] / guessed["unlearn"] == pytest.approx(known["train"] / known["unlearn"], rel=0.1)
+
+
+def test_a_candidate_of_a_search_is_work_of_its_own_rule():
+    work = estimate.work_of(plan_of(search=True))
+    assert set(work) == {"train", "unlearn_candidate", "evaluate"}
+
+
+def test_damaged_files_of_a_data_set_stop_no_run_before_its_first_job(monkeypatch):
+    def damaged(path: str) -> None:
+        raise DamagedFileError(path, "damaged")
+
+    monkeypatch.setattr("munkey.experiment.cost.workload.SIZES", {})
+    monkeypatch.setattr("munkey.experiment.cost.workload.read_csv", damaged)
+    assert estimate.work_of(plan_of())["train"] > 0
+
+
+def test_an_overlay_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ParamsError, match=r"typo\.yaml: cannot be read \(No such file or directory\)"):
+        estimate.read([tmp_path / "typo.yaml"], ROOT / "params.yaml")
+
+
+def _missing(path: str) -> None:
+    raise FileNotFoundError(path)

@@ -1,0 +1,64 @@
+"""The arithmetic of a ViT agrees with torch's own count, and its bytes with what a CPU really takes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from munkey.experiment.cost.flops import Network
+from munkey.experiment.cost.machines import BENCHED
+from munkey.models.family import FAMILIES
+from munkey.settings import ModelSettings
+from tests.conftest import MUNKEY, VIT
+
+SETTINGS = ModelSettings(
+    **{name: getattr(VIT, name) for name in ("patch_size", "width", "depth", "heads", "mlp_ratio")}
+)
+PEAKS = """
+import json
+from benchmarks.peaks import peaks
+print(json.dumps(peaks()))
+"""
+
+
+def built(network: Network) -> torch.nn.Module:
+    """The family's own network, on the meta device: shapes without data."""
+    fields = {**network.model.model_dump(), "image_size": network.image_size, "classes": network.classes}
+    name = "munkey" if network.token_dim else "vit"
+    fields |= {"architecture": "input-level", "token_dim": network.token_dim} if network.token_dim else {}
+    return FAMILIES[name].build(FAMILIES[name].stored_architecture(fields), None).to("meta")
+
+
+NETWORKS = {
+    "ViT": Network(SETTINGS, VIT.image_size, VIT.classes),
+    "MUNKEY": Network(SETTINGS, MUNKEY.image_size, MUNKEY.classes, extra=1, token_dim=5),
+    **BENCHED,
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_operations_and_weights_are_those_that_torch_counts(name):
+    network = NETWORKS[name]
+    model, images = built(network), torch.ones(2, 3, network.image_size, network.image_size, device="meta")
+    inputs = [images, torch.ones(2, network.token_dim, device="meta")] if network.token_dim else [images]
+    assert network.weights == sum(parameter.numel() for parameter in model.parameters())
+    with FlopCounterMode(display=False) as forward:
+        logits = model(*inputs)
+    assert 2 * network.forward == forward.get_total_flops()
+    with FlopCounterMode(display=False) as backward:
+        logits.sum().backward()
+    adapter = 2 * network.token_dim * network.model.width  # whose input gets no gradient here, as an exemplar's would
+    assert 2 * (network.step - network.forward - adapter) == backward.get_total_flops()
+
+
+@pytest.mark.slow
+def test_bytes_are_within_a_fifth_of_the_peaks_that_are_measured():
+    """In a process of its own, where every large tensor is given back as soon as it is free."""
+    project = Path(__file__).parents[2]
+    process = subprocess.run([sys.executable, "-c", PEAKS], cwd=project, capture_output=True, text=True, check=True)
+    for what, (estimated, measured) in json.loads(process.stdout.splitlines()[-1]).items():
+        assert estimated == pytest.approx(measured, rel=0.2), what

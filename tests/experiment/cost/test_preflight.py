@@ -1,0 +1,136 @@
+"""Before the paper's experiment: what is missing here is named with what to do, and what it will take is said."""
+
+import shutil
+from collections import namedtuple
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from munkey.core import gpu
+from munkey.data.download import MissingDataError, PublishedFile
+from munkey.encoders.registry import MissingEncoderError
+from munkey.experiment.cost import machines, preflight
+from munkey.experiment.cost.estimate import Bill, bill
+from munkey.experiment.cost.machines import ASSUMED, machine
+from munkey.experiment.plan.plan import Plan
+from tests.conftest import ROOT
+from tests.experiment.cost.test_estimate import EPYC, plan_of
+
+PAPER, REHEARSAL = "workflow/presets/paper.yaml", "workflow/presets/rehearsal.yaml"
+Usage = namedtuple("Usage", ["total", "used", "free"])
+
+
+@pytest.fixture(autouse=True)
+def empty(tmp_path, monkeypatch):
+    """A folder with nothing in it, on a machine without a network but with a GPU, encoders and much room."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(PublishedFile, "bytes_to_download", lambda file: 0)
+    monkeypatch.setattr(preflight, "look_up", lambda name, revision: None)
+    monkeypatch.setattr(preflight, "gpu_visible", lambda: True)
+    monkeypatch.setattr(gpu, "is_there", lambda: True)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, 10**12))
+
+
+@cache
+def plan_and_costs(*overlays: str) -> tuple[Plan, Bill]:
+    plan = plan_of(*overlays)
+    return plan, bill(plan, "paper", EPYC)
+
+
+def faults(*overlays: str) -> list[str]:
+    return list(preflight.missing(*plan_and_costs(*overlays)))
+
+
+def faults_of(plan: Plan) -> list[str]:
+    return list(preflight.missing(plan, bill(plan, "paper", EPYC)))
+
+
+def test_a_machine_with_all_of_it_is_ready():
+    assert faults(PAPER) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda patch: patch.setattr(preflight, "gpu_visible", lambda: False), "this machine shows none"),
+        (lambda patch: patch.setattr(gpu, "is_there", lambda: False), "driver does not fit this torch"),
+    ],
+)
+def test_without_a_gpu_the_paper_is_refused_with_what_to_do_and_a_rehearsal_is_not(monkeypatch, change, why):
+    change(monkeypatch)
+    (fault,) = faults(PAPER)
+    assert why in fault and "docs/cluster.md" in fault and "make reproduce REHEARSAL=1" in fault
+    assert faults(PAPER, REHEARSAL) == []
+
+
+def test_parameters_that_leave_a_gpu_unused_are_refused_too():
+    (fault,) = faults_of(plan_of(PAPER, device="cpu"))
+    assert "device = 'cpu', but" in fault and "REHEARSAL=1" in fault
+
+
+def test_every_data_set_that_cannot_be_had_is_named(monkeypatch):
+    def unreachable(file):
+        raise MissingDataError(f"{file.name} is nowhere")
+
+    monkeypatch.setattr(PublishedFile, "bytes_to_download", unreachable)
+    said = faults_of(plan_of(PAPER, datasets=["cifar10", "digits", "tinyimagenet"]))
+    names = ["cifar-10-python.tar.gz", "tiny-imagenet-200.zip"]
+    assert said == [f"{each}: {name} is nowhere" for each, name in zip(("cifar10", "tinyimagenet"), names, strict=True)]
+
+
+def test_every_encoder_that_cannot_be_had_is_named_once_and_those_in_folders_are_not_looked_up(monkeypatch):
+    def unreachable(name, revision):
+        raise MissingEncoderError(f"{name} at {revision[:4]}")
+
+    monkeypatch.setattr(preflight, "look_up", unreachable)
+    assert faults(PAPER) == [
+        "openai/clip-vit-base-patch32 at 3d74",
+        "facebook/dinov2-base at f9e4",
+        "google/vit-base-patch16-224 at 3f49",
+    ]
+    assert faults() == []  # its encoder comes from a package
+
+
+def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tmp_path):
+    needed = plan_and_costs(PAPER)[1].disk
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1000))
+    (fault,) = faults(PAPER)
+    assert fault.startswith("disk: about 204.5 GB are needed, 0.0 GB") and "make the folder results a link" in fault
+    (tmp_path / "results/paper").mkdir(parents=True)
+    (tmp_path / "results/paper/logits.npz").write_bytes(bytes(2000))
+    assert faults(PAPER) == []
+    monkeypatch.setattr(PublishedFile, "bytes_to_download", lambda file: 10**9)
+    assert len(faults(PAPER)) == 1
+
+
+def test_jobs_that_cannot_fit_are_named():
+    plan, _ = plan_and_costs(PAPER)
+    small = bill(plan, "paper", machines.Machine("small", EPYC.speeds, 4e9, gpu=False))
+    assert list(preflight.missing(plan, small)) == small.refusals != []
+
+
+def test_a_machine_that_was_not_benchmarked_takes_assumed_speeds_and_its_own_memory(monkeypatch):
+    monkeypatch.setattr(machines, "gpu_visible", lambda: False)
+    monkeypatch.setattr(machines, "_memory", lambda of_gpu: 5e9)
+    monkeypatch.setattr(machines, "provenance", lambda params, device: {"device": "an abacus, CPU"})
+    for folder, speeds in ((Path("empty"), ASSUMED["h200-assumed"].speeds), (ROOT / machines.RESULTS, EPYC.speeds)):
+        on = machine(folder=folder)
+        assert on.speeds == speeds and on.memory == 5e9 and not on.measured
+        assert machine(memory_gb=2, folder=folder).memory == 2e9
+    assert on.name == "this machine, not benchmarked, at the speed of AMD EPYC, CPU"
+
+
+def test_the_command_says_what_it_will_take_and_all_that_is_missing(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(preflight, "machine", lambda: EPYC)
+    assert preflight.main([PAPER, REHEARSAL]) is None
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "paper-rehearsal on AMD EPYC, CPU (speeds measured; 16.0 GB of memory for a job)\n126 trainings"
+    )
+    assert said.endswith("This machine is ready.\n")
+    monkeypatch.setattr(preflight, "gpu_visible", lambda: False)
+    refused = preflight.main([PAPER, "--gpus", "8"])
+    assert refused is not None and refused.startswith("This machine is not ready:\n- no GPU: ")
+    assert "on 8 machines: at least" in capsys.readouterr().out

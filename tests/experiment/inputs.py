@@ -1,0 +1,46 @@
+"""Plans of a small experiment: the project's parameters with what the tests name written out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from munkey.experiment.params.load import load
+from munkey.experiment.plan.plan import Plan
+from tests.conftest import ROOT, changed
+
+ENCODER = {"encoder": "efficientnet-lite0", "revision": None}
+SMALL = {
+    "datasets": ["digits"],
+    "seeds": [0, 1],
+    "methods": ["knn", "cf", "ssd", "munkey"],
+    "forget.rates": [0.02, 0.10],
+    "keys": ENCODER | {"image_size": 96, "batch_size": 64, "depth": 33},
+    "munkey.p_drop": "fixed",
+    "munkey.p_image": 0.3,
+    "munkey.p_token": 0.1,
+    "munkey.token_dim": 128,
+    "inference": {"k": 4, "fusion": "ensemble", "temperature": 0.07},
+    "selection.p_image": [0.1, 0.3],
+    "selection.p_token": [0.1],
+    "search": False,
+    "search_grid": {"lr_factor": [0.1, 1.0], "ssd.alpha": [2.0, 5.0], "ssd.lam": [0.5, 1.0]},
+    "overrides": {},
+}
+ABLATIONS = {
+    "inference.k": [4, 8],
+    "munkey.token_dim": [32, 128],
+    "keys": [ENCODER | {"image_size": 64}, ENCODER | {"image_size": 96}],
+}
+
+
+def small_config(changes: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """The parameters, with values set by their dotted keys. A section `ablations` is replaced as a whole."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
+    for key, value in (SMALL | {"ablations": ABLATIONS} | dict(changes or {})).items():
+        config = changed(config, key, value)
+    return config
+
+
+def small_plan(changes: Mapping[str, object] | None = None) -> Plan:
+    return Plan(load(small_config(changes)))

@@ -1,0 +1,120 @@
+"""What parameters name outside of themselves is looked at before any job: files, encoders, stores."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from munkey.experiment.params import external
+from munkey.experiment.params.load import ParamsError, load
+from tests.conftest import changed
+
+Config = dict[str, Any]
+
+
+def refusal(config: Config, **changes: object) -> str:
+    """What is said of changes by dotted keys, with __ for the dots."""
+    for key, value in changes.items():
+        config = changed(config, key.replace("__", "."), value)
+    with pytest.raises(ParamsError) as refused:
+        load(config)
+    return str(refused.value)
+
+
+def encoder(config: Config, folder: str) -> str:
+    return refusal(config, keys__encoder=folder, keys__image_size=None, keys__revision=None)
+
+
+def test_a_reader_of_a_file_refuses_a_folder_and_the_reverse(config: Config, tmp_path: Path) -> None:
+    file = tmp_path / "x.npz"
+    file.touch()
+    assert "is a folder, but npz reads a file" in refusal(config, datasets=["npz"], source__path=str(tmp_path))
+    for name in ("imagefolder", "idx"):
+        said = refusal(config, datasets=[name], source__path=str(file))
+        assert f"source.path = {str(file)!r}: is a file, but {name} reads a folder" in said
+
+
+@pytest.mark.parametrize("path", ["/nowhere/at/all", "x" * 5000, "a\0b", ""])
+def test_a_path_that_leads_nowhere_is_refused(config: Config, path: str) -> None:
+    assert "source.path = " in refusal(config, datasets=["imagefolder"], source__path=path)
+
+
+def test_the_home_folder_is_meant_by_a_tilde(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "pets").mkdir()
+    params = load(changed(changed(config, "datasets", ["imagefolder"]), "source.path", "~/pets"))
+    assert params.of("imagefolder").source.path == str(tmp_path / "pets")
+    assert f"{tmp_path}/none': there is no such folder" in encoder(config, "~/none")
+
+
+def test_a_rate_that_forgets_nobody_and_a_depth_beyond_all_keys_are_refused(config: Config) -> None:
+    for changes in ({"forget__rates": [0.1, 1e-4]}, {"keys__depth": 1000}, {"forget__rates": [0.999]}):
+        assert "digits has 1,078 training samples; keys.depth and forget.rates need at least" in refusal(
+            config, **changes
+        )
+    assert load(changed(config, "forget.rates", [0.0005])).of("digits").least_samples == 1001
+
+
+def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Path) -> None:
+    folder = tmp_path / "encoder"
+    assert "there is no such folder" in encoder(config, str(folder))
+    folder.mkdir()
+    assert "config.json is missing" in encoder(config, str(folder))
+    for content in ("{", "\x9f"):
+        (folder / "config.json").write_bytes(content.encode("latin-1"))
+        assert "config.json is not JSON" in encoder(config, str(folder))
+    for content in ("{}", "[]", "3", '{"model_type": "bert"}', '{"model_type": []}'):
+        (folder / "config.json").write_text(content)
+        assert "config.json is not that of a model" in encoder(config, str(folder))
+    (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
+    assert "preprocessor_config.json is missing" in encoder(config, str(folder))
+    (folder / "preprocessor_config.json").write_text("{}")
+    keys = config["keys"] | {"encoder": str(folder), "image_size": None, "revision": None}
+    load(config | {"keys": keys, "ablations": {}})
+    (folder / "config.json").write_text(json.dumps({"architecture": "vit_tiny_patch16_224"}))
+    load(config | {"keys": keys, "ablations": {}})
+
+
+def test_a_model_that_timm_does_not_have_is_refused_with_similar_names(config: Config) -> None:
+    said = encoder(config, "timm:vit_tiny_patch16_225")
+    assert "timm has no such model; similar names: vit_tiny_patch16_224" in said
+    assert "write its path, with a slash" in encoder(config, "FOLDER")
+    for name in ("timm:NAME", "timm:", "timm:resnet18 "):
+        assert "timm has no such model" in encoder(config, name)
+    for name in ("timm:resnet18", "timm:resnet18.a1_in1k", "timm:hf-hub:somebody/something"):
+        load(config | {"keys": config["keys"] | {"encoder": name, "image_size": None}, "ablations": {}})
+
+
+def test_the_names_of_timms_models_are_those_that_timm_lists() -> None:
+    import timm
+
+    assert external.timm_models() >= set(timm.list_models())
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("mlruns", "MLflow no longer writes to folders"),
+        ("file:///tmp/mlruns", "MLflow no longer writes to folders"),
+        ("ftp://host/x", "must be sqlite:///FILE"),
+        ("postgres://u:secret@host/x", "must be sqlite:///FILE"),
+        ("sqlite://mlflow.db", "must be sqlite:///FILE"),
+        ("sqlite:///", "must be sqlite:///FILE"),
+        ("http://", "no host"),
+        ("https://host:port", "no host"),
+        ("postgresql+nosuch://u:secret@host/x", "cannot be used"),
+        ("mysql+mysqlconnector://u:secret@host/x", "cannot be used"),
+        ("postgresql://u:secret@host:port/x", "cannot be used"),
+    ],
+)
+def test_a_store_that_mlflow_cannot_use_is_refused(config: Config, uri: str, words: str) -> None:
+    said = refusal(config, tracking__uri=uri)
+    assert "tracking.uri" in said and words in said and "secret" not in said
+
+
+@pytest.mark.parametrize(
+    "uri", ["sqlite:///mlflow.db", "sqlite:////tmp/x.db", "http://host:5000", "https://u:p@host/x", "http://[::1]:5000"]
+)
+def test_a_store_that_mlflow_can_use_is_accepted(config: Config, uri: str) -> None:
+    assert load(changed(config, "tracking.uri", uri)).tracking.uri == uri

@@ -1,0 +1,329 @@
+"""Wrong parameters are refused before any job starts, in words that name the key, its value and what is allowed."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.data.registry import DATASETS
+from munkey.experiment.params.load import ParamsError, ablated, least_samples, load, rate_name, refusals
+from munkey.models.family import FAMILIES
+from munkey.unlearn.contract import METHODS, method
+from tests.conftest import ROOT, changed
+
+PRESETS = sorted((ROOT / "workflow/presets").glob("*.yaml"))
+
+
+def overlaid(config, overlay):
+    """As Snakemake's --configfile does: maps are merged, everything else is replaced."""
+    merged = dict(config)
+    for key, value in overlay.items():
+        merged[key] = overlaid(merged[key], value) if isinstance(merged.get(key), dict) else value
+    return merged
+
+
+def test_the_projects_parameters_are_valid(config):
+    assert load(config).model_dump() == config
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
+    overlay = yaml.safe_load(preset.read_text())
+    monkeypatch.chdir(tmp_path)
+    if path := overlay.get("source", {}).get("path"):
+        (tmp_path / path).mkdir(parents=True)
+    load(overlaid(config, overlay))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        # unknown names
+        ("trian", {}, ["trian = {}", "unknown key", "did you mean 'train'", "datasets"]),
+        ("train.learning_rate", 0.1, ["train.learning_rate = 0.1", "unknown key", "epochs, batch_size, lr"]),
+        ("search_grid", {"cf.rate": [0.1]}, ["search_grid", "unknown key 'cf.rate'", "cf.lr_factor"]),
+        ("search_grid", {"amun.stride": [0.1, 2.0]}, ["search_grid: amun", "stride = 2.0", "less than or equal to 1"]),
+        ("unlearn.cf.momentum", 0.9, ["unlearn.cf.momentum = 0.9", "unknown key", "lr_factor"]),
+        ("unlearn.nosuch", {}, ["unlearn", "unknown method 'nosuch'", "cf", "munkey"]),
+        ("methods", ["nosuch"], ["methods", "unknown method 'nosuch'", "cf", "munkey"]),
+        ("datasets", ["nosuch"], ["datasets", "unknown data set 'nosuch'", "digits"]),
+        ("keys.encoder", "nosuch", ["keys", "unknown encoder 'nosuch'", "efficientnet-lite0"]),
+        ("overrides.nosuch", {}, ["overrides", "unknown data set 'nosuch'", "digits"]),
+        ("overrides.digits.trian", {"lr": 0.1}, ["overrides.digits.trian", "unknown key", "train"]),
+        ("overrides.digits.seeds", [1], ["overrides.digits.seeds = [1]", "unknown key", "train"]),
+        ("overrides.digits.train.lrr", 0.1, ["overrides.digits.train.lrr = 0.1", "unknown key", "did you mean 'lr'"]),
+        ("overrides.digits.unlearn.cf.rl", 1.0, ["overrides.digits.unlearn.cf.rl = 1.0", "unknown key", "lr_factor"]),
+        ("overrides.digits.unlearn.nosuch", {}, ["overrides.digits.unlearn", "unknown method 'nosuch'", "cf"]),
+        ("inference.fusion", "mean", ["inference.fusion = 'mean'", "'ensemble'", "'softmax'", "'rank'"]),
+        ("forget.sampling", "random", ["forget.sampling = 'random'", "'stratified' or 'uniform'"]),
+        ("device", "tpu", ["device = 'tpu'", "'auto'", "'cpu'", "'cuda'"]),
+        ("ablations", {"inference.k": [1, 4, 1]}, ["ablations.inference.k = ['1', '4', '1']", "listed only once"]),
+        ("train.precision", "half", ["train.precision = 'half'", "'bfloat16'"]),
+        # wrong types
+        ("train.epochs", "ten", ["train.epochs = 'ten'", "integer"]),
+        ("train.epochs", 1.5, ["train.epochs = 1.5", "integer"]),
+        ("train.epochs", True, ["train.epochs = True", "integer"]),
+        ("train.lr", "1e-3", ["train.lr = '1e-3'", "number", "write 1.0e-3"]),
+        ("train.betas", 0.9, ["train.betas = 0.9", "list"]),
+        ("train", None, ["train = None", "dictionary"]),
+        ("datasets", "digits", ["datasets = 'digits'", "list"]),
+        ("overrides.digits.train", 3, ["overrides.digits.train = 3", "dictionary"]),
+        ("unlearn.cf", 3, ["unlearn.cf = 3", "dictionary"]),
+        # values out of range
+        ("forget.rates", [0.0], ["forget.rates.0 = 0.0", "greater than 0"]),
+        ("forget.rates", [0.1, 1.0], ["forget.rates.1 = 1.0", "less than 1"]),
+        ("forget.rates", [-0.1], ["forget.rates.0 = -0.1", "greater than 0"]),
+        ("forget.rates", [], ["forget.rates = []", "at least 1"]),
+        ("forget.rates", [0.1, 0.1], ["rates = [0.1, 0.1]", "once"]),
+        ("munkey.p_token", 0.8, ["munkey", "p_image + p_token = 0.3 + 0.8", "at most 1"]),
+        ("munkey.p_retrieve", 1.1, ["munkey.p_retrieve = 1.1", "less than or equal to 1"]),
+        ("munkey.p_image", float("nan"), ["munkey.p_image = nan"]),
+        ("munkey.neighbors", [5, 2], ["neighbors = [5, 2]", "low <= high"]),
+        ("munkey.neighbors", [0, 2], ["munkey.neighbors.0 = 0", "greater than or equal to 1"]),
+        ("munkey.neighbors", [2, 33], ["munkey.neighbors = 33", "less than keys.depth = 33"]),
+        ("inference.k", 34, ["inference.k = 34", "at most keys.depth = 33"]),
+        ("source.limit_per_class", 1, ["source.limit_per_class = 1", "forgetting 0.1", "leave a class empty"]),
+        ("inference.temperature", 0.0, ["inference.temperature = 0.0", "greater than 0"]),
+        ("train.lr", float("inf"), ["train.lr = inf", "finite"]),
+        ("train.betas", [0.9, 1.0], ["train.betas.1 = 1.0", "less than 1"]),
+        ("train.betas", [0.9], ["train.betas = [0.9]", "at least 2"]),
+        ("train.crop_scale", [0.5, 1.5], ["crop_scale = [0.5, 1.5]", "high <= 1"]),
+        ("train.crop_ratio", [2.0, 1.0], ["crop_ratio = [2.0, 1.0]", "low <= high"]),
+        ("train.warmup_epochs", 40, ["warmup_epochs = 40", "below epochs = 40"]),
+        ("model.heads", 5, ["width = 64", "multiple of heads = 5"]),
+        ("data.image_size", 18, ["data.image_size = 18", "multiple of model.patch_size = 4"]),
+        ("sisa.shards", 0, ["sisa.shards = 0", "greater than or equal to 1"]),
+        ("sisa.slice", 2, ["sisa.slice = 2", "unknown key", "did you mean 'slices'"]),
+        ("unlearn.sisa.slices", 2, ["unlearn.sisa.slices = 2", "unknown key"]),
+        ("seeds", [-1], ["seeds.0 = -1", "greater than or equal to 0"]),
+        ("seeds", [1, 1], ["seeds = [1, 1]", "once"]),
+        ("seeds", [], ["seeds = []", "at least 1"]),
+        ("threads", 0, ["threads = 0", "greater than or equal to 1"]),
+        ("unlearn.cf.lr_factor", 0.0, ["unlearn.cf.lr_factor = 0.0", "greater than 0"]),
+        # numbers and sizes that cannot be
+        ("data.pixel_mean", float("inf"), ["data.pixel_mean = inf", "finite"]),
+        ("overrides.digits.train.lr", float("nan"), ["overrides.digits.train.lr = nan", "finite"]),
+        ("overrides.cifar10.train.lr", float("nan"), ["overrides.cifar10.train.lr = nan", "finite"]),
+        ("ablations", {"train.lr": [0.1, float("nan")]}, ["ablations.train.lr.1 = nan", "finite"]),
+        ("search_grid", {"lr_factor": [float("-inf")]}, ["search_grid.lr_factor.0 = -inf", "finite"]),
+        ("selection.p_image", [0.1, float("nan")], ["selection.p_image.1 = nan", "finite"]),
+        ("selection.p_image", [0.01 * i for i in range(21)], ["selection.p_image", "at most 20"]),
+        ("search_grid", {"lr_factor": [0.1] * 1001}, ["search_grid: cf", "1,001 combinations", "at most 1,000"]),
+        ("keys.depth", 10**18, ["keys.depth = 1000000000000000000", "less than or equal to 1000000"]),
+        ("keys.depth", 10**30, ["keys.depth: must be between"]),
+        ("keys.depth", -(10**4000), ["keys.depth: must be between"]),
+        ("data.image_size", 2**20, ["data.image_size = 1048576", "less than or equal to 4096"]),
+        ("model.width", 2**40, ["model.width = 1099511627776", "less than or equal to 65536"]),
+        ("model.depth", 10**9, ["model.depth = 1000000000", "less than or equal to 1000"]),
+        ("model.mlp_ratio", 1e300, ["model.mlp_ratio = 1e+300", "less than or equal to 100"]),
+        ("sisa.shards", 10**6, ["sisa.shards = 1000000", "less than or equal to 1000"]),
+        ("munkey.token_dim", 10**6, ["munkey.token_dim = 1000000", "less than or equal to 65536"]),
+        ("threads", 10**6, ["threads = 1000000", "less than or equal to 1000"]),
+        ("seeds", [2**32], ["seeds.0 = 4294967296", "less than 4294967296"]),
+        ("overrides.digits.keys.depth", 10**18, ["overrides.digits.keys.depth", "less than or equal to 1000000"]),
+        ("train.x", "y" * 10**6, ["train.x = 'yyy", "unknown key"]),
+        ("overrides", {3: {}}, ["overrides.3: the key must be text"]),
+        ("overrides.digits.inference.k", 99, ["overrides.digits", "inference.k = 99", "at most keys.depth"]),
+    ],
+)
+def test_a_fault_is_refused_by_key_value_and_what_is_allowed(config, path, value, words):
+    with pytest.raises(ParamsError) as refused:
+        load(changed(config, path, value))
+    assert all(part in str(refused.value) for part in words), str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["seeds", "train", "train.lr", "sisa", "munkey.p_drop", "unlearn.cf.lr_factor", "tracking.uri"]
+)
+def test_a_missing_key_is_named(config, path):
+    *parents, last = path.split(".")
+    section = config
+    for name in parents:
+        section = section[name]
+    del section[last]
+    with pytest.raises(ParamsError, match=rf"- {path}: missing"):
+        load(config)
+
+
+def test_a_listed_method_without_its_section_is_refused(config):
+    del config["unlearn"]["cf"]
+    with pytest.raises(ParamsError, match=r"no section unlearn\.cf"):
+        load(config)
+
+
+def test_all_faults_are_listed_at_once(config):
+    faulty = changed(changed(config, "train.epochs", 0), "munkey.token_dim", "many")
+    with pytest.raises(ParamsError) as refused:
+        load(faulty)
+    assert "train.epochs = 0" in str(refused.value)
+    assert "munkey.token_dim = 'many'" in str(refused.value)
+
+
+def test_a_fault_is_listed_once_however_many_data_sets_share_it(config):
+    with pytest.raises(ParamsError) as refused:
+        load(changed(config | {"datasets": ["digits", "cifar10"]}, "unlearn.cf.lr_factor", -1.0))
+    assert str(refused.value).count("lr_factor") == 1
+
+
+@pytest.mark.parametrize(("path", "value"), [("inference.k", 33), ("munkey.neighbors", [2, 32])])
+def test_as_many_neighbors_can_be_read_as_are_looked_up(config, path, value):
+    load(changed(changed(config, "keys.depth", 33), path, value))
+
+
+def test_whole_numbers_are_numbers(config):
+    assert load(changed(config, "train.lr", 1)).train.lr == 1.0
+
+
+def test_an_override_replaces_what_it_names_and_nothing_else(config):
+    overridden = changed(config, "overrides.digits.train", {"lr": 0.5, "betas": [0.1, 0.2]})
+    params = load(overridden)
+    expected = params.train.model_dump() | {"lr": 0.5, "betas": [0.1, 0.2]}
+    assert params.of("digits").train.model_dump() == expected
+    assert params.train.lr == config["train"]["lr"]
+    assert params.of("digits").model.model_dump() == config["model"]
+
+
+def test_loading_leaves_the_configuration_as_it_was(config):
+    overridden = changed(config, "overrides.digits.train.lr", 0.5)
+    before = yaml.safe_dump(overridden)
+    load(overridden).of("digits")
+    assert yaml.safe_dump(overridden) == before
+
+
+def test_the_data_set_must_hold_enough_samples_for_the_neighbors_that_are_left_after_forgetting(config):
+    deep = changed(changed(config, "keys.depth", 40), "overrides.digits", {"forget": {"rates": [0.1, 0.2]}})
+    assert least_samples(deep, "digits") == 50  # 0.8 of them are 40
+
+
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True))
+def test_a_rates_name_is_that_rate_and_no_other(rate):
+    assert float(rate_name(rate)) == rate
+
+
+def test_a_rate_is_named_as_in_the_paper():
+    assert [rate_name(rate) for rate in (0.10, 0.02)] == ["0.1", "0.02"]
+
+
+def test_checking_parameters_imports_nothing_heavy():
+    heavy = "torch", "sklearn", "pandas", "faiss", "mlflow", "transformers", "timm", "torchvision", "scipy", "medmnist"
+    code = f"import sys, munkey.experiment.params.load; print(*[name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [("amun.steps", [10, 50]), ("l1-sparse.schedule", ["constant", "linear"]), ("amun.keep_forget", [True, False])],
+)
+def test_settings_that_are_no_positive_numbers_can_be_searched_too(config, key, values):
+    params = load(changed(changed(config, "search_grid", {key: values}), "search", True))
+    method, name = key.split(".")
+    assert [candidate[name] for candidate in params.candidates("digits", method)] == values
+
+
+@pytest.mark.parametrize("name", ["default", "a", "2026-11_b.c"])
+def test_a_configuration_has_a_name(config, name):
+    assert load(config | {"name": name}).name == name
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "..", "-x", "a/b", "a b", "ä", "a\n", "x" * 101, 3, None])
+def test_the_name_of_a_configuration_is_that_of_a_folder(config, name):
+    with pytest.raises(ParamsError, match="name = "):
+        load(config | {"name": name})
+
+
+def test_own_data_sets_have_names_and_readers_of_their_own(config, tmp_path):
+    (tmp_path / "cells.npz").touch()
+    overrides = {
+        "pets": {"source": {"reader": "imagefolder", "path": str(tmp_path)}},
+        "cells": {"source": {"reader": "npz", "path": str(tmp_path / "cells.npz"), "classes": ["healthy", "infected"]}},
+        "not-listed": {"source": {"reader": "idx"}},
+    }
+    params = load(config | {"datasets": ["pets", "digits", "cells"], "overrides": overrides})
+    assert [params.reader(name).name for name in params.datasets] == ["imagefolder", "digits", "npz"]
+
+
+def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
+    source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
+    params = load(config | {"datasets": ["pets", "imagefolder"], "source": source})
+    assert {params.reader(name).name for name in params.datasets} == {"imagefolder"}
+
+
+@pytest.mark.parametrize(
+    ("datasets", "overrides", "words"),
+    [
+        (["pets"], {}, ["unknown data set 'pets'", "overrides.pets.source.reader", "idx, imagefolder, npz"]),
+        (["pets"], {"pets": {"source": {"reader": "digits"}}}, ["reader = 'digits'", "idx, imagefolder, npz"]),
+        (["pets"], {"pets": {"source": {"reader": "folder"}}}, ["overrides.pets.source.reader = 'folder'"]),
+        (["pets"], {"pets": {"source": {"reader": "npz"}}}, ["source.path = None", "pets reads your own files"]),
+        (["digits"], {"digits": {"source": {"reader": "npz"}}}, ["digits has a reader of its own"]),
+        (["a b"], {"a b": {"source": {"reader": "npz"}}}, ["'a b'", "letters, digits"]),
+        (["../x"], {"../x": {"source": {"reader": "npz"}}}, ["'../x'", "letters, digits"]),
+        (["2024"], {"2024": {"source": {"reader": "npz"}}}, ["'2024'", "begin with a letter"]),
+        (["NA"], {"NA": {"source": {"reader": "npz"}}}, ["'NA'", "missing"]),
+        (["digits"], {"digits": {"source": {"classes": ["a", "a"]}}}, ["classes = ['a', 'a']", "once"]),
+    ],
+)
+def test_a_data_set_without_a_fitting_reader_is_refused(config, datasets, overrides, words):
+    with pytest.raises(ParamsError) as refused:
+        load(config | {"datasets": datasets, "overrides": overrides})
+    assert all(part in str(refused.value) for part in words), str(refused.value)
+
+
+def test_a_misspelled_override_does_not_pass_as_a_data_set_of_ones_own(config, tmp_path):
+    source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
+    with pytest.raises(ParamsError, match="unknown data set 'pest'"):
+        load(config | {"datasets": ["pets"], "source": source, "overrides": {"pest": {"train": {"epochs": 3}}}})
+
+
+@pytest.mark.parametrize(
+    ("registry", "name", "unused", "used"),
+    [
+        (METHODS, "mine", {"unlearn.mine": {"x": 1}}, {"methods": ["mine"]}),
+        (FAMILIES, "mine", {"mine": {"x": 1}}, {}),
+        (DATASETS, "mine", {"overrides.mine": {"train": {"epochs": 3}}}, {"datasets": ["mine"]}),
+    ],
+)
+def test_a_refused_file_is_named_to_those_who_use_it_and_to_nobody_else(
+    config, monkeypatch, registry, name, unused, used
+):
+    monkeypatch.setitem(registry.refused, name, "a/mine.py, line 3: why")
+    assert refusals() == ["a/mine.py, line 3: why"]
+    for key, value in unused.items():
+        config = changed(config, key, value)
+    load(config)
+    if used:
+        with pytest.raises(ParamsError, match=r"'mine'.*a/mine\.py, line 3: why"):
+            load(config | used)
+
+
+def test_without_a_family_to_ablate_its_refused_file_is_named(monkeypatch):
+    monkeypatch.setattr(FAMILIES, "_entries", {})
+    monkeypatch.setitem(FAMILIES.refused, "munkey", "families/munkey.py, line 3: why")
+    with pytest.raises(ParamsError, match=r"families/munkey\.py, line 3: why"):
+        ablated()
+
+
+def test_a_methods_settings_are_a_section():
+    with pytest.raises(TypeError, match="method 'x': settings must be a subclass of munkey"):
+        method("x", title="", description="", family="vit", settings=dict)
+
+
+def test_what_repeats_itself_without_end_is_refused(config):
+    loop: list[object] = []
+    loop.append(loop)
+    bomb: object = "x"
+    for _ in range(15):
+        bomb = [bomb] * 9
+    for value in (loop, bomb):
+        with pytest.raises(ParamsError, match=r"ablations: more than 100,000 values or 20 levels"):
+            load(config | {"ablations": {"train.lr": value}})
+
+
+def test_messages_stay_short(config):
+    with pytest.raises(ParamsError) as refused:
+        load(config | {"x": ["y" * 10**6] * 1000, "seeds": list(range(900)) * 2})
+    assert len(str(refused.value)) < 3000

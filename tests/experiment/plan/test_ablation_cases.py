@@ -1,0 +1,93 @@
+"""The cases that ablations and the selection add, and the ablations that are refused."""
+
+import pytest
+
+from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.plan.plan import Plan
+from munkey.report.tables import ablations
+
+
+def ablated(config, **ablations):
+    return load(config | {"ablations": ablations})
+
+
+def test_a_case_is_the_data_set_with_one_thing_changed(config):
+    params = ablated(config, **{"inference.k": [8], "munkey": [{"p_image": 0.2, "p_token": 0.2}]})
+    assert params.of("digits/inference.k/8").inference.k == 8
+    assert params.of("digits").inference.k == 4
+    assert params.of("digits/munkey/0.2_0.2").munkey.p_image == 0.2
+    assert params.of("digits/p_drop/0.0_0.0").munkey.p_token == 0.0
+
+
+BOTH = {"munkey.aggregation": "rank", "inference.fusion": "rank"}
+
+
+def test_a_value_that_names_its_knobs_changes_knobs_of_several_sections(config):
+    params = ablated(config, aggregation=[BOTH, {"munkey.aggregation": "rank", "inference.fusion": "softmax"}])
+    case = params.of("digits/aggregation/rank")
+    assert (case.munkey.aggregation, case.inference.fusion) == ("rank", "rank")
+    assert case.munkey.token_dim == params.munkey.token_dim and case.inference.k == params.inference.k
+    assert (params.of("digits").munkey.aggregation, params.of("digits").inference.fusion) == ("softmax", "ensemble")
+    assert params.of("digits/aggregation/rank_softmax").inference.fusion == "softmax"
+
+
+def test_an_ensemble_can_be_the_main_run_in_the_papers_tables(config):
+    plan = Plan(ablated(config, aggregation=[{"inference.fusion": "ensemble"}, BOTH]))
+    assert "digits/aggregation/ensemble" in plan.cases["digits"]
+    assert plan.first_alike("digits/aggregation/ensemble", *plan.training_sections, "inference") == "digits"
+
+
+def test_values_of_one_section_keep_their_full_names(config):
+    params = ablated(config, munkey=[{"p_image": 0.2, "p_token": 0.2}])
+    assert "munkey/0.2_0.2" in params.changes_of("digits")
+
+
+def test_each_fusion_is_trained_with_its_own_aggregation_and_the_three_of_one_model_are_not(config):
+    plan = Plan(load(config))
+    places = [
+        place for place in plan.cases["digits"] if place.split("/")[1:2] in (["aggregation"], ["inference.fusion"])
+    ]
+    trains = {place: plan.first_alike(place, *plan.training_sections) for place in places}
+    assert trains == {
+        "digits/inference.fusion/ensemble": "digits",
+        "digits/inference.fusion/softmax": "digits",
+        "digits/inference.fusion/rank": "digits",
+        "digits/aggregation/ensemble": "digits/aggregation/ensemble",
+        "digits/aggregation/softmax": "digits",  # as the parameters have it already
+        "digits/aggregation/rank": "digits/aggregation/rank",
+    }
+    for place in places:
+        name = place.rpartition("/")[-1]
+        case = plan.params.of(place)
+        assert case.inference.fusion == name
+        assert case.munkey.aggregation == (name if "aggregation" in place else "softmax")
+
+
+def test_the_tables_of_the_report_find_the_cases_of_the_parameters(config):
+    changes = load(config).changes_of("digits")
+    assert changes.keys() >= ablations.STRATEGIES.keys() | ablations.FUSIONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("ablations", "message"),
+    [
+        ({"inference.k": [99]}, "inference.k/99: inference.k = 99 must be at most keys.depth"),
+        ({"munkey.p_image": [0.95]}, "at most 1"),
+        ({"inference.kk": [1]}, "unknown key; did you mean 'k'"),
+        ({"forget.rates": [[0.5]]}, "not a knob of MUNKEY"),
+        ({"keys.depth": [3]}, "not a knob of MUNKEY"),
+        ({"keys": [{"depth": 3}]}, "ablations.keys: keys.depth is not a knob of MUNKEY"),
+        ({"aggregation": ["rank"]}, "ablations.aggregation: aggregation is not a knob of MUNKEY"),
+        ({"aggregation": [BOTH | {"forget.rates": [0.5]}]}, "ablations.aggregation: forget.rates is not a knob"),
+        ({"aggregation": [BOTH | {"inference.fusio": 1}]}, "aggregation/rank_1: inference.fusio = 1: unknown key"),
+        ({"munkey": [{"p_image": 0.2, "inference.k": 3}]}, "munkey/0.2_3: munkey.inference = {'k': 3}: unknown key"),
+        ({"aggregation": [BOTH, BOTH]}, "ablations.aggregation = ['rank', 'rank']: each may be listed only once"),
+        ({"my name": [BOTH]}, "ablations: my name/rank: this names a folder"),
+        ({"p_drop": [BOTH]}, "ablations: p_drop/rank: this names a folder; use letters, digits, _ and . only"),
+        ({"keys": [{}]}, "ablations: keys/: this names a folder"),
+    ],
+)
+def test_a_bad_ablation_is_refused_before_any_job(config, ablations, message):
+    with pytest.raises(ParamsError) as refused:
+        ablated(config, **ablations)
+    assert message in str(refused.value)

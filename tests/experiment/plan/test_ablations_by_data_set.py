@@ -1,0 +1,143 @@
+"""Ablations of one data set: what it lists in place of the others, what it switches off; and those of the presets."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+import yaml
+
+from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.params.overlays import merge
+from munkey.experiment.plan.plan import Plan
+from munkey.report.tables import setting
+from tests.conftest import ROOT
+from tests.experiment.inputs import ABLATIONS, small_plan
+
+PAIRS = ["p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"]
+ARCHITECTURES = ["input-level", "deep-prompt", "cross-attention", "direct-key"]
+PAPERS = {"aggregation": ["ensemble", "softmax", "rank"], "munkey.architecture": ARCHITECTURES}
+ENCODERS = {
+    "vit-b16": "3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3",
+    "dinov2": "f9e44c814b77203eaa57a6bdbbd535f21ede1415",
+    "clip": "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268",
+}
+PAPERS_OF_TWO = PAPERS | {
+    "inference.k": ["1", "2", "4", "8", "16", "32"],
+    "keys": [f"{name}_{revision}" for name, revision in ENCODERS.items()],
+}
+
+
+def plan_of(ablations, of_cifar10):
+    return small_plan(
+        {"datasets": ["digits", "cifar10"], "ablations": ablations, "overrides": {"cifar10": {"ablations": of_cifar10}}}
+    )
+
+
+def preset(*names):
+    config = yaml.safe_load((ROOT / "params.yaml").read_text())
+    for name in names:
+        config = merge(config, yaml.safe_load((ROOT / "workflow/presets" / name).read_text()))
+    return Plan(load(config))
+
+
+def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
+    plan = plan_of({"inference.k": [4, 8], "munkey.token_dim": [32]}, {"inference.k": [2], "munkey.p_retrieve": [0.5]})
+    cases = {"digits": ["inference.k/4", "inference.k/8", "munkey.token_dim/32"]}
+    cases["cifar10"] = ["inference.k/2", "munkey.token_dim/32", "munkey.p_retrieve/0.5"]
+    assert plan.cases == {name: [name, *(f"{name}/{place}" for place in cases[name] + PAIRS)] for name in cases}
+    for name, places in cases.items():
+        assert list(dict.fromkeys(run.case for run in plan.ablations_of(name))) == places
+        assert list(dict.fromkeys(run.case for run in plan.selection_of(name))) == PAIRS
+    assert plan.params.of("cifar10/munkey.p_retrieve/0.5").munkey.p_retrieve == 0.5
+    with pytest.raises(KeyError, match=r"munkey\.p_retrieve/0\.5"):
+        plan.params.of("digits/munkey.p_retrieve/0.5")
+
+
+def test_an_empty_list_switches_an_ablation_off_for_one_data_set_or_for_all():
+    plan = plan_of(ABLATIONS | {"munkey.token_dim": []}, {"keys": []})
+    knobs = {name: {run.case.split("/")[0] for run in plan.ablations_of(name)} for name in plan.params.datasets}
+    assert knobs == {"digits": {"inference.k", "keys"}, "cifar10": {"inference.k"}}
+
+
+def test_a_data_set_without_any_ablation_is_not_measured():
+    plan = plan_of({"inference.k": [8]}, {"inference.k": []})
+    assert plan.ablations_of("cifar10") == [] and plan.ablated_datasets == ["digits"]
+    assert plan_of({"inference.k": []}, {"inference.k": [8]}).ablated_datasets == ["cifar10"]
+
+
+def test_ablations_of_one_data_set_leave_its_other_parameters_alone():
+    plain, ablated = small_plan().params.of("digits"), plan_of(ABLATIONS, {"inference.k": [2]}).params.of("cifar10")
+    assert ablated.model_dump(exclude={"ablations"}) == plain.model_dump(exclude={"ablations"})
+
+
+@pytest.mark.parametrize(
+    ("ablations", "words"),
+    [
+        ({"inference.k": 3}, ["overrides.digits.ablations.inference.k = 3", "list"]),
+        ({"inference.k": [2, 2]}, ["overrides.digits.", "ablations.inference.k = ['2', '2']", "listed only once"]),
+        ({"inference.k": [99]}, ["inference.k/99", "at most keys.depth"]),
+        ({"inference.kk": [1]}, ["inference.kk", "unknown key; did you mean 'k'"]),
+        ({"forget.rates": [[0.5]]}, ["ablations.forget.rates", "not a knob of MUNKEY"]),
+        ([1], ["overrides.digits.ablations = [1]", "dictionary"]),
+    ],
+)
+def test_a_bad_ablation_of_one_data_set_is_refused_before_any_job(config, ablations, words):
+    with pytest.raises(ParamsError) as refused:
+        load(config | {"overrides": {"digits": {"ablations": ablations}}})
+    assert all(word in str(refused.value) for word in words), str(refused.value)
+
+
+def test_the_papers_preset_does_the_papers_ablations_and_no_others():
+    plan = preset("paper.yaml")
+    for dataset in plan.params.datasets:
+        listed = {}
+        for case in plan.cases[dataset][1:]:
+            _, knob, value = case.split("/")
+            listed.setdefault(knob, []).append(value)
+        pairs = listed.pop("p_drop")
+        assert len(pairs) == 5
+        assert listed == (PAPERS_OF_TWO if dataset in ("cifar10", "dermamnist") else PAPERS)
+
+
+def trained(plan):
+    """Trainings of MUNKEY by what they are for."""
+    runs = [run for name in plan.params.datasets for run in plan.main_of(name) + plan.ablations_of(name)]
+    runs += [run for name in plan.params.datasets for run in plan.selection_of(name)]
+    models = {run.record for run in runs if run.method in ("original-m", "retrain-m")}
+    return Counter(path.split("/")[4] if "seed" not in path.split("/")[4] else "main" for path in models)
+
+
+def test_the_papers_preset_trains_munkey_as_often_as_the_paper_needs():
+    """Seeds: 3. Main: an original, an oracle a rate (8). Ablations: an original and an oracle for each new model."""
+    paper = {"main": 3 * (6 + 8), "munkey.architecture": 3 * 2 * 3 * 6, "aggregation": 3 * 2 * 2 * 6}
+    paper |= {"keys": 3 * 2 * 2 * 2, "p_drop": 3 * 4 * 6}
+    assert trained(preset("paper.yaml")) == paper
+    sweeps = {"keys": 3 * 2 * 2 * 6, "munkey.p_retrieve": 3 * 2 * 6, "munkey.token_dim": 3 * 2 * 6}
+    both = trained(preset("paper.yaml", "sweeps.yaml"))
+    assert both == paper | sweeps and both.total() - Counter(paper).total() == 120
+
+
+def test_the_papers_preset_searches_settings():
+    plan = preset("paper.yaml")
+    assert set(plan.searched) == {*setting.TUNED, "ssd"}
+    assert [settings["lr_factor"] for settings in plan.params.candidates("cifar10", "cf")] == [0.1, 0.25, 0.5, 1.0]
+
+
+def test_snakemake_plans_what_a_data_set_lists(tmp_path):
+    """Its rules read the same: tables wait for those data sets that have ablations, and for no other."""
+    overlay = {
+        "datasets": ["digits", "cifar10"],
+        "seeds": [0],
+        "methods": ["munkey"],
+        "ablations": {knob: [] for knob in yaml.safe_load((ROOT / "params.yaml").read_text())["ablations"]},
+        "overrides": {"cifar10": {"ablations": {"munkey.token_dim": [32]}}},
+    }
+    (tmp_path / "overlay.yaml").write_text(yaml.safe_dump(overlay))
+    for name in ("Snakefile", "params.yaml", "workflow", "src"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    command = [sys.executable, "-m", "snakemake", "-n", "--configfile", "overlay.yaml", "--", "ablations"]
+    planned = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert planned.returncode == 0, planned.stderr
+    assert "measure the ablations of cifar10" in planned.stdout and "digits" not in planned.stdout
+    assert "train munkey, original: cifar10/munkey.token_dim/32" in planned.stdout

@@ -1,0 +1,207 @@
+"""What an audit trains and asks: pairs of systems that swap halves of a pool, in cases of their own."""
+
+import pytest
+
+from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.plan.audits import AuditPlan, attacks
+from munkey.experiment.plan.plan import Plan
+from tests.experiment.inputs import small_config, small_plan
+
+POOL, CONTROL = "digits/audit/pool", "digits/audit/control"
+AUDIT = {"audit.pairs": 3, "audit.pool": 0.2, "audit.oracles": 2, "audit.control_pairs": 2}
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return small_plan(AUDIT)
+
+
+def half(seed: int) -> str:
+    return f"results/default/audit/digits/halves/seed{seed}.csv"
+
+
+@pytest.mark.parametrize(("seed", "partner"), [(0, 1), (1, 0), (4, 5), (5, 4)])
+def test_a_model_of_a_pair_never_sees_the_half_that_its_partner_forgets(plan: Plan, seed: int, partner: int):
+    assert plan.train_input(POOL, str(seed), "full", "t") == {"absent": half(partner)}
+    assert plan.forget_set(POOL, str(seed), "rate0.1") == {"forget": half(seed), "absent": half(partner)}
+
+
+def test_an_oracle_sees_neither_half(plan: Plan):
+    read = plan.train_input(POOL, "2", "rate0.1", "m")
+    assert (read["forget"], read["absent"]) == (half(2), half(3))
+
+
+def test_a_memory_is_searched_without_what_its_model_never_saw(plan: Plan):
+    folder = f"results/default/neighbors/digits/{plan.encoder_of(POOL)}/audit/seed2"
+    for subset in ("full", "rate0.1"):
+        assert plan.neighbors(POOL, "2", subset) == plan.neighbors(CONTROL, 2, subset) == f"{folder}/{subset}.npz"
+        assert plan.forget_of_scope("digits", f"audit/seed2/{subset}") == plan.forget_set(POOL, "2", subset)
+
+
+def test_an_audit_shares_no_model_with_the_main_run_or_with_an_ablation(plan: Plan):
+    """Not even where all parameters agree: its models are trained on less."""
+    assert plan.evaluate_input(POOL, "0", "full", "original-m")["system"].startswith(f"results/default/models/{POOL}/")
+    assert not any("/audit/" in case for cases in plan.cases.values() for case in cases)
+    alike = small_plan(AUDIT | {"audit.control": {"munkey.token_dim": 32}})
+    own = alike.evaluate_input(CONTROL, "0", "full", "original-m")["system"]
+    assert own.startswith(f"results/default/models/{CONTROL}/")
+
+
+def test_the_control_differs_in_its_knobs_alone(plan: Plan):
+    control, pool = (plan.train_settings(case, "m") for case in (CONTROL, POOL))
+    assert (control["munkey"]["p_token"], control["train"]["crop_scale"]) == (0.9, [1.0, 1.0])
+    assert control["munkey"] | {"p_image": 0.3, "p_token": 0.1} == pool["munkey"]
+    assert control["model"] == pool["model"]
+
+
+def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Plan):
+    systems = AuditPlan(plan).systems_of("digits")
+    assert [(system["name"], system["role"], system["family"], len(system["logits"])) for system in systems] == [
+        ("original-t", "nothing", "vit", 6),
+        ("cf", "method", "vit", 6),
+        ("ssd", "method", "vit", 6),
+        ("retrain-t", "oracle", "vit", 4),
+        ("original-m", "nothing", "munkey", 6),
+        ("munkey", "method", "munkey", 6),
+        ("retrain-m", "oracle", "munkey", 4),
+        ("original-m", "control nothing", "munkey", 4),
+        ("munkey", "control", "munkey", 4),
+    ]
+    assert {system["family"]: tuple(system["paths"]) for system in systems} == {
+        "vit": ("deployed",),
+        "munkey": ("deployed", "softmax", "image", "token"),
+    }
+    folder = "results/default/logits/digits/audit"
+    assert systems[1]["logits"][5] == f"{folder}/pool/seed5/rate0.1/cf.npz"
+    assert systems[0]["logits"][0] == f"{folder}/pool/seed0/full/original-t.npz"
+    assert systems[8]["logits"][3] == f"{folder}/control/seed3/rate0.1/munkey.npz"
+
+
+def test_without_a_method_of_munkeys_there_is_nothing_to_control():
+    systems = AuditPlan(small_plan(AUDIT | {"methods": ["cf"]})).systems_of("digits")
+    assert [(system["name"], system["role"]) for system in systems] == [
+        ("original-t", "nothing"),
+        ("cf", "method"),
+        ("retrain-t", "oracle"),
+    ]
+
+
+def test_no_pairs_of_the_control_leave_it_out_and_all_else_as_it_is(plan: Plan):
+    systems = AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 0})).systems_of("digits")
+    assert systems == [each for each in AuditPlan(plan).systems_of("digits") if "control" not in each["role"]]
+
+
+def test_a_method_that_learns_nothing_has_no_audit_and_asking_for_one_is_refused():
+    audits = AuditPlan(small_plan(AUDIT | {"methods": ["knn"]}))
+    assert audits.settings.in_paper and audits.in_paper == []
+    with pytest.raises(ParamsError, match="nothing to audit"):
+        audits.systems_of("digits")
+
+
+def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
+    named = {need: {run.__name__ for run in attacks(need)} for need in ("pairs", "logits")}
+    assert named["pairs"] >= {"residual_share", "u_lira", "rmia", "klom"}
+    assert named["logits"] == {"loss", "margin", "logistic"}
+
+
+def test_the_halves_cover_the_largest_number_of_pairs():
+    assert AuditPlan(small_plan(AUDIT)).halves_of("digits") == [half(seed) for seed in range(6)]
+    assert len(AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 5})).halves_of("digits")) == 10
+
+
+def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_from_the_pool():
+    block = {"munkey.p_image": [0.1, 0.3], "munkey.p_token": [0.0, 0.1]}
+    plan = small_plan(AUDIT | {"audit.grid": [block, {"munkey.p_image": [0.1], "munkey.p_token": [0.1]}]})
+    points = {point["name"]: point for point in AuditPlan(plan).grid_of("digits")}
+    assert list(points) == [f"p_image-{image}_p_token-{token}" for image in (0.1, 0.3) for token in (0.0, 0.1)]
+    default, other = points["p_image-0.3_p_token-0.1"], points["p_image-0.1_p_token-0.0"]
+    folder = "results/default/logits/digits/audit"
+    assert default["before"][0] == f"{folder}/pool/seed0/full/original-m.npz"
+    assert other["after"][3] == f"{folder}/p_image-0.1_p_token-0.0/seed3/rate0.1/munkey.npz"
+    assert len(other["before"]) == len(other["after"]) == 2 * plan.params.audit.grid_pairs
+    assert other["knobs"] == {"munkey.p_image": 0.1, "munkey.p_token": 0.0}
+    trained = plan.train_settings("digits/audit/p_image-0.1_p_token-0.0", "m")
+    assert (trained["munkey"]["p_image"], trained["munkey"]["p_token"]) == (0.1, 0.0)
+
+
+def test_a_knob_that_only_some_points_of_the_grid_change_stands_beside_all_of_them():
+    plan = small_plan(AUDIT | {"audit.grid": [{"munkey.p_image": [0.1]}, {"train.crop_scale": [[0.9, 1.0]]}]})
+    first, second = AuditPlan(plan).grid_of("digits")
+    assert first["knobs"] == {"munkey.p_image": 0.1, "train.crop_scale": plan.params.train.crop_scale}
+    assert (second["name"], second["knobs"]["munkey.p_image"]) == ("crop_scale-0.9-1.0", plan.params.munkey.p_image)
+
+
+def test_knobs_of_a_grid_that_end_alike_are_told_apart():
+    grid = [{"munkey.temperature": [0.02, 0.07]}, {"inference.temperature": [0.02, 0.07], "munkey.p_token": [0.3]}]
+    names = list(small_plan(AUDIT | {"audit.grid": grid}).params.audit_grid)
+    munkeys = [f"munkey.temperature-{value}" for value in (0.02, 0.07)]
+    assert names == [*munkeys, *(f"inference.temperature-{value}_p_token-0.3" for value in (0.02, 0.07))]
+
+
+def test_the_hardest_samples_have_halves_of_their_own():
+    plan = small_plan(AUDIT | {"audit.pool_of": "hardest"})
+    halves = [f"results/default/audit/digits/hardest/seed{seed}.csv" for seed in range(6)]
+    assert AuditPlan(plan).halves_of("digits") == halves
+    assert plan.forget_set(POOL, "4", "rate0.1") == {"forget": halves[4], "absent": halves[5]}
+    assert plan.forget_set("digits", "0", "rate0.1")["forget"] == "results/default/forget/digits/seed0/rate0.1.csv"
+
+
+def test_wrong_labels_reach_all_of_an_audit_and_nothing_else():
+    plan, default = small_plan(AUDIT | {"audit.pool_of": "mislabeled"}), small_plan(AUDIT)
+    folder = "results/default/audit/digits/mislabeled"
+    files = {"images": f"{folder}/images.npy", "samples": f"{folder}/samples.csv", "classes": f"{folder}/classes.json"}
+    assert plan.prepared(POOL) == plan.prepared(CONTROL) == files
+    others = ["digits", *plan.cases["digits"]]
+    assert len(others) > 5
+    for case in others:
+        assert plan.prepared(case) == default.prepared(case) == default.prepared(POOL)
+    assert AuditPlan(plan).halves_of("digits")[0] == half(0)
+
+
+def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
+    assert plan.evaluate_settings(POOL, "munkey")["audit"] == {"k": 16, "fusion": "softmax"}
+    assert small_plan(AUDIT | {"audit.k": 34}).evaluate_settings(POOL, "munkey")["audit"]["k"] == 33  # keys.depth
+    assert "audit" not in plan.evaluate_settings(POOL, "cf")
+    assert "audit" not in plan.evaluate_settings("digits", "munkey")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("audit.pairs", 1, "audit.pairs = 1"),
+        ("audit.control_pairs", 1, "control_pairs = 1 must be 0"),
+        ("audit.pool", 1.0, "audit.pool = 1.0"),
+        ("audit.pool_of", "easiest", "audit.pool_of"),
+        ("audit.control", {"munkey.p_tokn": 0.9}, "munkey.p_tokn"),
+        ("audit.control", {"munkey.p_token": 1.9}, "audit.control: munkey.p_token = 1.9"),
+        ("audit.control", {"forget.rates": [0.5]}, "forget.rates"),
+        ("audit.control", {"keys.image_size": 64}, "keys.image_size is not a knob"),
+        ("audit.grid", [{"keys.image_size": [64, 96]}], "keys.image_size is not a knob"),
+        ("audit.grid", [{"munkey.p_tokn": [0.9]}], "munkey.p_tokn"),
+        ("audit.grid", [{"munkey.p_token": []}], "audit.grid"),
+        ("audit.grid", [{"munkey.p_token": [1.9]}], "audit.grid: munkey.p_token = 1.9"),
+    ],
+)
+def test_a_bad_audit_is_refused_before_any_job(key: str, value: object, words: str):
+    with pytest.raises(ParamsError) as refused:
+        load(small_config(AUDIT | {key: value}))
+    assert words in str(refused.value)
+
+
+def test_storage_is_searched_in_every_unlearned_system_that_holds_a_memory_of_its_own():
+    held = AuditPlan(small_plan(AUDIT | {"methods": ["knn", "cf", "munkey"], "forget.rates": [0.1, 0.02]})).memories_of(
+        "digits"
+    )
+    assert {each["key"]["method"] for each in held} == {"munkey"}
+    assert {each["key"]["rate"] for each in held} == {"0.1", "0.02"}
+    first = "results/default/models/digits/seed0"
+    assert held[0]["files"] == [
+        f"{first}/full/original-m/system.safetensors",
+        f"{first}/rate0.1/munkey/system.safetensors",
+    ]
+    assert held[0]["forget"] == "results/default/forget/digits/seed0/rate0.1.csv"
+
+
+def test_the_report_shows_an_audit_unless_it_is_told_not_to():
+    assert AuditPlan(small_plan(AUDIT)).in_paper == ["digits"]
+    assert AuditPlan(small_plan(AUDIT | {"audit.in_paper": False})).in_paper == []

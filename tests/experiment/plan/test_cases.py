@@ -1,0 +1,179 @@
+"""The cases of an experiment, which of them does the work for which, and what is handed to their jobs."""
+
+import pytest
+
+from munkey.experiment.plan.cases import dataset_of
+from munkey.settings import EncoderSettings
+from tests.experiment.inputs import ENCODER, small_plan
+
+TWO = {  # data sets, the second with values of its own
+    "datasets": ["digits", "cifar10"],
+    "overrides": {"cifar10": {"forget": {"rates": [0.05]}, "inference": {"k": 8}, "train": {"lr": 0.5}}},
+}
+
+
+def test_cases_are_a_data_set_its_ablations_and_its_selection_in_the_order_of_the_parameters():
+    changes = [
+        *("inference.k/4", "inference.k/8", "munkey.token_dim/32", "munkey.token_dim/128"),
+        *("keys/efficientnet-lite0_64", "keys/efficientnet-lite0_96"),
+        *("p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"),
+    ]
+    cases = small_plan(TWO).cases
+    assert cases == {name: [name, *(f"{name}/{change}" for change in changes)] for name in ("digits", "cifar10")}
+    assert {dataset_of(case) for case in cases["cifar10"]} == {"cifar10"}
+
+
+def test_rates_are_those_of_each_data_set():
+    plan = small_plan(TWO)
+    assert plan.rates == {"digits": ["0.02", "0.1"], "cifar10": ["0.05"]}
+    assert [plan.largest_rate(name) for name in ("digits", "cifar10")] == ["0.1", "0.05"]
+
+
+@pytest.mark.parametrize(
+    ("case", "trains", "answers"),
+    [
+        ("digits", "digits", "digits"),
+        # As the parameters have it already.
+        ("digits/inference.k/4", "digits", "digits"),
+        ("digits/munkey.token_dim/128", "digits", "digits"),
+        ("digits/keys/efficientnet-lite0_96", "digits", "digits"),
+        ("digits/p_drop/0.3_0.1", "digits", "digits"),
+        # Another retrieval of the same model.
+        ("digits/inference.k/8", "digits", "digits/inference.k/8"),
+        # Another model.
+        ("digits/munkey.token_dim/32", "digits/munkey.token_dim/32", "digits/munkey.token_dim/32"),
+        ("digits/keys/efficientnet-lite0_64", "digits/keys/efficientnet-lite0_64", "digits/keys/efficientnet-lite0_64"),
+        ("digits/p_drop/0.1_0.1", "digits/p_drop/0.1_0.1", "digits/p_drop/0.1_0.1"),
+    ],
+)
+def test_the_first_case_that_agrees_does_the_work(case: str, trains: str, answers: str):
+    plan = small_plan()
+    assert plan.first_alike(case, *plan.training_sections) == trains
+    assert plan.first_alike(case, *plan.training_sections, "inference") == answers
+
+
+def test_an_ablation_shares_its_model_with_a_pair_of_the_selection():
+    plan = small_plan({"ablations": {"munkey": [{"p_image": 0.1, "p_token": 0.1}]}})
+    assert plan.first_alike("digits/p_drop/0.1_0.1", *plan.training_sections) == "digits/munkey/0.1_0.1"
+
+
+def test_a_case_shares_nothing_with_another_data_set():
+    plan = small_plan({"datasets": ["digits", "cifar10"]})
+    assert plan.first_alike("cifar10/inference.k/8", *plan.training_sections) == "cifar10"
+
+
+def test_cases_that_differ_in_a_selected_pair_alone_are_no_longer_those_of_the_parameters():
+    """Where the selection decides, (0.3, 0.1) of the parameters is not used: its case is a model of its own."""
+    plan = small_plan({"munkey.p_drop": "selected"})
+    assert plan.first_alike("digits/p_drop/0.3_0.1", *plan.training_sections) == "digits/p_drop/0.3_0.1"
+
+
+def test_vit_and_munkey_are_always_trained_and_sisa_where_a_method_starts_from_it():
+    plain, with_sisa = small_plan({"methods": ["knn"]}), small_plan({"methods": ["sisa", "cf"]})
+    assert [family.name for family in plain.families] == ["vit", "munkey"]
+    assert [family.name for family in with_sisa.families] == ["vit", "munkey", "sisa"]
+    assert list(plain.originals) == ["original-t", "original-m"]
+    assert list(plain.oracles) == ["retrain-t", "retrain-m"]
+    assert list(with_sisa.originals) == ["original-t", "original-m", "original-s"]
+    assert list(with_sisa.oracles) == ["retrain-t", "retrain-m", "retrain-s"]
+
+
+def test_every_system_has_a_family():
+    plan = small_plan({"methods": ["knn", "cf", "munkey", "sisa"]})
+    families = {
+        "vit": ["original-t", "retrain-t", "cf"],
+        "munkey": ["original-m", "retrain-m", "munkey"],
+        "sisa": ["original-s", "retrain-s", "sisa"],
+        "knn": ["knn"],
+    }
+    for family, systems in families.items():
+        assert {plan.family_of(system).name for system in systems} == {family}
+    assert [plan.family_of_letter(letter).name for letter in "tms"] == ["vit", "munkey", "sisa"]
+    with pytest.raises(KeyError, match="unknown method 'original-x'"):
+        plan.family_of("original-x")
+
+
+def test_a_training_gets_the_sections_that_it_depends_on_as_they_hold_for_its_case():
+    plan = small_plan(TWO | {"methods": ["sisa"]})
+    assert plan.train_settings("digits", "t").keys() == {"data", "model", "train"}
+    assert plan.train_settings("digits", "m").keys() == {"data", "model", "train", "munkey"}
+    assert plan.train_settings("digits", "s").keys() == {"data", "model", "train", "sisa"}
+    assert plan.train_settings("digits", "s")["sisa"] == {"shards": 5, "slices": 2}
+    assert plan.train_settings("cifar10", "t")["train"]["lr"] == 0.5
+    assert plan.train_settings("cifar10/munkey.token_dim/32", "m")["train"]["lr"] == 0.5
+    assert plan.train_settings("cifar10/munkey.token_dim/32", "m")["munkey"]["token_dim"] == 32
+    assert plan.train_settings("cifar10", "m")["munkey"]["token_dim"] == 128
+
+
+@pytest.mark.parametrize(
+    ("method", "sections"),
+    [
+        ("cf", {"data", "model", "train", "finetune", "method"}),
+        ("ssd", {"data", "model", "train", "finetune", "method"}),
+        ("munkey", {"data", "model", "train", "munkey", "method"}),
+        ("sisa", {"data", "model", "train", "sisa", "method"}),
+        ("knn", {"method"}),
+    ],
+)
+def test_a_method_gets_its_section_and_those_that_it_depends_on(method: str, sections: set[str]):
+    plan = small_plan()
+    settings = plan.unlearn_settings("digits", method)
+    assert settings.keys() == sections
+    assert settings["method"] == plan.params.unlearn[method]
+
+
+def test_an_override_changes_a_methods_section_for_its_data_set_alone():
+    overrides = {"cifar10": {"unlearn": {"ssd": {"alpha": 3.0}}}}
+    plan = small_plan({"datasets": ["digits", "cifar10"], "overrides": overrides})
+    usual = plan.params.unlearn["ssd"]
+    assert plan.unlearn_settings("digits", "ssd")["method"] == usual
+    assert plan.unlearn_settings("cifar10", "ssd")["method"] == usual | {"alpha": 3.0}
+
+
+def test_a_candidate_gets_its_point_of_the_grid_and_all_else_as_usual():
+    plan = small_plan()
+    grid = [plan.unlearn_settings("digits", "ssd", number) for number in range(4)]
+    points = [(settings["method"]["alpha"], settings["method"]["lam"]) for settings in grid]
+    assert points == [(2.0, 0.5), (2.0, 1.0), (5.0, 0.5), (5.0, 1.0)]
+    for settings in grid:
+        assert settings | {"method": None} == plan.unlearn_settings("digits", "ssd") | {"method": None}
+    with pytest.raises(IndexError):
+        plan.unlearn_settings("digits", "ssd", 4)
+
+
+@pytest.mark.parametrize(
+    ("system", "knobs"),
+    [
+        ("original-t", set()),
+        ("retrain-t", set()),
+        ("cf", set()),
+        ("sisa", set()),
+        ("knn", {"k"}),
+        ("original-m", {"k", "fusion", "temperature"}),
+        ("retrain-m", {"k", "fusion", "temperature"}),
+        ("munkey", {"k", "fusion", "temperature"}),
+    ],
+)
+def test_an_evaluation_gets_only_those_knobs_of_retrieval_that_it_reads(system: str, knobs: set[str]):
+    plan = small_plan()
+    settings = plan.evaluate_settings("digits", system)
+    assert settings.keys() == {"data", "inference"}
+    assert settings["data"] == plan.params.data.model_dump()
+    assert settings["inference"] == {knob: getattr(plan.params.inference, knob) for knob in knobs}
+    assert plan.evaluate_settings("digits/inference.k/8", system)["inference"].get("k") == (8 if knobs else None)
+
+
+def test_what_is_searched():
+    assert small_plan().searched == []
+    assert small_plan({"search": True}).searched == ["cf", "ssd"]  # the others have nothing to choose
+    one_value = {"search": True, "search_grid": {"lr_factor": [0.5], "ssd.alpha": [1.0, 2.0]}}
+    assert small_plan(one_value).searched == ["ssd"]
+
+
+def test_the_folder_of_keys_is_named_for_encoder_and_image_size_and_leads_back_to_them():
+    plan = small_plan()
+    folders = [plan.encoder_of(case) for case in ("digits", "digits/keys/efficientnet-lite0_64")]
+    assert len(set(folders)) == 2
+    assert plan.encoder_of("digits/inference.k/8") == plan.encoder_of("digits/keys/efficientnet-lite0_96") == folders[0]
+    encoders = [plan.encoder_settings("digits", folder) for folder in folders]
+    assert encoders == [EncoderSettings(**ENCODER, image_size=size, batch_size=64) for size in (96, 64)]

@@ -1,0 +1,137 @@
+"""What is shown: rows of the tables in order, figures and what they are drawn from."""
+
+import json
+
+import pytest
+
+from munkey.experiment.plan.exhibits import Shown
+from munkey.report.tables.summary import Row
+from munkey.unlearn.contract import METHODS
+from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
+from tests.experiment.inputs import small_plan
+
+TWO = {"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}}
+
+
+def shown(changes: dict[str, object] | None = None) -> Shown:
+    return Shown(small_plan(changes))
+
+
+def test_rows_are_originals_oracles_and_methods_as_listed():
+    rows = shown({"methods": ["munkey", "sisa", "l1-sparse", "knn"]}).rows
+    assert [(row["name"], row["title"], row["oracle"], row["context"]) for row in rows] == [
+        ("original-t", "Original (T)", "retrain-t", True),
+        ("original-m", "Original (M)", "retrain-m", True),
+        ("original-s", "Original (S)", "retrain-s", True),
+        ("retrain-t", "Retrain (T)", None, False),
+        ("retrain-m", "Retrain (M)", None, False),
+        ("retrain-s", "Retrain (S)", None, False),
+        ("munkey", "MUNKEY", "retrain-m", False),
+        ("sisa", "SISA", "retrain-s", False),
+        ("l1-sparse", "ℓ₁-sparse", "retrain-t", False),
+        ("knn", "KNN", None, False),
+    ]
+    assert [row["latex_title"] for row in rows] == [
+        row["title"] if row["name"] != "l1-sparse" else METHODS["l1-sparse"].latex_title for row in rows
+    ]
+
+
+def test_rows_are_what_the_tables_read():
+    assert [Row(**row).name for row in shown().rows][4:] == ["knn", "cf", "ssd", "munkey"]
+
+
+def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_deletion():
+    rows = shown({"methods": ["cf"]}).ablation_rows
+    assert [(row["name"], row["oracle"], row["context"]) for row in rows] == [
+        ("original-m", "retrain-m", True),
+        ("retrain-m", None, False),
+        ("munkey", "retrain-m", False),
+    ]
+
+
+def test_pairs_of_the_selection_by_case():
+    assert shown().pairs == {
+        "p_drop/0.0_0.0": {"p_image": 0.0, "p_token": 0.0},
+        "p_drop/0.1_0.1": {"p_image": 0.1, "p_token": 0.1},
+        "p_drop/0.3_0.1": {"p_image": 0.3, "p_token": 0.1},
+    }
+
+
+def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set():
+    charts = [
+        *("overview", "forgetting", "neighbors"),
+        *("selection-digits", "selection-cifar10", "sensitivity-digits", "sensitivity-cifar10"),
+        *("tokens-digits", "tokens-cifar10"),
+    ]
+    two = shown(TWO)
+    assert list(two.charts) == charts
+    assert two.figures == [*charts, "retrieval-digits-rate0.1", "retrieval-cifar10-rate0.05"]
+    assert two.charts["tokens-cifar10"] == {"kind": "tokens", "dataset": "cifar10"}
+    assert two.charts["overview"] == {"kind": "overview", "dataset": None}
+
+
+def test_ranks_are_shown_where_there_are_seeds_and_methods_enough():
+    five = {"seeds": [0, 1, 2, 3, 4], "methods": ["knn", "cf", "ssd", "munkey"]}
+    assert shown(five).ranked and "ranks" in shown(five).figures
+    assert shown(TWO | {"seeds": [0, 1, 2]}).ranked  # on two data sets
+    for too_few in ({"seeds": [0, 1, 2, 3]}, {"methods": ["knn", "cf", "munkey"]}):
+        assert not shown(five | too_few).ranked and "ranks" not in shown(five | too_few).figures
+
+
+def test_neighbors_are_drawn_only_where_k_is_ablated():
+    assert "neighbors" not in shown({"ablations": {"munkey.token_dim": [32]}}).figures
+    assert "neighbors" not in shown({"ablations": {"inference.k": []}}).figures
+    of_one = {"datasets": ["digits", "cifar10"], "ablations": {"inference.k": []}}
+    assert "neighbors" in shown(of_one | {"overrides": {"cifar10": {"ablations": {"inference.k": [1, 2]}}}}).figures
+
+
+@pytest.mark.parametrize(
+    ("chart", "files"),
+    [
+        ("overview", {}),
+        ("forgetting", {"table": "results/default/tables/main.csv"}),
+        ("neighbors", {"table": "results/default/tables/ablations.csv"}),
+        ("selection-cifar10", {"table": "results/default/selection/cifar10/table.csv"}),
+        ("sensitivity-cifar10", {"traces": [f"results/default/trace/cifar10/seed{seed}.npz" for seed in (7, 0)]}),
+        (
+            "tokens-digits",
+            {"trace": "results/default/trace/digits/seed7.npz", "classes": "results/default/data/digits/classes.json"},
+        ),
+    ],
+)
+def test_what_a_chart_is_drawn_from(chart: str, files: dict[str, str | list[str]]):
+    """A trace is of the first seed that is listed, not of the smallest."""
+    assert shown(TWO | {"seeds": [7, 0]}).chart_input(chart) == files
+
+
+def test_what_is_held_against_the_paper_are_the_sections_of_each_data_set():
+    compared = shown(TWO | {"overrides": {"cifar10": {"train": {"lr": 0.5}, "forget": {"rates": [0.05]}}}}).compared
+    names = {"source", "data", "keys", "model", "train", "munkey", "forget", "inference", "finetune"}
+    names |= {"search", "selection", "unlearn"}
+    assert {dataset: sections.keys() for dataset, sections in compared.items()} == {"digits": names, "cifar10": names}
+    assert compared["cifar10"]["train"]["lr"] == 0.5 != compared["digits"]["train"]["lr"]
+    assert compared["cifar10"]["forget"]["rates"] == [0.05]
+
+
+def test_what_is_held_against_the_paper_are_all_values_that_a_search_tries():
+    fixed = shown({"unlearn.cf.lr_factor": 0.7}).compared["digits"]
+    assert fixed["search"] is False
+    assert fixed["unlearn"]["cf"] == {"lr_factor": [0.7]} and fixed["unlearn"].keys() == {"knn", "cf", "ssd", "munkey"}
+    searched = shown({"search": True}).compared["digits"]
+    assert searched["search"] is True and searched["unlearn"]["cf"] == {"lr_factor": [0.1, 1.0]}
+    assert searched["unlearn"]["ssd"] == {"alpha": [2.0, 5.0], "lam": [0.5, 1.0]}
+    scrub = shown({"methods": ["scrub"], "unlearn.scrub.decay_after": [5, 8]}).compared["digits"]["unlearn"]["scrub"]
+    assert scrub["decay_after"] == [[5, 8]]
+
+
+def test_an_encoder_in_a_folder_is_held_against_the_paper_by_what_it_is_a_copy_of(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(PAPERS_CONFIG))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(PAPERS_PROCESSOR))
+    changes = {"keys.encoder": str(tmp_path), "keys.image_size": None, "ablations": {}}
+    assert shown(changes).compared["digits"]["keys"]["encoder"] == "vit-b16"
+    assert shown().compared["digits"]["keys"]["encoder"] == "efficientnet-lite0"
+
+
+def test_the_grid_in_words():
+    words = "Seeds: 0, 1. Forget rates: digits 2 %, 10 %; cifar10 5 %. Methods: knn, cf, ssd, munkey."
+    assert shown(TWO).grid_in_words == words

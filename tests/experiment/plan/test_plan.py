@@ -1,0 +1,328 @@
+"""The plan of an experiment: what each job reads, and which files its tables are made from."""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from munkey.evaluation.records import Evaluation
+from munkey.experiment.params.load import load
+from munkey.experiment.plan.plan import Plan, files_of, one_of
+from munkey.models.family import FAMILIES
+from munkey.unlearn.contract import METHODS
+from tests.conftest import ROOT
+from tests.experiment.inputs import small_plan
+
+LITE = "efficientnet-lite0"
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return small_plan()
+
+
+def memory(plan: Plan, scope: str, case: str = "digits") -> dict[str, str]:
+    """The files of keys and neighbors."""
+    encoder = plan.encoder_of(case)
+    return {
+        "keyfile": f"results/default/keys/digits/{encoder}/keys.npz",
+        "neighbors": f"results/default/neighbors/digits/{encoder}/{scope}.npz",
+    }
+
+
+def test_a_prepared_data_set_is_shared_by_all_its_cases(plan: Plan):
+    folder = "results/default/data/digits"
+    files = {"images": f"{folder}/images.npy", "samples": f"{folder}/samples.csv", "classes": f"{folder}/classes.json"}
+    assert plan.prepared("digits") == plan.prepared("digits/keys/efficientnet-lite0_64") == files
+
+
+def test_a_training_without_a_memory_reads_at_most_a_forget_set(plan: Plan):
+    assert plan.train_input("digits", "1", "full", "t") == {}
+    forget = {"forget": "results/default/forget/digits/seed1/rate0.02.csv"}
+    assert plan.train_input("digits", "1", "rate0.02", "t") == forget
+    assert small_plan({"methods": ["sisa"]}).train_input("digits", "1", "rate0.02", "s") == forget
+
+
+def test_a_training_with_a_memory_reads_keys_and_the_neighbors_in_what_it_holds(plan: Plan):
+    assert plan.train_input("digits", "1", "full", "m") == memory(plan, "full")
+    forget = {"forget": "results/default/forget/digits/seed1/rate0.02.csv"}
+    assert plan.train_input("digits", "1", "rate0.02", "m") == forget | memory(plan, "seed1/rate0.02")
+    other = "digits/keys/efficientnet-lite0_64"
+    assert plan.train_input(other, "1", "full", "m") == memory(plan, "full", other) != memory(plan, "full")
+
+
+def test_a_training_reads_what_was_selected_where_the_parameters_say_so():
+    selecting = small_plan({"munkey.p_drop": "selected"})
+    selected = {"selected": "results/default/selection/digits/chosen.json"}
+    for case in ("digits", "digits/munkey.token_dim/32", "digits/inference.k/8"):
+        assert selecting.train_input(case, "0", "full", "m") == selected | memory(selecting, "full")
+    assert "selected" in selecting.train_input("digits", "0", "rate0.1", "m")
+    assert selecting.train_input("digits", "0", "full", "t") == {}
+    # What the selection chooses from must not wait for it.
+    assert selecting.train_input("digits/p_drop/0.3_0.1", "0", "full", "m") == memory(selecting, "full")
+
+
+def test_the_memory_of_a_scope_is_searched_without_its_forget_set(plan: Plan):
+    assert plan.forget_of_scope("digits", "full") == {}
+    assert plan.forget_of_scope("digits", "seed1/rate0.1") == {
+        "forget": "results/default/forget/digits/seed1/rate0.1.csv"
+    }
+
+
+@pytest.mark.parametrize(("method", "letter"), [("cf", "t"), ("ssd", "t"), ("munkey", "m"), ("sisa", "s")])
+def test_a_method_starts_from_the_original_of_its_family(plan: Plan, method: str, letter: str):
+    case = "digits/munkey.token_dim/32"
+    path = f"results/default/models/{case}/seed1/full/original-{letter}/system.safetensors"
+    assert plan.original(case, "1", method) == {"original": path}
+
+
+def test_a_method_without_training_starts_from_the_keys(plan: Plan):
+    assert plan.original("digits", "1", "knn") == {"keyfile": memory(plan, "full")["keyfile"]}
+
+
+def test_an_evaluation_reads_the_system_and_what_its_memory_finds(plan: Plan):
+    folder = "results/default/models/digits/seed1"
+    full, after = f"{folder}/full/original-m/system.safetensors", f"{folder}/rate0.1/munkey/system.safetensors"
+    neighbors = [{"neighbors": memory(plan, scope)["neighbors"]} for scope in ("full", "seed1/rate0.1")]
+    assert plan.evaluate_input("digits", "1", "full", "original-m") == {"system": full} | neighbors[0]
+    assert plan.evaluate_input("digits", "1", "rate0.1", "munkey") == {"system": after} | neighbors[1]
+    knn = {"system": f"{folder}/rate0.1/knn/system.safetensors"}
+    assert plan.evaluate_input("digits", "1", "rate0.1", "knn") == knn | neighbors[1]
+    cf = {"system": f"{folder}/rate0.1/cf/system.safetensors"}
+    assert plan.evaluate_input("digits", "1", "rate0.1", "cf") == cf
+
+
+def test_cases_that_differ_in_retrieval_alone_evaluate_one_system(plan: Plan):
+    of_data_set = plan.evaluate_input("digits", "1", "full", "original-m")
+    assert plan.evaluate_input("digits/inference.k/8", "1", "full", "original-m") == of_data_set
+    case = "digits/munkey.token_dim/32"
+    system = {"system": f"results/default/models/{case}/seed1/full/original-m/system.safetensors"}
+    assert plan.evaluate_input(case, "1", "full", "original-m") == of_data_set | system
+
+
+def test_the_main_evaluations_are_all_systems_by_rate_and_seed(plan: Plan):
+    systems = ["original-t", "original-m", "retrain-t", "retrain-m", "knn", "cf", "ssd", "munkey"]
+    expected = [(rate, seed, system) for rate in ("0.02", "0.1") for seed in (0, 1) for system in systems]
+    assert [(run.rate, run.seed, run.method) for run in plan.main] == expected
+    assert plan.main_of("digits") == plan.main
+    assert {(run.dataset, run.case) for run in plan.main} == {("digits", "")}
+
+
+def evaluation_of(plan: Plan, system: str) -> Evaluation:
+    return next(run for run in plan.main if (run.rate, run.seed, run.method) == ("0.1", 1, system))
+
+
+@pytest.mark.parametrize(
+    ("system", "subset", "training"),
+    [
+        ("original-t", "full", "full/original-t"),
+        ("original-m", "full", "full/original-m"),
+        ("retrain-t", "rate0.1", "rate0.1/retrain-t"),
+        ("retrain-m", "rate0.1", "rate0.1/retrain-m"),
+        ("cf", "rate0.1", "full/original-t"),
+        ("ssd", "rate0.1", "full/original-t"),
+        ("munkey", "rate0.1", "full/original-m"),
+        ("sisa", "rate0.1", "full/original-s"),
+        ("knn", "rate0.1", "rate0.1/knn"),  # is not trained: its own record, which has no time of an epoch
+    ],
+)
+def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(system: str, subset: str, training: str):
+    run = evaluation_of(small_plan({"methods": ["knn", "cf", "ssd", "munkey", "sisa"]}), system)
+    assert asdict(run) == {
+        "dataset": "digits",
+        "case": "",
+        "rate": "0.1",
+        "seed": 1,
+        "method": system,
+        "logits": f"results/default/logits/digits/seed1/{subset}/{system}.npz",
+        "record": f"results/default/models/digits/seed1/{subset}/{system}/record.json",
+        "training": f"results/default/models/digits/seed1/{training}/record.json",
+        "forget": "results/default/forget/digits/seed1/rate0.1.csv",
+    }
+
+
+def test_ablations_show_munkey_before_and_after_and_its_oracle_at_the_largest_rate(plan: Plan):
+    runs = plan.ablations_of("digits")
+    cases = [case.removeprefix("digits/") for case in plan.cases["digits"][1:] if "/p_drop/" not in case]
+    systems = ["original-m", "retrain-m", "munkey"]
+    expected = [(case, "0.1", seed, system) for case in cases for seed in (0, 1) for system in systems]
+    assert [(run.case, run.rate, run.seed, run.method) for run in runs] == expected
+
+
+def test_the_selection_compares_all_pairs_without_the_oracle(plan: Plan):
+    runs = plan.selection_of("digits")
+    cases = ["p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"]
+    expected = [(case, "0.1", seed, name) for case in cases for seed in (0, 1) for name in ("original-m", "munkey")]
+    assert [(run.case, run.rate, run.seed, run.method) for run in runs] == expected
+
+
+def test_an_evaluation_of_a_case_names_the_files_of_the_case_that_does_the_work(plan: Plan):
+    def files(case: str) -> set[str]:
+        runs = [run for run in plan.ablations_of("digits") + plan.selection_of("digits") if run.case == case]
+        return {
+            re.sub(r"results/default/(logits|models)/(.+)/seed.*", r"\1 \2", path)
+            for run in runs
+            for path in (run.logits, run.record, run.training)
+        }
+
+    assert files("inference.k/4") == files("p_drop/0.3_0.1") == {"logits digits", "models digits"}
+    assert files("inference.k/8") == {"logits digits/inference.k/8", "models digits"}
+    for case in ("munkey.token_dim/32", "p_drop/0.0_0.0"):
+        assert files(case) == {f"logits digits/{case}", f"models digits/{case}"}
+    assert {run.forget for run in plan.ablations_of("digits")} == {
+        f"results/default/forget/digits/seed{seed}/rate0.1.csv" for seed in (0, 1)
+    }
+
+
+def test_every_data_set_has_evaluations_of_its_own():
+    plan = small_plan({"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}})
+    assert plan.main == plan.main_of("digits") + plan.main_of("cifar10")
+    assert {(run.dataset, run.rate) for run in plan.main} == {
+        *(("digits", "0.02"), ("digits", "0.1"), ("cifar10", "0.05"))
+    }
+    assert all("/cifar10/" in path and "digits" not in path for path in files_of(plan.main_of("cifar10")))
+    assert {run.rate for run in plan.ablations_of("cifar10")} == {"0.05"}
+
+
+def test_files_of_evaluations_are_listed_once_in_order():
+    first = Evaluation("digits", "", "0.1", 0, "cf", logits="d", record="b", training="c", forget="a")
+    second = replace(first, method="ssd", logits="e", record="f")
+    assert files_of([second, first]) == ["a", "b", "c", "d", "e", "f"]
+
+
+def test_every_candidate_of_a_search_has_a_system_and_a_record_in_the_order_of_the_grid(plan: Plan):
+    folders = [f"results/default/search/digits/seed1/rate0.1/ssd/{number}" for number in range(4)]
+    assert plan.candidates("digits", "1", "0.1", "ssd") == {
+        "systems": [f"{folder}/system.safetensors" for folder in folders],
+        "records": [f"{folder}/record.json" for folder in folders],
+    }
+
+
+def test_searches_are_those_of_the_searched_methods_alone():
+    assert small_plan().searches_of(small_plan().main) == {}
+    plan = small_plan({"search": True})
+    searches = plan.searches_of(plan.main)
+    assert Counter(run.method for run in searches.values()) == {"cf": 4, "ssd": 4}
+    path = "results/default/search/digits/seed1/rate0.1/cf/search.json"
+    assert searches[path] == evaluation_of(plan, "cf")
+
+
+def test_unlearning_from_the_ablated_family_is_named_like_it(plan: Plan):
+    assert plan.ablated_method.name == "munkey"
+
+
+def test_the_state_of_ones_own_files_changes_with_them(tmp_path: Path):
+    def state() -> str | None:
+        return small_plan({"datasets": ["imagefolder"], "source.path": str(tmp_path)}).disk_state("imagefolder")
+
+    for name in ("cats/a.png", "dogs/b.png"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"12345")
+    before = state()
+    assert before is not None and state() == before
+    (tmp_path / "cats/a.png").rename(tmp_path / "dogs/a.png")
+    assert state() != before
+
+
+def test_a_data_set_with_a_checksum_has_no_state(plan: Plan, tmp_path: Path):
+    assert plan.disk_state("digits") is None
+    assert small_plan({"source.path": str(tmp_path)}).disk_state("digits") is None
+
+
+def test_an_unpacked_folder_without_a_checksum_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    plan = small_plan({"datasets": ["tinyimagenet"]})
+    before = plan.disk_state("tinyimagenet")
+    (tmp_path / "data/tiny-imagenet-200/train/n01").mkdir(parents=True)
+    assert plan.disk_state("tinyimagenet") != before
+
+
+def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all_encoders(tmp_path: Path):
+    folder, pets = tmp_path / "encoder", tmp_path / "pets.npz"
+    folder.mkdir()
+    for file in (folder / "config.json", folder / "preprocessor_config.json", pets):
+        file.write_text('{"model_type": "vit"}')
+    own = {"encoder": str(folder), "revision": None, "image_size": None}
+    plan = small_plan(
+        {
+            "datasets": ["digits", "pets"],
+            "overrides": {"pets": {"source": {"reader": "npz", "path": str(pets)}}},
+            "ablations": {"keys": [own]},
+        }
+    )
+    before = plan.outside
+    assert list(before) == ["digits", "pets"]
+    assert before["digits"]["files"] is None and before["pets"]["files"]
+    lite, ones_own = plan.encoder_of("digits"), plan.encoder_of(next(c for c in plan.cases["digits"] if "/keys/" in c))
+    assert set(before["digits"]["weights"]) == {lite, ones_own}
+    (folder / "model.safetensors").write_bytes(b"weights")
+    pets.write_text("other")
+    after = plan.outside
+    assert after["pets"]["files"] != before["pets"]["files"]
+    assert after["digits"]["weights"][ones_own] != before["digits"]["weights"][ones_own]
+    assert after["digits"]["weights"][lite] == before["digits"]["weights"][lite]
+
+
+def test_a_pattern_of_names_matches_these_alone():
+    pattern = one_of(["cf", "cf-k"])
+    assert [name for name in ("cf", "cf-k", "cf-", "eu-k", "") if re.fullmatch(pattern, name)] == ["cf", "cf-k"]
+    assert one_of(name for name in ()) and not re.fullmatch(one_of([]), "")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_code_of_unlearning_is_that_of_the_method_and_of_its_family(name: str, plan: Plan):
+    method = METHODS[name]
+    assert plan.method_code(name) == [method.run, method.settings, FAMILIES[method.family]]
+
+
+def test_the_builder_of_an_encoder_is_found_by_the_folder_of_its_keys(plan: Plan):
+    assert plan.encoder_builder("digits", plan.encoder_of("digits")).__module__ == "munkey.encoders.embedded"
+
+
+def test_planning_changes_nothing_and_gives_the_same_again(plan: Plan):
+    def planned(by: Plan) -> list[object]:
+        return [by.main, by.ablations_of("digits"), by.selection_of("digits"), by.train_settings("digits", "m")]
+
+    before = plan.params.model_dump()
+    assert planned(plan) == planned(plan) == planned(small_plan())
+    assert plan.params.model_dump() == before
+
+
+def test_the_projects_experiment_can_be_planned(config):
+    plan = Plan(load(config))
+    systems = len(plan.originals) + len(plan.oracles) + len(config["methods"])
+    assert len(plan.main) == sum(len(rates) for rates in plan.rates.values()) * len(config["seeds"]) * systems
+    paths = [path for run in plan.main for path in (run.logits, run.record, run.training, run.forget)]
+    assert not any("{" in path or "None" in path for path in paths)
+
+
+def test_planning_imports_nothing_heavy():
+    heavy = {"torch", "pandas", "sklearn", "scipy", "matplotlib", "mlflow", "transformers", "timm", "faiss", "umap"}
+    code = (
+        "import sys, yaml\n"
+        "from munkey.experiment.params.load import load\n"
+        "from munkey.experiment.plan.plan import Plan\n"
+        "from munkey.experiment.plan.exhibits import Shown\n"
+        "params = yaml.safe_load(open('params.yaml')) | {'search': True, 'methods': ['cf', 'knn', 'munkey', 'sisa']}\n"
+        "plan = Plan(load(params))\n"
+        "shown = Shown(plan)\n"
+        "plan.main, plan.ablations_of('digits'), plan.selection_of('digits'), plan.searches_of(plan.main)\n"
+        "plan.train_settings('digits', 'm'), plan.unlearn_settings('digits', 'cf', 0)\n"
+        "plan.train_input('digits', '0', 'full', 'm'), plan.encoder_of('digits'), shown.rows, shown.figures\n"
+        f"print(*{heavy} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():
+    asked = small_plan().asked("digits")
+    assert {name for name, sections in asked.items() if sections} == {"original-m", "retrain-m", "munkey", "knn"}
+    assert asked["munkey"]["inference"] == {"k": 4, "fusion": "ensemble", "temperature": 0.07}
+    assert asked["knn"]["inference"] == {"k": 4}
+    assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"]["image_size"] == 96

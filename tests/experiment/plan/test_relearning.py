@@ -1,0 +1,68 @@
+"""What relearning trains further, what each of its jobs reads, and which knobs it depends on."""
+
+import pytest
+
+from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.plan.relearning import RelearnPlan
+from tests.experiment.inputs import small_config, small_plan
+
+RESULTS = "results/default"
+MODELS = f"{RESULTS}/models/digits/seed1"
+
+
+@pytest.fixture
+def relearn() -> RelearnPlan:
+    return RelearnPlan(small_plan())
+
+
+def test_every_trained_system_is_trained_further_once_for_each_seed(relearn: RelearnPlan):
+    systems = relearn.systems_of("digits")
+    assert [(system["name"], system["role"], system["family"]) for system in systems] == [
+        ("original-t", "nothing", "vit"),
+        ("retrain-t", "oracle", "vit"),
+        ("cf", "method", "vit"),
+        ("ssd", "method", "vit"),
+        ("original-m", "nothing", "munkey"),
+        ("retrain-m", "oracle", "munkey"),
+        ("munkey", "method", "munkey"),
+    ]
+    assert systems[2]["curves"] == [f"{RESULTS}/audit/digits/relearned/seed{seed}/cf.csv" for seed in (0, 1)]
+
+
+def test_a_system_without_a_memory_reads_itself_and_the_forget_set_at_the_largest_rate(relearn: RelearnPlan):
+    forget = f"{RESULTS}/forget/digits/seed1/rate0.1.csv"
+    assert relearn.inputs("digits", "1", "cf") == {
+        "forget": forget,
+        "system": f"{MODELS}/rate0.1/cf/system.safetensors",
+    }
+    assert relearn.inputs("digits", "1", "original-t")["system"] == f"{MODELS}/full/original-t/system.safetensors"
+
+
+def test_the_original_learns_from_the_retain_set_and_answers_from_all_that_it_holds(relearn: RelearnPlan):
+    read = relearn.inputs("digits", "1", "original-m")
+    assert read["neighbors"].endswith("/seed1/rate0.1.npz") and read["retrieved"].endswith("/full.npz")
+    for system in ("munkey", "retrain-m"):
+        read = relearn.inputs("digits", "1", system)
+        assert read["neighbors"] == read["retrieved"] and read["neighbors"].endswith("/seed1/rate0.1.npz")
+        assert read["keyfile"].endswith("/keys.npz")
+
+
+def test_the_selection_has_its_say_as_in_training():
+    relearn = RelearnPlan(small_plan({"munkey.p_drop": "selected"}))
+    assert "selected" in relearn.inputs("digits", "0", "munkey") and "selected" not in relearn.inputs(
+        "digits", "0", "cf"
+    )
+
+
+def test_a_job_depends_on_how_its_family_is_trained_and_asked_and_on_no_more(relearn: RelearnPlan):
+    assert set(relearn.settings("digits", "cf")) == {"data", "model", "train", "inference", "relearn"}
+    assert relearn.settings("digits", "cf")["inference"] == {}
+    munkey = relearn.settings("digits", "munkey")
+    assert set(munkey) == {"data", "model", "train", "munkey", "inference", "relearn"}
+    assert munkey["relearn"] == relearn.params.audit.relearn.model_dump()
+
+
+@pytest.mark.parametrize("steps", [[0], [1, 2], [0, 2, 1], [0, 1, 1], [0, 1.5]])
+def test_steps_must_start_with_0_and_ascend(steps: list[float]):
+    with pytest.raises(ParamsError, match=r"audit\.relearn"):
+        load(small_config({"audit.relearn.steps": steps}))

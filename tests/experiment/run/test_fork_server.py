@@ -1,0 +1,356 @@
+"""A job that is forked from the server is the same job. It ends as it would have, also when something is killed.
+
+`Run` stands for Snakemake's process: it opens a run and starts nothing itself; the tests start the jobs.
+"""
+
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from munkey.core import gpu_seats
+from munkey.experiment.run import fork_server
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux")
+HEAD = "from munkey.experiment.run import fork_server\nfork_server.start()\nimport os, sys, time\n"
+FORKED = "print('MUNKEY_FORKED' in os.environ)"
+SNAKEMAKE = """
+import os
+from munkey.experiment.run import start_run
+opening.open_run()
+print(os.environ["MUNKEY_RUN"], flush=True)
+input()
+"""
+LIMITED = resource.RLIMIT_NOFILE
+
+
+def heeds_interrupts() -> None:
+    """Also where the tests run in the background, whose processes ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Run:
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder, self.environment = folder, {**os.environ, **environment}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SNAKEMAKE],
+            env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            preexec_fn=heeds_interrupts,  # noqa: PLW1509 (starts no threads before)
+        )  # fmt: skip
+        self.shared = Path(self.process.stdout.readline().strip())
+        self.environment["MUNKEY_RUN"] = str(self.shared)
+
+    def start(self, body, *args, **options) -> subprocess.Popen:
+        script = self.folder / "job.py"
+        script.write_text(HEAD + body)
+        environment = self.environment | options.pop("env", {})
+        return subprocess.Popen(
+            [sys.executable, script, *args],
+            cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            **{"preexec_fn": heeds_interrupts} | options,
+        )  # fmt: skip
+
+    def job(self, body, *args, **options) -> subprocess.CompletedProcess:
+        process = self.start(body, *args, **options)
+        output, errors = process.communicate(timeout=100)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def server(self) -> int:
+        """The process id of the server."""
+        wanted = [b"fork_server.py", str(self.shared).encode()]
+        wait(lambda: [pid for pid in processes() if all(word in command(pid) for word in wanted)])
+        return next(pid for pid in processes() if all(word in command(pid) for word in wanted) and sid(pid) == pid)
+
+    def end(self, number=signal.SIGKILL) -> None:
+        self.process.send_signal(number)
+        self.process.communicate()
+
+    def close(self) -> None:
+        """End whatever a test left, also a server that it stopped."""
+        self.end()
+        for pid in processes():
+            with suppress(ProcessLookupError):
+                if str(self.shared).encode() in command(pid):
+                    os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.shared, ignore_errors=True)
+
+
+def processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def sid(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def wait(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@contextmanager
+def opened(folder, **environment):
+    run = Run(folder, **environment)
+    try:
+        yield run
+    finally:
+        run.close()
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    """A run whose server has the libraries, shared by tests that leave it alone."""
+    with opened(tmp_path_factory.mktemp("forks")) as run:
+        yield run
+
+
+def quick(folder) -> dict[str, str]:
+    """The environment in which this package is a copy of the module alone, whose server imports nothing slow."""
+    package = Path(fork_server.__file__).parents[1]
+    copy = folder / "copy"
+    (copy / "munkey/experiment/run").mkdir(parents=True, exist_ok=True)
+    for name in ("__init__.py", "pipeline/__init__.py", "pipeline/fork_server.py", "pipeline/opening.py"):
+        source = re.sub(r"LIBRARIES = \(.*?\n\)", "LIBRARIES = ()", (package / name).read_text(), flags=re.DOTALL)
+        (copy / "munkey" / name).write_text(source)
+    return {"PYTHONPATH": str(copy)}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of its own, to be disturbed."""
+    with opened(tmp_path, **quick(tmp_path)) as one:
+        yield one
+
+
+def test_a_job_runs_in_a_fork_that_has_torch_and_its_own_everything(libraries):
+    body = "print('torch' in sys.modules, sys.argv[1:], os.getcwd(), os.environ['MINE'], sys.path[0])"
+    process = libraries.job(body, "a b", env={"MINE": "x"})
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.strip() == f"True ['a b'] {libraries.folder} x {libraries.folder}"
+
+
+def test_a_fork_computes_with_as_many_threads_as_it_sets(libraries):
+    body = "import torch; torch.set_num_threads(2); torch.rand(999, 9) @ torch.rand(9, 999)\n"
+    assert libraries.job(f"{body}print(torch.get_num_threads())").stdout == "2\n"
+
+
+def test_a_fork_s_memory_and_time_are_its_own(libraries):
+    body = """
+from munkey.experiment.run.job import usage
+before = usage()
+held = b"1" * 200 * 2**20
+print(before["cpu_s"], usage()["max_rss_mb"] - before["max_rss_mb"])
+"""
+    cpu, held = map(float, libraries.job(body).stdout.split())
+    imports = sum(map(int, Path(f"/proc/{libraries.server()}/stat").read_text().split()[13:15])) / os.sysconf(
+        "SC_CLK_TCK"
+    )
+    assert cpu < imports and 190 < held < 220
+
+
+def test_a_job_has_the_umask_priority_processors_and_limits_of_its_caller(run):
+    def restrict():
+        os.nice(3)
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        resource.setrlimit(LIMITED, (99, 123))
+
+    body = f"""import resource
+open("made", "w")
+print(oct(os.stat("made").st_mode & 0o777), os.nice(0), os.sched_getaffinity(0), resource.getrlimit({LIMITED}))
+{FORKED}"""
+    process = run.job(body, preexec_fn=restrict, umask=0o037)
+    expected = ("0o640", min(19, os.nice(0) + 3), {min(os.sched_getaffinity(0))}, (99, 123))
+    assert process.stdout == f"{' '.join(map(str, expected))}\nTrue\n"
+
+
+@pytest.mark.parametrize("off", ["switched off", "by hand"])
+def test_without_the_server_the_same_job_runs_in_its_own_process(run, off):
+    env = {"MUNKEY_FORK_SERVER": "0"} if off == "switched off" else {"MUNKEY_RUN": ""}
+    process = run.job(FORKED, env=env)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "False\n", "")
+
+
+def test_this_package_is_imported_anew_by_every_job(run):
+    for value in (1, 22):  # of different length: Python looks at size and whole seconds only
+        (run.folder / "copy/munkey/limits.py").write_text(f"VALUE = {value}")
+        assert run.job(f"from munkey.limits import VALUE; print(VALUE); {FORKED}").stdout == f"{value}\nTrue\n"
+
+
+@pytest.mark.parametrize(("body", "status"), [("sys.exit(3)", 3), ("sys.exit('why')", 1), ("raise KeyError('k')", 1)])
+def test_a_job_ends_with_its_status_and_message(run, body, status):
+    process = run.job(body)
+    assert process.returncode == status
+    assert ("why" in process.stderr) == ("why" in body)
+    assert ("KeyError: 'k'" in process.stderr) == ("KeyError" in body)
+
+
+def test_two_runs_have_two_servers_each_in_its_own_session(run, tmp_path):
+    # The same copy of the module: writing it anew would take it away from the first server, which may be reading it.
+    with opened(tmp_path, PYTHONPATH=run.environment["PYTHONPATH"]) as other:
+        servers = {run.server(), other.server()}
+        assert len(servers) == 2
+        assert {sid(server) for server in servers} == servers
+        parents = {int(one.job("print(os.getppid())").stdout) for one in (run, other)}
+        assert parents == servers
+
+
+def test_a_fork_that_is_killed_fails_its_job_and_says_so(run):
+    process = run.job("os.kill(os.getpid(), 9)")
+    assert process.returncode == 1
+    assert "this job was killed" in process.stderr
+
+
+def long_job(run, **options) -> tuple[subprocess.Popen, int]:
+    """A job that has begun, and its process id: the fork's, if it was forked."""
+    noted = run.folder / "pid"
+    body = f"""
+open('pid_', 'w').write(str(os.getpid()))
+os.rename('pid_', {str(noted)!r})
+try: time.sleep(300)
+finally: open('cleaned', 'w')
+"""
+    job = run.start(body, **options)
+    wait(noted.exists)
+    return job, int(noted.read_text())
+
+
+def test_the_fork_of_a_killed_job_is_killed(run):
+    job, fork = long_job(run)
+    assert fork != job.pid
+    job.kill()
+    job.communicate()
+    wait(lambda: not alive(fork))
+
+
+def test_forks_have_a_gpu_each_until_they_are_killed(run):
+    (run.folder / "copy/munkey/core").mkdir()
+    shutil.copy(gpu_seats.__file__, run.folder / "copy/munkey/core")
+    env = {gpu_seats.VISIBLE: "GPU-a,GPU-b", gpu_seats.AT_ONCE: "2", "TMPDIR": str(run.folder)}
+    body = f"""from munkey.core.gpu_seats import take_one
+take_one()
+print(os.environ["{gpu_seats.VISIBLE}"], 'MUNKEY_FORKED' in os.environ, flush=True)
+time.sleep(300)"""
+    first, second = (run.start(body, env=env) for _ in range(2))
+    told = {first: first.stdout.readline(), second: second.stdout.readline()}
+    assert sorted(told.values()) == ["GPU-a True\n", "GPU-b True\n"]
+    first.kill()
+    lines = iter(run.start(body, env=env).stdout.readline, "")
+    assert next(line for line in lines if not line.startswith("waiting for a GPU")) == told[first]
+
+
+def test_an_interrupted_job_cleans_up_before_it_ends(run):
+    job, fork = long_job(run)
+    job.send_signal(signal.SIGINT)
+    _, errors = job.communicate(timeout=60)
+    assert (job.returncode, errors) == (130, "")
+    assert not alive(fork) and (run.folder / "cleaned").exists()
+
+
+def test_a_job_that_is_interrupted_while_it_waits_for_the_server_says_nothing(run):
+    os.kill(run.server(), signal.SIGSTOP)
+    job = run.start("")
+    wait(lambda: waits_for_answer(job.pid))
+    job.send_signal(signal.SIGINT)
+    assert (*job.communicate(timeout=60), job.returncode) == ("", "", 130)
+
+
+def test_a_server_that_dies_before_a_job_began_costs_it_nothing(run):
+    os.kill(run.server(), signal.SIGSTOP)  # the job connects and waits
+    job = run.start(f"print('ran'); {FORKED}")
+    wait(lambda: waits_for_answer(job.pid))
+    os.kill(run.server(), signal.SIGKILL)
+    assert (*job.communicate(timeout=60), job.returncode) == ("ran\nFalse\n", "", 0)
+    later = run.job(FORKED)
+    assert (later.stdout, later.stderr) == ("False\n", "")
+
+
+def waits_for_answer(pid: int) -> bool:
+    """Whether a process has a connection to a socket."""
+    try:
+        return any(str(each.readlink()).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+
+
+def patched(folder, line) -> dict[str, str]:
+    """The environment in which that copy ends with a further line."""
+    environment = quick(folder / "patched")
+    module = folder / "patched/copy/munkey/experiment/run/fork_server.py"
+    module.write_text(module.read_text().replace('if __name__ == "__main__"', f'{line}\nif __name__ == "__main__"'))
+    return environment
+
+
+def test_a_fork_that_cannot_take_over_leaves_the_job_to_its_own_process(run):
+    process = run.job(FORKED, env=patched(run.folder, "_invocation = dict"))  # it gets nothing to take over
+    assert (process.returncode, process.stdout, process.stderr) == (0, "False\n", "")
+
+
+def test_a_stopped_server_holds_nobody_up_and_no_job_runs_twice(run):
+    server = run.server()
+    os.kill(server, signal.SIGSTOP)
+    env = patched(run.folder, "ANSWER_S = 1")
+    body = f"open('ran', 'a').write('once '); {FORKED}"
+    first = run.job(body, env=env)
+    assert (first.returncode, first.stdout) == (0, "False\n") and "has not answered for 1 s" in first.stderr
+    second = run.job(FORKED, env=env)  # it does not wait again
+    assert (second.stdout, second.stderr) == ("False\n", "")
+    os.kill(server, signal.SIGCONT)
+    run.end()
+    wait(lambda: not alive(server))
+    assert (run.folder / "ran").read_text() == "once "
+
+
+@pytest.mark.parametrize("switch", ["1", "0"], ids=["forked", "in its own process"])
+def test_when_snakemake_is_killed_its_jobs_and_its_server_end(run, switch):
+    server = run.server()
+    job, pid = long_job(run, env={"MUNKEY_FORK_SERVER": switch})
+    assert (pid != job.pid) == (switch == "1")
+    run.end(signal.SIGKILL)
+    wait(lambda: not alive(server) and not alive(pid))
+    job.communicate(timeout=60)
+    assert not run.shared.exists()
+    late = run.job("print('wrote')")
+    assert (late.returncode, late.stdout, late.stderr) == (1, "", "the run that started this job has ended\n")
+
+
+def test_the_server_ends_with_its_run(run):
+    server = run.server()
+    run.process.communicate("\n")
+    wait(lambda: not alive(server))
+    assert not run.shared.exists()
+
+
+def test_a_run_removes_what_is_left_of_those_that_were_killed_with_their_servers(tmp_path, tmp_path_factory):
+    temporary = tmp_path_factory.mktemp("t")  # a short path, as a socket's must be
+    environment = quick(tmp_path) | {"TMPDIR": str(temporary)}
+    with opened(tmp_path, **environment) as killed, opened(tmp_path, **environment) as running:
+        os.kill(killed.server(), signal.SIGKILL)
+        killed.end(signal.SIGKILL)
+        assert {*temporary.iterdir()} == {killed.shared, running.shared}
+        with opened(tmp_path, **environment) as one:
+            assert {*temporary.iterdir()} == {running.shared, one.shared}
+            assert running.job(FORKED).stdout == "True\n"

@@ -1,0 +1,167 @@
+"""A job writes everything it prints to its log, keeps to its limits, and records what it did."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from munkey.core.files import read_json
+from munkey.experiment.run.job import KILLED, JobRecord, job, last_words, now, record
+
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    """Restore the variables that a job sets."""
+    for variable in VARIABLES:
+        monkeypatch.setenv(variable, "7")
+
+
+def failing(log, reason="the reason"):
+    with job(str(log), 1):
+        print("so far so good")
+        raise ValueError(reason)
+
+
+def failing_job(log, reason="the reason"):
+    with pytest.raises(SystemExit):
+        failing(log, reason)
+
+
+def test_a_job_prints_to_its_log(tmp_path, capsys):
+    with job(str(tmp_path / "job.log"), 1):
+        print("to stdout")
+        print("to stderr", file=sys.stderr)
+    assert (tmp_path / "job.log").read_text() == "to stdout\nto stderr\n"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_log_of_a_failed_job_ends_with_the_reason_and_the_job_fails(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        failing(tmp_path / "job.log")
+    assert stopped.value.code == 1
+    log = (tmp_path / "job.log").read_text()
+    assert log.startswith("so far so good\nTraceback")
+    assert "raise ValueError(reason)" in log
+    assert log.endswith("\nThis job failed: ValueError: the reason\n")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_failed_job_ends_its_process_with_status_1_and_prints_its_error_once(tmp_path):
+    log = str(tmp_path / "job.log")
+    code = f"from munkey.experiment.run.job import job\nwith job({log!r}, 1): raise ValueError('x')"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout, process.stderr) == (1, "", "")
+
+
+def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
+    failing_job(tmp_path / "a.log")
+    (tmp_path / "killed.log").write_text("epoch 1")
+    names = {str(tmp_path / "a.log"): "train vit", str(tmp_path / "killed.log"): "train munkey"}
+    assert last_words(names).splitlines() == [
+        "2 jobs failed:",
+        "train vit",
+        "  ValueError: the reason",
+        f"  log: {tmp_path / 'a.log'}",
+        "train munkey",
+        f"  {KILLED}",
+        f"  log: {tmp_path / 'killed.log'}",
+        "Fix the above, then run the same command again: finished work is kept.",
+    ]
+
+
+def test_a_run_with_many_long_faults_ends_with_30_lines_at_most(tmp_path):
+    for number in range(9):
+        failing_job(tmp_path / f"{number}.log", "\n".join(f"picture {n} is broken" for n in range(99)))
+    for count in range(1, 10):
+        words = last_words({str(tmp_path / f"{number}.log"): "data" for number in range(count)})
+        assert len(words.splitlines()) <= 30
+        assert "picture 0 is broken" in words and "more lines in its log" in words
+        assert (f"... and {count - 3} more" in words) == (count > 3)
+
+
+def test_a_run_that_was_stopped_says_how_to_go_on():
+    assert last_words({}).startswith("The run was stopped; to go on, run the same command again")
+
+
+def test_an_interrupted_job_is_not_taken_for_a_failed_one(tmp_path):
+    with pytest.raises(KeyboardInterrupt), job(str(tmp_path / "job.log"), 1):
+        raise KeyboardInterrupt
+
+
+def test_a_job_keeps_to_its_threads(tmp_path):
+    before = torch.get_num_threads()
+    try:
+        with job(str(tmp_path / "job.log"), 2):
+            assert torch.get_num_threads() == 2
+            assert {os.environ[variable] for variable in VARIABLES} == {"2"}
+            assert {pool["num_threads"] for pool in threadpool_info()} <= {1, 2}
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_record_holds_times_curves_facts_and_provenance(tmp_path):
+    started = now()
+    history = [{"epoch": 1, "loss": 0.5}]
+    record(tmp_path / "r.json", JobRecord({"train": {"lr": 0.1}}, "cpu", started, history, {"unlearn_s": 1.5}))
+    written = read_json(tmp_path / "r.json")
+    assert set(written) == {
+        "started", "ended", "settings", "history", "unlearn_s", "max_rss_mb", "cpu_s", "provenance",
+    }  # fmt: skip
+    assert written["started"] == started <= written["ended"]
+    assert written["history"] == history
+    assert written["settings"] == {"train": {"lr": 0.1}}
+    assert written["unlearn_s"] == 1.5
+    assert written["provenance"]["versions"]["torch"] == torch.__version__.split("+")[0]
+    assert written["provenance"]["device"].endswith(", CPU")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system includes what a process was before")
+def test_what_a_job_used_is_its_own_and_not_that_of_whoever_started_it():
+    ballast = b"1" * 400_000_000  # noqa: F841  # what this process has is not the child's
+    script = """
+import time
+from munkey.experiment.run.job import usage
+before = usage()
+held = b"1" * 200 * 2**20
+while time.process_time() < 1.0: pass
+after = usage()
+print(before["max_rss_mb"], after["max_rss_mb"] - before["max_rss_mb"], after["cpu_s"])
+"""
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    start, held, cpu = map(float, printed.split())
+    assert start < 200 and 190 < held < 220 and cpu >= 0.9
+
+
+def test_times_are_utc_and_sort_as_text():
+    first, second = now(), now()
+    assert first <= second
+    assert first.endswith("+00:00")
+    assert json.dumps(first)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_freed_memory_is_kept_for_the_next_tensor():
+    """Allocating, filling and freeing 50 MB twenty times causes far fewer page faults."""
+    script = """
+import resource, sys, torch
+from munkey.experiment.run.job import keep_freed_memory
+torch.set_num_threads(1)
+if sys.argv[1] == "kept":
+    keep_freed_memory()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    torch.empty(12_500_000).fill_(1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    faults = [
+        int(subprocess.run([sys.executable, "-c", script, how], capture_output=True, text=True, check=True).stdout)
+        for how in ("kept", "returned")
+    ]
+    assert faults[0] < 0.6 * faults[1]

@@ -1,0 +1,167 @@
+"""What MLflow shows of the results: made from the files on disk, methods first and their seeds below them."""
+
+import pandas as pd
+import pytest
+
+from munkey.core.files import write_json, write_npy, write_text
+from munkey.core.paths import Layout
+from munkey.evaluation.records import Evaluation
+from munkey.experiment.tracking.runs import NOTE, NOTES, Results, runs_of
+from munkey.experiment.tracking.tracking import Run, Samples
+
+LAYOUT = Layout("default")
+TITLES = {"original-m": "Original (M)", "scrub": "SCRUB"}
+MEASURED = {"original-m": (97.512345, 98.0), "scrub": (90.25, 91.5)}  # test accuracy of seeds 0 and 1
+ASKED = {"keys": {"encoder": "small"}, "inference": {"k": 4}}
+STARTED, ENDED = "2025-01-01T00:00:0{}.000+00:00", "2025-01-01T00:00:0{}.500+00:00"
+
+
+def record(path, seed, **entries):
+    history = [{"epoch": n, "loss": 1 / 3 / n, "accuracy": n / 10, "lr": 0.1 * n, "seconds": 1.0} for n in (1, 2)]
+    content = {
+        "settings": {"train": {"lr": 0.1}},
+        "history": history,
+        "provenance": {"commit": "abc", "versions": {"torch": "2.0"}},
+        "started": STARTED.format(seed),
+        "ended": ENDED.format(seed),
+    }
+    write_json(path, content | entries)
+    return str(path)
+
+
+def tables():
+    """The metrics of every seed, the main table of their means, and the other tables."""
+    rows = [
+        ("digits", 0.1, seed, method, metric, value)
+        for method, values in MEASURED.items()
+        for seed, accuracy in enumerate(values)
+        for metric, value in (("TA", accuracy), ("gap", 1.0 + seed))
+    ]
+    columns = ["dataset", "rate", "seed", "method", "metric", "value"]
+    write_text("results/default/metrics.csv", pd.DataFrame(rows, columns=columns).to_csv(index=False))
+    means = {"TA_mean": [97.7561725, 90.875], "TA_sd": [0.34486, 0.8839], "gap_mean": [None, 1.25], "n": [3, 2]}
+    table = {"dataset": ["digits"] * 2, "method": list(TITLES), "rate": [0.1] * 2} | means
+    write_text("results/default/tables/main.csv", pd.DataFrame(table).to_csv(index=False))
+    for name in ("main", "runtime"):
+        write_text(f"results/default/tables/{name}.md", name)
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """The results of an original and of SCRUB, two seeds each; SCRUB's settings were searched for seed 0."""
+    monkeypatch.chdir(tmp_path)
+    tables()
+    write_npy("results/default/data/digits/images.npy", pd.Series([0, 1, 2]).to_numpy())
+    write_text("results/default/data/digits/samples.csv", "id,split,label\n0,train,0\n1,train,1\n2,test,0\n")
+    evaluations = []
+    for seed in (0, 1):
+        write_text(f"forget{seed}.csv", f"id\n{seed}\n")
+        trained = record(f"results/default/original{seed}/record.json", seed)
+        unlearned = record(f"results/default/scrub{seed}/record.json", seed, facts={"steps": {"best": seed}})
+        shared = {"dataset": "digits", "case": "", "rate": "0.1", "seed": seed, "logits": "none"}
+        shared |= {"training": trained, "forget": f"forget{seed}.csv"}
+        evaluations += [
+            Evaluation(method="original-m", record=trained, **shared),
+            Evaluation(method="scrub", record=unlearned, **shared),
+        ]
+    for number in (0, 1):
+        record(f"results/default/search/{number}/record.json", 0)
+    candidates = [{"settings": {"alpha": alpha}, "val_accuracy": 80.0 + alpha} for alpha in (1, 2)]
+    write_json("results/default/search/search.json", {"candidates": candidates, "chosen": 1})
+    searches = {"results/default/search/search.json": evaluations[1]}
+    return Results(LAYOUT, evaluations, searches, TITLES, {"digits": {"original-m": ASKED, "scrub": {}}})
+
+
+def test_each_run_stands_after_the_one_that_it_is_nested_under(results):
+    runs = runs_of(results)
+    assert {run.experiment for run in runs} == {"digits"}
+    assert [(run.name, run.parent) for run in runs] == [
+        ("Original (M) @0.1", ""),
+        ("Original (M) @0.1 seed 0", "Original (M) @0.1"),
+        ("Original (M) @0.1 seed 1", "Original (M) @0.1"),
+        ("SCRUB @0.1", ""),
+        ("SCRUB @0.1 seed 0", "SCRUB @0.1"),
+        ("SCRUB @0.1 seed 1", "SCRUB @0.1"),
+        ("SCRUB @0.1 seed 0 candidate 0", "SCRUB @0.1 seed 0"),
+        ("SCRUB @0.1 seed 0 candidate 1", "SCRUB @0.1 seed 0"),
+        ("Tables", ""),
+    ]
+    assert [run.tags["kind"] for run in runs] == ["method", "run", "run"] * 2 + ["candidate"] * 2 + ["table"]
+    assert all(run.tags[NOTE] == NOTES[run.tags["kind"]] for run in runs)
+
+
+def test_a_seed_is_shown_with_its_metrics_settings_provenance_inputs_curves_and_files(results):
+    original, _, _, scrub = runs_of(results)[1:5]
+    names = {"dataset": "digits", "rate": "0.1", "seed": "0", "method": "scrub"}
+    train = {"train/loss": [0.3333, 0.1667], "train/accuracy": [0.1, 0.2], "train/lr": [0.1, 0.2]}
+    (training, forgotten) = scrub.inputs
+    assert scrub == Run(
+        experiment="digits",
+        name="SCRUB @0.1 seed 0",
+        params=names | {"train.lr": 0.1, "facts.steps.best": 0},
+        metrics={"TA": 90.25, "seed_gap": 1.0},
+        tags=names
+        | {"kind": "run", NOTE: NOTES["run"], "commit": "abc", "versions.torch": "2.0"}
+        | {"mlflow.source.git.commit": "abc"},
+        curves=train | {name.replace("train", "unlearn"): values for name, values in train.items()},
+        artifacts=(results.evaluations[1].record, "forget0.csv"),
+        started=STARTED.format(0),
+        ended=ENDED.format(0),
+        parent="SCRUB @0.1",
+        inputs=(training, forgotten),
+    )
+    assert training == Samples("digits", "training", "results/default/data/digits", training.digest, 2)
+    assert forgotten == Samples("digits forget 0.1 seed 0", "forgetting", "forget0.csv", forgotten.digest, 1)
+    assert original.curves == train and original.metrics == {"TA": 97.51, "seed_gap": 1.0}
+
+
+def test_how_a_memory_is_asked_is_among_the_parameters_of_what_has_one(results):
+    original, scrub = (run for run in runs_of(results) if run.name in ("Original (M) @0.1", "SCRUB @0.1"))
+    assert original.params["inference.k"] == 4 and original.params["keys.encoder"] == "small"
+    assert not [name for name in scrub.params if name.startswith(("inference.", "keys."))]
+
+
+def test_a_method_has_the_means_of_the_table_and_what_its_seeds_share(results):
+    original, scrub = (run for run in runs_of(results) if run.tags["kind"] == "method")
+    assert scrub.metrics == {"TA": 90.88, "TA_sd": 0.8839, "gap": 1.25}
+    assert original.metrics == {"TA": 97.76, "TA_sd": 0.3449}
+    names = {"dataset": "digits", "rate": "0.1", "method": "scrub"}
+    assert scrub.params == names | {"train.lr": 0.1, "seeds": "0, 1"}
+    assert scrub.tags["commit"] == scrub.tags["mlflow.source.git.commit"] == "abc" and "seed" not in scrub.tags
+    assert (scrub.started, scrub.ended) == (STARTED.format(0), ENDED.format(1))
+    assert [each.name for each in scrub.inputs] == ["digits"]
+
+
+def test_other_samples_have_another_digest(results):
+    def digests():
+        return [each.digest for run in runs_of(results)[1:3] for each in run.inputs]
+
+    first, zero, again, one = digests()
+    assert first == again and len({first, zero, one}) == 3
+    write_npy("results/default/data/digits/images.npy", pd.Series([0, 1, 3]).to_numpy())
+    assert digests()[0] != first and digests()[1] == zero
+
+
+def test_a_candidate_is_shown_with_its_settings_and_whether_it_was_chosen(results):
+    candidates = runs_of(results)[6:8]
+    assert [run.params["alpha"] for run in candidates] == [1, 2]
+    assert [run.metrics for run in candidates] == [{"val_accuracy": 81.0}, {"val_accuracy": 82.0}]
+    assert [run.tags["chosen"] for run in candidates] == ["false", "true"]
+    assert candidates[1].artifacts == ("results/default/search/1/record.json",)
+    assert set(candidates[1].curves) == {"unlearn/loss", "unlearn/accuracy", "unlearn/lr"}
+
+
+def test_tables_are_files_whose_numbers_the_methods_have(results):
+    shown = runs_of(results)[-1]
+    assert shown.metrics == {} and shown.params == {"n_seeds": 2}
+    files = ("tables/main.csv", "tables/main.md", "tables/runtime.md", "metrics.csv")
+    assert shown.artifacts == tuple(f"results/default/{file}" for file in files)
+
+
+def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
+    before = [run.digest() for run in runs_of(results)]
+    assert [run.digest() for run in runs_of(results)] == before
+    write_text("forget0.csv", "id\n2\n")
+    after = runs_of(results)
+    changed = [run.name for run, digest in zip(after, before, strict=True) if run.digest() != digest]
+    assert changed == ["Original (M) @0.1 seed 0", "SCRUB @0.1 seed 0"]

@@ -1,0 +1,91 @@
+"""Stores that cannot be used: each is told in a sentence, and none is waited for without end."""
+
+import socket
+import sqlite3
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from munkey.experiment.tracking import store as mlflow_store
+from munkey.experiment.tracking.store import StoreError, opened
+
+
+def refusal(uri: str) -> str:
+    with pytest.raises(StoreError) as refused, opened(uri, "default") as store:
+        store.runs()
+    return str(refused.value)
+
+
+@pytest.fixture
+def silent() -> Iterator[tuple[str, list[socket.socket]]]:
+    """The address of a server that accepts connections and never answers, and the connections."""
+    accepted: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept() -> None:
+            while True:
+                try:
+                    accepted.append(listening.accept()[0])
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", accepted
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    for connection in accepted:
+        connection.close()
+
+
+def test_a_refused_connection_is_named_with_what_to_do_and_without_the_password(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert refusal("http://me:secret@127.0.0.1:9") == (
+        "The MLflow store at tracking.uri = http://127.0.0.1:9 cannot be used: [Errno 111] Connection refused. All"
+        " results are on disk; once the store works, the next run or `make track` shows them there"
+    )
+
+
+def test_a_server_that_never_answers_is_asked_once(silent, tmp_path, monkeypatch):
+    uri, accepted = silent
+    monkeypatch.chdir(tmp_path)
+    assert mlflow_store.DEFAULTS["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "10"
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    assert "it did not answer in time (10 s unless" in refusal(uri)
+    assert len(accepted) == 1
+
+
+def test_a_locked_file_is_waited_for_and_then_named(checkout, monkeypatch):
+    monkeypatch.setattr(mlflow_store, "WAIT_S", 0.5)
+    other = sqlite3.connect("mlflow.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert "cannot be used: database is locked" in refusal("sqlite:///mlflow.db")
+    other.execute("ROLLBACK")
+    with opened("sqlite:///mlflow.db", "default") as store:
+        assert store.runs() == []
+    other.close()
+
+
+def test_another_mirror_that_does_not_end_is_named(checkout, monkeypatch):
+    monkeypatch.setattr(mlflow_store, "TURN_S", 0.2)
+    with opened("sqlite:///mlflow.db", "default"):
+        assert "mlflow.db.lock" in refusal("sqlite:///mlflow.db")
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("sqlite:///garbage.db", "file is not a database"),
+        ("sqlite:///folder", "unable to open database file"),
+        ("sqlite:///garbage.db/mlflow.db", "File exists"),
+        ("unknown://host", "unknown"),
+    ],
+)
+def test_what_is_no_store_is_named_and_left_as_it_is(uri, reason, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "garbage.db").write_text("not a database" * 100)
+    (tmp_path / "folder").mkdir()
+    said = refusal(uri)
+    assert f"tracking.uri = {uri} cannot be used" in said and reason in said
+    assert (tmp_path / "garbage.db").read_text() == "not a database" * 100

@@ -1,0 +1,53 @@
+"""What a training reads from files: keys and neighbors by id, and what the selection chose."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from munkey.core.files import write_json
+from munkey.encoders import keys
+from munkey.memory import neighbors
+from munkey.models import training_inputs
+from munkey.models.family import FAMILIES
+from tests.conftest import unit_rows
+from tests.models.inputs import others, recipe
+
+
+class Files(NamedTuple):
+    keyfile: Path
+    neighbors: Path
+
+
+def test_keys_and_neighbors_of_the_training_samples_are_read(params, tmp_path):
+    """Keys of all samples are stored, neighbors of the training samples: more of each than training reads."""
+    samples = keys.Keys(np.arange(20), unit_rows(20, 4))
+    some = keys.Keys(samples.ids[3:15], samples.keys[3:15])
+    files = Files(tmp_path / "keys.npz", tmp_path / "neighbors.npz")
+    keys.write(files.keyfile, *samples)
+    neighbors.write(files.neighbors, some.ids, neighbors.nearest(some, some, 9))
+    members = training_inputs.member_keys(FAMILIES["munkey"], recipe(params, "munkey"), some.ids, files)
+    expected = others(some, 4)
+    np.testing.assert_array_equal(members.keys, some.keys)
+    np.testing.assert_array_equal(members.neighbors.ids, expected.ids)
+    np.testing.assert_array_equal(members.neighbors.cosines, expected.cosines)
+
+
+def test_a_family_without_a_memory_reads_no_files(params):
+    for name in ("vit", "sisa"):
+        assert training_inputs.member_keys(FAMILIES[name], recipe(params, name), np.arange(3), None) is None
+
+
+def test_the_selection_has_the_last_word_about_the_pathways_that_are_dropped(tmp_path):
+    settings = {"munkey": {"p_image": 0.1, "p_token": 0.2, "token_dim": 5}, "train": {"epochs": 2}}
+    write_json(tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}})
+    selected = training_inputs.with_selected(settings, FAMILIES["munkey"], tmp_path / "selected.json")
+    assert selected == {"munkey": {"p_image": 0.4, "p_token": 0.3, "token_dim": 5}, "train": {"epochs": 2}}
+    assert settings["munkey"]["p_image"] == 0.1
+    assert training_inputs.with_selected(settings, FAMILIES["munkey"], None) is settings
+
+
+def test_what_the_selection_chose_is_told_as_it_stands(tmp_path):
+    write_json(tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}, "pairs": []})
+    assert training_inputs.selected(tmp_path / "selected.json") == {"selected": {"p_image": 0.4, "p_token": 0.3}}
+    assert training_inputs.selected(None) == {}

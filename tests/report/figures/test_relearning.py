@@ -1,0 +1,55 @@
+"""The figure of relearning: a panel for each method, beside the oracle and the original of its own family."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from munkey.report.figures.relearning import draw
+
+STEPS = [0, 1, 10, 100]
+SYSTEMS = [
+    *(("vit", "original-t", "ViT", "nothing"), ("vit", "retrain-t", "ViT", "oracle")),
+    *(("vit", f"method-{number}", f"Method {number}", "method") for number in range(5)),
+    *(("munkey", "original-m", "MUNKEY", "nothing"), ("munkey", "retrain-m", "MUNKEY", "oracle")),
+    ("munkey", "munkey", "MUNKEY", "method"),
+]
+
+
+@pytest.fixture
+def curves() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    keys = ("family", "name", "title", "role")
+    return pd.DataFrame(
+        {**dict(zip(keys, system, strict=True)), "seed": seed, "step": step, "FA": rng.uniform(80, 100)}
+        for system in SYSTEMS
+        for seed in (0, 1)
+        for step in STEPS
+    )
+
+
+def test_each_method_has_a_panel_with_the_references_of_its_family(curves):
+    panels = [axes for axes in draw(curves).axes if axes.get_visible()]
+    assert [axes.get_title() for axes in panels] == [*(f"Method {number}" for number in range(5)), "MUNKEY"]
+    means = curves.groupby(["name", "step"])["FA"].mean()
+    for axes, names in (
+        (panels[0], ("method-0", "retrain-t", "original-t")),
+        (panels[5], ("munkey", "retrain-m", "original-m")),
+    ):
+        assert [line.get_label() for line in axes.lines] == ["after unlearning", "oracle", "nothing done"]
+        for line, name in zip(axes.lines, names, strict=True):
+            np.testing.assert_allclose(line.get_xdata(), STEPS)
+            np.testing.assert_allclose(line.get_ydata(), means[name])
+        assert len({(line.get_color(), str(line.get_linestyle())) for line in axes.lines}) == 3
+
+
+def test_it_says_what_is_shown_and_over_how_many_seeds(curves):
+    figure = draw(curves)
+    assert figure.get_supxlabel() == "steps on the retain set alone; mean ± standard deviation over n = 2 seeds"
+    assert figure.get_supylabel() == "forget accuracy [%]"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["after unlearning", "oracle", "nothing done"]
+
+
+def test_one_seed_has_no_band_and_nothing_is_nothing_to_draw(curves):
+    assert draw(curves[curves["seed"] == 0]).axes
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw(curves[:0])

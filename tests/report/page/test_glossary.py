@@ -1,0 +1,50 @@
+"""What columns mean: every column of a table of the report that does not say so itself is in the glossary."""
+
+import csv
+
+import pandas as pd
+
+from munkey.report.page import glossary
+from munkey.report.page.chapters import chapter
+from munkey.report.tables.main import main_tables
+from munkey.report.tables.markup import Titled
+from munkey.report.tables.runtime import runtime_table
+from munkey.report.tables.short import tables as short_tables
+from munkey.report.tables.summary import summarize
+from tests.report.inputs import ROWS, tidy
+
+PLAIN = {"Method", "Data set", "Forget"}
+
+
+def test_every_column_of_numbers_is_explained():
+    summary = summarize(pd.concat([tidy(), tidy(rate=0.02)]), ROWS)
+    shown = [*main_tables(summary, ROWS, "html", {"digits": {}}), runtime_table(summary, ROWS, "html")]
+    shown += short_tables(summary, ROWS, {"digits": {}})
+    for column in {column for table in shown for column in table.frame} - PLAIN:
+        assert glossary.of_column(column), column
+
+
+def test_a_comma_within_a_meaning_is_quoted():
+    with glossary.TERMS.open(newline="") as lines:
+        assert [row for row in csv.reader(lines) if len(row) != 3] == []
+
+
+def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
+    assert glossary.of_column("TA @10 %") == glossary.of_column("TA") == glossary.of_column("Test accuracy")
+    assert glossary.of_column("P_s, digits").startswith("pathway sensitivity")
+    assert glossary.of_column("TAX") == glossary.of_column("Table") == ""
+
+
+def test_a_table_brings_the_terms_that_it_uses():
+    frame = pd.DataFrame({"Method": ["CF", "Retrain (T)"], "FA": ["1.0 ± 0.5", "–"]})
+    names = [term.names[0] for term in glossary.explained(frame)]
+    assert names == ["FA", "±", "Retrain (T)", "–"]
+    assert [term.names[0] for term in glossary.explained(frame[:1].assign(FA="1"))] == ["FA"]
+
+
+def test_a_chapter_explains_its_columns_once_and_links_its_files():
+    frame = pd.DataFrame({"Method": ["CF"], "FA": ["<b>1</b>"]})
+    made = chapter("a", "A", [Titled("x", frame), Titled("y", frame)], files=["../tables/main.csv"])
+    assert [term.names for term in made.terms] == [("FA",)]
+    assert made.files == [("tables/main.csv", "../tables/main.csv")]
+    assert '<th title="forget accuracy: ' in made.tables[0].html and "<th>Method</th>" in made.tables[0].html

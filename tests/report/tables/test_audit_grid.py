@@ -1,0 +1,64 @@
+"""The table and the figure of an audit's grid."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from munkey.report.figures import audit_grid
+from munkey.report.tables.audit_grid import knobs_of, table
+
+NUMBERS = {"chance": 2.0, "pairs": 4, "nothing": 0.4, "val_before": 95.0, "val_after": 94.5, "test_after": 94.0}
+
+
+@pytest.fixture
+def grid() -> pd.DataFrame:
+    lines = []
+    for p_token, share in ((0.1, 3.0), (0.3, 20.0), (0.6, 400.0)):
+        for path, factor in (("deployed", 1), ("image", 2)):
+            knobs = {"munkey.p_image": 0.3, "munkey.p_token": p_token, "train.crop_scale": "[0.6, 1.0]"}
+            found = {"share": factor * share, "share_low": share - 2, "share_high": share + 2, "P_s": p_token / 2}
+            lines.append({"setting": f"p_token-{p_token}", "path": path, **knobs, **found, **NUMBERS})
+    lines[4]["share_high"] = np.inf
+    return pd.DataFrame(lines)
+
+
+def test_only_knobs_that_differ_are_named(grid):
+    assert knobs_of(grid) == ["munkey.p_token"]
+    grid.loc[0:1, "train.crop_scale"] = "[1.0, 1.0]"
+    assert knobs_of(grid) == ["munkey.p_token", "train.crop_scale"]
+
+
+def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
+    grid.loc[0:1, "train.crop_scale"] = "[1.0, 1.0]"
+    titled = table(grid, "digits")
+    assert titled.title == "digits: 4 pairs of models for each setting; Spearman's correlation of P_s and share: 1.00"
+    assert titled.frame.iloc[0].to_dict() == {
+        "p_token": "0.1",
+        "crop_scale": "1–1",
+        "left [%]": "3.0 [1.0, 5.0]",
+        "left [%], neighbors averaged": "–",
+        "left [%], image alone": "6.0",
+        "left [%], neighbors' tokens alone": "–",
+        "put there [sd]": "0.40",
+        "P_s": "0.050",
+        "VA before": "95.0",
+        "VA after": "94.5",
+        "TA after": "94.0",
+    }
+    assert len(titled.frame) == 3
+
+
+def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):
+    shares, *others = audit_grid.draw(grid).axes
+    assert [label.get_text().strip() for label in shares.get_yticklabels()] == ["0.1", "0.3", "0.6"]
+    dots = {line.get_label(): line for line in shares.lines}["as deployed, 95 %"]
+    assert dots.get_xdata().tolist() == [3.0, 20.0, shares.get_xlim()[1]]
+    arrows = [line for line in shares.lines if line.get_marker() == ">" and len(line.get_xdata())]
+    assert [line.get_ydata().tolist() for line in arrows] == [[2]]
+    assert [axes.get_xlabel() for axes in others] == ["put there\n[sd]", "$P_s$\nbefore", "validation\nafter [%]"]
+    assert others[1].lines[0].get_xdata().tolist() == [0.05, 0.15, 0.3]
+
+
+def test_a_frame_without_rows_is_refused(grid):
+    with pytest.raises(ValueError, match="kept"):
+        audit_grid.draw(grid.iloc[:0])

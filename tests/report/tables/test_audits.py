@@ -1,0 +1,162 @@
+"""The table of an audit, and its forest plot."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+from munkey.report.figures import forest
+from munkey.report.tables.audits import attacks_tables, left_of, shown, storage_tables, table
+from munkey.report.tables.summary import Row
+
+SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
+FILES = {"original": (3, 6), "unlearned": (0, 0)}  # ids and rows of which a file holds
+LINES = [
+    {"title": "MUNKEY", "role": "nothing", "path": "deployed", "verdict": "control", "words": "all", "pairs": 8},
+    {"title": "MUNKEY", "role": "method", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 8},
+    {"title": "MUNKEY", "role": "method", "path": "image", "verdict": None, "words": None, "pairs": 8},
+    {"title": "MUNKEY", "role": "oracle", "path": "deployed", "verdict": "control", "words": "no more", "pairs": 2},
+    {"title": "MUNKEY", "role": "control", "path": "deployed", "verdict": "residue", "words": "most", "pairs": 2},
+]
+
+
+@pytest.fixture
+def audit() -> pd.DataFrame:
+    lines = [{"family": "munkey", **SHARE, **line} for line in LINES]
+    lines[0] |= {"p": 0.0004, "share": 100.0, "share_low": 100.0, "share_high": 100.0}
+    lines[1] |= {
+        "u-lira_auroc": 52.66,
+        "u-lira_auroc_low": 50.0,
+        "u-lira_auroc_high": 56.04,
+        "p": 0.0312,
+        "js_ratio": 1.25,
+    }
+    lines[3] |= {"share": 20.0, "share_low": -np.inf, "share_high": np.inf}
+    lines[4] |= {"share": 86.0, "share_low": 67.0, "share_high": 140.0}
+    return pd.DataFrame(lines)
+
+
+def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
+    assert table(audit, "digits").frame["Model, and what was done"].tolist() == [
+        "MUNKEY, nothing done",
+        "MUNKEY",
+        "MUNKEY, image alone",
+        "MUNKEY, oracle",
+        "Control: MUNKEY that keeps",
+    ]
+
+
+def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audit):
+    titled = table(audit, "digits")
+    assert titled.title == "digits: 2 to 8 pairs of models, percent"
+    line = titled.frame.iloc[1]
+    assert line["left [%]"] == "4.2 [-2.0, 10.5]"
+    assert line["LiRA AUROC"] == "52.7 [50.0, 56.0]"
+    assert (line["TPR @ 1 %"], line["p"], line["distance / floor"]) == ("–", "0.031", "1.25")
+    assert titled.frame["p"].tolist() == ["< 0.001", "0.031", "–", "–", "–"]
+    assert titled.frame["verdict"].tolist() == ["all", "no more", "exploratory", "no more", "most"]
+
+
+def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
+    axes = forest.draw(audit).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == table(audit, "").frame.iloc[:, 0].tolist()
+    points = {
+        (line.get_ydata()[0], round(float(line.get_xdata()[0]), 2)): (line.get_marker(), to_hex(line.get_color()))
+        for line in axes.lines
+        if len(line.get_xdata()) == 1
+    }
+    assert points[0, 100.0] == ("^", "#000000")
+    assert points[1, 4.25] == ("s", "#0072b2")
+    assert points[2, 4.25] == ("|", "#000000")
+    low, high = (round(end, 2) for end in axes.get_xlim())  # wide enough for the interval of the last row
+    assert points[3, low][0] == "<" and points[3, high][0] == ">" and not points.keys() & {(4, low), (4, high)}
+    assert low < -25 and 140 < high < 160
+    intervals = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2 and line.get_ydata()[0] == 1]
+    assert [-2.0, 10.5] in [list(map(float, interval)) for interval in intervals]
+    (left, _), (right, _) = axes.collections[1].get_paths()[0].get_extents().get_points()
+    assert (left, right) == pytest.approx((-5.88, 5.88))
+
+
+def test_never_seen_and_nothing_done_are_marked(audit):
+    axes = forest.draw(audit).axes[0]
+    marked = {text.get_text(): text.xy[0] for text in axes.texts}
+    assert marked == {"never seen": 0, "nothing done": 100}
+
+
+def test_only_verdicts_that_occur_are_explained(audit):
+    legends = [text.get_text() for text in forest.draw(audit).legends[0].get_texts()]
+    assert legends == ["residue", "none found", "control", "exploratory path", "95 % by chance"]
+
+
+def test_no_rows_or_a_missing_column_is_an_error(audit):
+    with pytest.raises(ValueError, match="forest"):
+        forest.draw(audit.iloc[:0])
+    with pytest.raises(ValueError, match=r"lacks the columns \['chance'\]"):
+        forest.draw(audit.drop(columns="chance"))
+
+
+def test_attacks_on_one_model_stand_beside_the_papers_mia():
+    lines = [
+        {"dataset": "digits", "rate": "0.1", "seed": seed, "method": method, "attack": attack}
+        | {"auroc": 50.0 + seed, "auroc_low": 45.0 - seed, "auroc_high": 58.0 + seed}
+        | ({"tpr_1": 2.0, "tpr_1_low": 0.0, "tpr_1_high": 4.0} if attack == "loss" else {})
+        for seed in (0, 2)
+        for method in ("cf", "ssd")
+        for attack in ("loss", "margin", "logistic")
+    ]
+    keys = [("cf", 0, 49.0), ("cf", 2, 50.0), ("ssd", 0, 60.0), ("ssd", 2, 61.0)]
+    tidy = pd.DataFrame(
+        [{"dataset": "digits", "rate": 0.1, "seed": s, "method": m, "metric": "MIA", "value": v} for m, s, v in keys]
+        + [{"dataset": "digits", "rate": 0.02, "seed": 0, "method": "cf", "metric": "MIA", "value": 0.0}]
+        + [{"dataset": "digits", "rate": 0.1, "seed": 0, "method": "cf", "metric": "TA", "value": 0.0}]
+    )
+    rows = [Row("cf", "CF", "CF", "retrain-t", False), Row("ssd", "SSD", "SSD", "retrain-t", False)]
+    (titled,) = attacks_tables(pd.DataFrame(lines), tidy, rows)
+    assert titled.title == "digits, forget rate 10 %: n = 2 seeds"
+    assert titled.frame["MIA"].tolist() == ["49.5", "60.5"]
+    assert titled.frame["Loss: AUROC"].tolist() == ["51.0 [43.0, 60.0]"] * 2
+    assert titled.frame["Loss: TPR @ 1 %"].tolist() == ["2.0 [0.0, 4.0]"] * 2
+    assert titled.frame["Margin: TPR @ 1 %"].tolist() == ["too few test samples"] * 2
+
+
+def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
+    asked = pd.concat([audit, audit.iloc[[0, 3]].assign(path="image")])
+    assert shown(asked)[["role", "path"]].values.tolist() == audit[["role", "path"]].values.tolist()
+
+
+def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
+    names = ["original-m", "munkey", "munkey", "retrain-m", "munkey"]
+    (column,) = left_of({"digits": audit.assign(name=names)}).values()
+    assert column == {
+        "original-m": "100.0 [100.0, 100.0]",
+        "munkey": "4.2 [-2.0, 10.5]",
+        "retrain-m": "20.0 [unbounded]",
+    }
+
+
+def test_where_an_audit_has_no_power_no_share_is_given(audit):
+    powerless = audit.assign(name="munkey", verdict="no power").iloc[[1]]
+    assert left_of({"digits": powerless}) == {"digits": {"munkey": "no power"}}
+
+
+def stored(rate: float, seed: int, file: str, ids: float, rows: float, why: str | None = None) -> dict[str, object]:
+    key = {"dataset": "digits", "rate": rate, "seed": seed, "method": "munkey", "title": "MUNKEY", "file": file}
+    return key | {"ids": ids, "ids_of": 3, "rows": rows, "rows_of": 6, "why": why}
+
+
+def test_what_files_hold_is_summed_over_seeds():
+    lines = [stored(0.1, seed, file, *found) for seed in (0, 2) for file, found in FILES.items()]
+    (titled,) = storage_tables(
+        pd.DataFrame([*lines, stored(0.02, 0, "original", 3, 6), stored(0.02, 0, "unlearned", 1, 2)])
+    )
+    assert titled.title == "digits: what was deleted and is found in the system's file, n = 2 seeds"
+    assert titled.frame.values.tolist() == [
+        ["MUNKEY", "10 %", "12 of 12", "0 of 12", "6 of 6", "0 of 6"],
+        ["MUNKEY", "2 %", "6 of 6", "2 of 6", "3 of 3", "1 of 3"],
+    ]
+
+
+def test_a_search_that_proves_nothing_gives_no_number():
+    lines = [stored(0.1, 0, "original", 3, 6), stored(0.1, 0, "unlearned", np.nan, np.nan, "not found either")]
+    ((_, frame),) = storage_tables(pd.DataFrame(lines))
+    assert frame.iloc[0].tolist() == ["MUNKEY", "10 %", "6 of 6", "not found either", "3 of 3", "not found either"]

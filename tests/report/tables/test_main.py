@@ -1,0 +1,159 @@
+"""The main table, run times, and the table of the selection."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
+from munkey.report.tables.summary import Row, summarize, with_seed_gaps
+from tests.report.inputs import MEASURED, ROWS, tidy
+
+
+def marked(measured, markup):
+    """What stands before and after each row's last cell."""
+    text = main_table(summarize(tidy(measured), ROWS), ROWS, markup)
+    lines = [one for one in text.splitlines() if any(row.title in one for row in ROWS)]
+    split = [[cell.strip() for cell in one.rstrip("\\ ").strip("|").split("|&"[markup == "latex"])] for one in lines]
+    return {cells[0]: cells[-1] for cells in split}
+
+
+@pytest.mark.parametrize(("markup", "bold", "none"), [("markdown", "**{}**", "–"), ("latex", r"\boldmath{{{}}}", "--")])
+def test_the_lowest_gap_is_bold_and_context_is_not_ranked(markup, bold, none):
+    measured = MEASURED | {"original-t": MEASURED["retrain-t"]}  # the smallest gap of all, but not a method's
+    pm = {"markdown": "{} ± {}", "latex": r"${}_{{\pm \text{{\tiny {}}}}}$"}[markup]
+    assert marked(measured, markup) == {
+        "Original (T)": pm.format("0.00", f"{math.sqrt(2 * 12) / 4:.2f}"),
+        "Retrain (T)": none,
+        "KNN": none,
+        "CF": pm.format("6.25", f"{math.sqrt(34) / 4:.2f}"),
+        "SCRUB": bold.format(pm.format("0.58", f"{math.sqrt(12 + 16 / 3) / 4:.2f}")),
+    }
+
+
+def test_gaps_that_are_not_told_apart_are_not_marked():
+    cells = marked(MEASURED | {"scrub": [(ta, ra, fa - 1, mia - 1) for ta, ra, fa, mia in MEASURED["cf"]]}, "markdown")
+    assert "**" not in cells["CF"] + cells["SCRUB"] and cells["CF"] != cells["SCRUB"]
+
+
+def test_a_single_seed_has_means_and_a_gap_but_no_deviation():
+    summary = summarize(tidy({name: seeds[:1] for name, seeds in MEASURED.items()}), ROWS)
+    cf = summary.set_index("method").loc["cf"]
+    assert (cf["n"], cf["TA_mean"], cf["gap_mean"]) == (1, 78, (2 + 1 + 10 + 10) / 4)
+    assert math.isnan(cf["TA_sd"])
+    assert math.isnan(cf["gap_sd"])
+    text = main_table(summary, ROWS, "markdown")
+    assert text.startswith("### digits: n = 1 seed, percent; nothing is bold with one seed\n")
+    assert "±" not in text and "**" not in text
+    assert "pm" not in main_table(summary, ROWS, "latex") and "($n = 1$ seed)" in main_table(summary, ROWS, "latex")
+
+
+def test_the_table_says_how_many_seeds_and_shows_mean_and_deviation():
+    text = main_table(summarize(pd.concat([tidy(), tidy(rate=0.02)]), ROWS), ROWS, "markdown")
+    assert "digits: mean ± sd over n = 3 seeds, percent" in text
+    assert "TA @10 %" in text
+    assert "Avg Gap @2 %" in text
+    assert f"81.00 ± {math.sqrt(13):.2f}" in text
+
+
+def test_the_fewest_seeds_are_told():
+    fewer = MEASURED | {"knn": MEASURED["knn"][:2]}
+    summary = summarize(tidy(fewer), ROWS)
+    assert "n = 2 seeds" in main_table(summary, ROWS, "markdown")
+    assert "($n = 2$ seeds)" in main_table(summary, ROWS, "latex")
+
+
+def test_a_rate_that_was_not_run_is_shown_as_missing():
+    other = tidy({"retrain-t": MEASURED["retrain-t"]}, rate=0.02, dataset="other")
+    summary = pd.concat([summarize(tidy(), ROWS), summarize(other, ROWS[1:2])])
+    last = main_table(summary, ROWS, "markdown").split("### other")[1]
+    cells = [cell.strip() for cell in next(one for one in last.splitlines() if "CF" in one).strip("|").split("|")]
+    assert cells == ["CF", *["–"] * 10]
+
+
+def test_marks_are_per_rate_and_the_larger_rate_stands_first():
+    swapped = MEASURED | {"cf": MEASURED["scrub"], "scrub": MEASURED["cf"]}
+    summary = summarize(pd.concat([tidy(swapped, rate=0.02), tidy()]), ROWS)
+    ((_, frame),) = main_tables(summary, ROWS, "markdown")
+    metrics = ("TA", "RA", "FA", "MIA", "Avg Gap")
+    assert list(frame.columns[1:]) == [f"{name} @{rate} %" for rate in (10, 2) for name in metrics]
+    gaps = frame.set_index("Method")[["Avg Gap @10 %", "Avg Gap @2 %"]]
+    assert [gap.startswith("**") for gap in gaps.loc["CF"]] == [False, True]
+    assert [gap.startswith("**") for gap in gaps.loc["SCRUB"]] == [True, False]
+
+
+def test_html_marks_the_best_and_is_a_page_of_its_own():
+    text = main_table(summarize(tidy(), ROWS), ROWS, "html")
+    assert text.startswith("<!doctype html><meta charset='utf-8'><style>")
+    assert "<td><b>0.58 ± " in text and "<td>6.25 ± " in text
+
+
+def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metrics():
+    rows = [*ROWS[:-1], Row("scrub", "ℓ₁-sparse", "retrain-t", latex_title=r"$\ell_1$-sparse")]
+    metrics = pd.concat([tidy(), tidy(rate=0.02), tidy(dataset="my_own"), tidy(rate=0.02, dataset="my_own")])
+    lines = main_table(summarize(metrics, rows), rows, "latex").splitlines()
+    assert lines[:2] == ["% needs booktabs, amsmath", r"\begin{tabular}{l cccc c cccc c}"]
+    assert lines[3:6] == [
+        r" & \multicolumn{5}{c}{Random forget (10\,\%)} & \multicolumn{5}{c}{Random forget (2\,\%)} \\",
+        r"\cmidrule(lr){2-6} \cmidrule(lr){7-11}",
+        " & ".join(["Method", *["TA", "RA", "FA", "MIA", r"Avg Gap $\downarrow$"] * 2]) + r" \\",
+    ]
+    caption = r"\multicolumn{11}{c}{digits ($n = 3$ seeds)} \\"
+    assert lines[6:9] == [r"\midrule", caption, r"\midrule"]
+    assert lines[9].startswith("Original (T) & $80.00_{")
+    assert lines[13].startswith(r"$\ell_1$-sparse & ")
+    assert lines[14:17] == [r"\midrule", caption.replace("digits", r"my\_own"), r"\midrule"]
+    assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"] and len(lines) == 24
+    assert all(line.count(" & ") == 10 for line in lines[9:14] + lines[17:22])
+
+
+def test_what_audits_found_to_be_left_stands_beside_the_methods():
+    summary = pd.concat([summarize(tidy(dataset=name), ROWS) for name in ("digits", "other")])
+    left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
+    tables = main_tables(summary, ROWS, "html", left)
+    audited, other = (titled.frame for titled in tables)
+    assert tables[0].title.endswith("; left: an audit's share and its 95 % interval")
+    assert list(audited.columns[:3]) == ["Method", "left [%]", "TA @10 %"]
+    assert audited["left [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
+    assert set(other["left [%]"]) == {"–"}
+    without = main_tables(summary, ROWS, "html")[0].frame
+    pd.testing.assert_frame_equal(audited.drop(columns="left [%]"), without)
+
+
+def test_what_is_left_stands_in_latex_too():
+    left = {"digits": {"cf": "72.8 [54.8, 87.6]"}}
+    lines = main_table(summarize(tidy(), ROWS), ROWS, "latex", left).splitlines()
+    assert lines[1] == r"\begin{tabular}{ll cccc c}"
+    assert lines[3].endswith(r" & \multicolumn{5}{c}{Random forget (10\,\%)} \\") and lines[4] == r"\cmidrule(lr){3-7}"
+    assert lines[5].startswith(r"Method & left [\%] & TA & ") and r"\multicolumn{7}{c}{digits" in lines[7]
+    assert [line.split(" & ")[1] for line in lines[9:14]] == ["--", "--", "--", "72.8 [54.8, 87.6]", "--"]
+    assert all(line.count(" & ") == 6 for line in lines[9:14])
+
+
+def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
+    metrics = pd.concat([tidy(), tidy(rate=0.02), tidy(dataset="other", rate=0.02)])
+    texts = all_texts(metrics, ROWS)
+    summary = summarize(metrics, ROWS)
+    assert texts["tidy"] == with_seed_gaps(metrics, ROWS).to_csv(index=False)
+    assert texts["csv"] == summary.to_csv(index=False)
+    assert texts["markdown"] == main_table(summary, ROWS, "markdown") and texts["html"].startswith("<!doctype")
+    assert texts["latex"] == main_table(summary, ROWS, "latex")
+    assert texts["runtime"].startswith("| Method") and texts["runtime_latex"].startswith(
+        "% \n\\begin{tabular}{lllllllll}"
+    )
+    largest = summary[(summary["dataset"] == "other") | (summary["rate"] == 0.1)]
+    assert texts["datasets"] == main_table(largest, ROWS, "markdown") != texts["markdown"]
+    assert texts["datasets_latex"] == main_table(largest, ROWS, "latex")
+
+
+def test_the_table_of_the_selection_shows_every_pair_with_its_reason():
+    grid = pd.DataFrame(
+        {"p_image": [0.1, 0.3], "p_token": [0.2, 0.1], "P_s": [0.05, 0.25], "gap": [3.0, 1.004], "TA": [90.0, 91.0]}
+        | {"reason": ["too far", "chosen: smallest gap"]}
+    )
+    title, frame = selection_table(grid, "digits")
+    assert title == "digits"
+    assert frame.to_dict("records") == [
+        {"p_image": "0.1", "p_token": "0.2", "P_s": "0.050", "Validation gap": "3.00", "Why": "too far"},
+        {"p_image": "0.3", "p_token": "0.1", "P_s": "0.250", "Validation gap": "1.00", "Why": "chosen: smallest gap"},
+    ]

@@ -1,0 +1,51 @@
+"""The table of relearning: each system against the oracle of its family, seed by seed."""
+
+import pandas as pd
+import pytest
+
+from munkey.core.files import write_csv
+from munkey.report.tables.relearning import curves_of, findings, table
+
+FA = {  # of (name, title, role), by seed: at steps 0, 1 and 4
+    ("original-t", "ViT", "nothing"): [[98, 98, 98], [97, 97, 97]],
+    ("retrain-t", "ViT", "oracle"): [[90, 92, 92], [90, 90, 90]],
+    ("cf", "CF", "method"): [[90, 96, 94], [88, 88, 92]],
+}
+
+
+@pytest.fixture
+def curves(tmp_path) -> pd.DataFrame:
+    systems = []
+    for (name, title, role), values in FA.items():
+        files = [str(tmp_path / f"{name}{seed}.csv") for seed in range(2)]
+        for file, accuracies in zip(files, values, strict=True):
+            lines = zip((0, 1, 4), accuracies, strict=True)
+            write_csv(file, [{"step": step, "FA": fa, "TA": 99.0, "margin": fa / 100} for step, fa in lines])
+        systems.append({"name": name, "title": title, "role": role, "family": "vit", "curves": files})
+    return curves_of(systems, [5, 7])
+
+
+def test_curves_carry_their_system_and_seed(curves):
+    assert len(curves) == 18 and curves["seed"].tolist() == [5, 5, 5, 7, 7, 7] * 3
+    line = curves[(curves["name"] == "cf") & (curves["seed"] == 7) & (curves["step"] == 4)].iloc[0]
+    assert (line["title"], line["role"], line["family"], line["FA"], line["TA"]) == ("CF", "method", "vit", 92, 99)
+
+
+def test_a_line_says_how_far_a_system_is_above_its_oracle(curves):
+    found = findings(curves).set_index("name")
+    assert found.index.tolist() == [name for name, _, _ in FA] and (found["n"] == 2).all()
+    cf = found.loc["cf"]
+    assert (cf["FA_first"], cf["FA_last"], cf["TA_last"]) == (89, 93, 99)
+    assert (cf["FA_before_mean"], cf["FA_highest_mean"], cf["FA_area_mean"]) == (-1, 3, 1.125)
+    assert cf["margin_highest_mean"] == pytest.approx(0.03)
+    assert (found.loc["retrain-t", ["FA_highest_mean", "FA_area_mean", "margin_highest_sd"]] == 0).all()
+
+
+def test_the_table_shows_means_with_sd_and_of_the_oracle_its_own_curve(curves):
+    titled = table(findings(curves), curves, "digits")
+    assert titled.title == "digits: 4 steps on the retain set, above the oracle, n = 2 seeds"
+    rows = titled.frame.set_index("Model, and what was done")
+    assert rows.index.tolist() == ["ViT, nothing done", "ViT, oracle", "CF"]
+    assert rows.loc["CF", "FA [%]"] == "89.0 → 93.0" and rows.loc["ViT, oracle", "FA [%]"] == "90.0 → 91.0"
+    assert rows.loc["CF", "FA above [points]: at most"] == "3.0 ± 1.4"
+    assert set(rows.loc["ViT, oracle"].iloc[2:]) == {"–"}

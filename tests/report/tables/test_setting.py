@@ -1,0 +1,245 @@
+"""Whether a run is in the paper's setting: every knob that the paper states is compared, and named where it differs."""
+
+import json
+
+import pytest
+import yaml
+
+from munkey.experiment.params.load import load
+from munkey.experiment.params.overlays import merge
+from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.plan import Plan
+from munkey.report.tables import paper, setting
+from tests.conftest import ROOT, changed
+from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
+
+DINO = {"encoder": "dinov2", "revision": "f9e44c814b77203eaa57a6bdbbd535f21ede1415"}
+# What is changed, by its path in the parameters of the paper's preset, and the phrase that names it.
+CHANGES = {
+    "seeds": ([0, 1], "seeds is 2 (paper: 3)"),
+    "source.limit_per_class": (100, "source.limit_per_class is 100 (paper: None)"),
+    "source.storage_size": (32, "source.storage_size is 32 (paper: None or 224)"),
+    "data.image_size": (112, "data.image_size is 112 (paper: 224)"),
+    "keys.encoder": (DINO, "keys.encoder is dinov2 (paper: vit-b16)"),
+    "model.patch_size": (32, "model.patch_size is 32 (paper: 16)"),
+    "model.width": (384, "model.width is 384 (paper: 192)"),
+    "model.depth": (6, "model.depth is 6 (paper: 12, implied by the name ViT-Tiny)"),
+    "model.heads": (6, "model.heads is 6 (paper: 3, implied by the name ViT-Tiny)"),
+    "model.mlp_ratio": (2.0, "model.mlp_ratio is 2.0 (paper: 4.0, implied by the name ViT-Tiny)"),
+    "train.epochs": (99, "train.epochs is 99 (paper: 100)"),
+    "train.lr": (1.0e-3, "train.lr is 0.001 (paper: 0.00015)"),
+    "train.warmup_epochs": (5, "train.warmup_epochs is 5.0 (paper: 0)"),
+    "train.betas": ([0.5, 0.99], "train.betas is [0.5, 0.99] (paper: [0.9, 0.99])"),
+    "train.weight_decay": (0.9, "train.weight_decay is 0.9 (paper: 0.05)"),
+    "train.crop_scale": (
+        [0.6, 1.0],
+        "train.crop_scale is [0.6, 1.0] (paper: [0.08, 1.0], implied by the name random resized crop)",
+    ),
+    "train.crop_ratio": (
+        [1.0, 1.0],
+        "train.crop_ratio is [1.0, 1.0] (paper: [0.75, 1.3333333333333333], implied by the name random resized crop)",
+    ),
+    "munkey.architecture": ("direct-key", "munkey.architecture is direct-key (paper: input-level)"),
+    "munkey.token_dim": (64, "munkey.token_dim is 64 (paper: 128)"),
+    "munkey.p_image": (0.6, "munkey.p_image is 0.6 (paper: 0.1)"),
+    "munkey.p_token": (0.9, "munkey.p_token is 0.9 (paper: 0.3)"),
+    "munkey.p_retrieve": (0.5, "munkey.p_retrieve is 0.5 (paper: 0.2)"),
+    "munkey.neighbors": ([1, 16], "munkey.neighbors is [1, 16] (paper: [2, 16])"),
+    "munkey.aggregation": ("rank", "munkey.aggregation is rank (paper: softmax)"),
+    "munkey.temperature": (0.1, "munkey.temperature is 0.1 (paper: 0.07)"),
+    "inference.k": (8, "inference.k is 8 (paper: 4)"),
+    "inference.fusion": ("rank", "inference.fusion is rank (paper: ensemble)"),
+    "inference.temperature": (0.1, "inference.temperature is 0.1 (paper: 0.07)"),
+    "finetune.epochs": (5, "finetune.epochs is 5 (paper: 10)"),
+    "finetune.betas": ([0.9, 0.999], "finetune.betas is [0.9, 0.999] (paper: [0.9, 0.99])"),
+    "finetune.weight_decay": (0.0, "finetune.weight_decay is 0.0 (paper: 0.05)"),
+    "forget.rates": ([0.1], "forget.rates is [0.1] (paper: [0.1, 0.02])"),
+    "forget.sampling": ("stratified", "forget.sampling is stratified (paper: uniform)"),
+    "search": (False, "search is False (paper: True)"),
+    "selection.threshold": (0.5, "selection.threshold is 0.5 (paper: 0.3)"),
+    "unlearn.l1-sparse.lam": (0.1, "unlearn.l1-sparse.lam is 0.1 (paper: 0.01)"),
+    "unlearn.neggrad-plus.alpha": (0.9, "unlearn.neggrad-plus.alpha is 0.9 (paper: 0.95)"),
+    "unlearn.amun.steps": (10, "unlearn.amun.steps is 10 (paper: 50)"),
+    "unlearn.amun.stride": (0.2, "unlearn.amun.stride is 0.2 (paper: 0.1)"),
+    "unlearn.amun.keep_forget": (True, "unlearn.amun.keep_forget is True (paper: False)"),
+}
+OF_ONE_DATA_SET = {"munkey.p_image", "munkey.p_token", "forget.rates", "forget.sampling"}
+# What the paper leaves open: another value is no other setting.
+OPEN = {
+    "train.batch_size": 32,
+    "train.precision": "float32",
+    "train.compile": True,
+    "data.pixel_mean": 0.4,
+    "munkey.token_std": 0.5,
+    "finetune.batch_size": 32,
+    "keys.batch_size": 8,
+    "search_drop": 1.0,
+    "selection.p_image": [0.2],
+    "selection.comparable": 1.0,
+    "unlearn.l1-sparse.schedule": "linear",
+    "unlearn.scrub.gamma": 0.5,
+    "unlearn.ssd.lam": 0.5,
+    "unlearn.amun.epsilon": 0.1,
+    "unlearn.salun.lr_factor": 3.0,
+    "source.storage_size": 224,
+}
+
+
+def of_paper(changes=None):
+    """The parameters of the paper's preset, with values set by their dotted paths."""
+    config, preset = (
+        yaml.safe_load((ROOT / name).read_text()) for name in ("params.yaml", "workflow/presets/paper.yaml")
+    )
+    config = merge(config, preset)
+    for path, value in (changes or {}).items():
+        config = changed(config, path, value)
+    return load(config)
+
+
+def statement(changes=None, dataset="cifar10"):
+    params = of_paper(changes)
+    return paper.statement(dataset, Shown(Plan(params)).compared[dataset], len(params.seeds))
+
+
+def alike(dataset):
+    return f"{dataset}: the paper's setting, as far as the paper states it; docs/method.md lists what it leaves open."
+
+
+def differing(phrases, dataset="cifar10"):
+    return f"{dataset}: not the paper's setting, so this does not reproduce the paper: {phrases}."
+
+
+@pytest.mark.parametrize("dataset", setting.STATED_OF)
+def test_the_papers_preset_is_the_papers_setting(dataset):
+    assert statement(dataset=dataset) == alike(dataset)
+
+
+@pytest.mark.parametrize(("knob", "value", "phrase"), [(knob, *change) for knob, change in CHANGES.items()])
+def test_what_differs_from_what_the_paper_states_is_named_and_nothing_else(knob, value, phrase):
+    path = f"overrides.cifar10.{knob}" if knob in OF_ONE_DATA_SET else knob
+    changes = {f"keys.{name}": each for name, each in value.items()} if isinstance(value, dict) else {path: value}
+    assert statement(changes) == differing(phrase)
+
+
+def test_every_knob_that_the_paper_states_is_tried_here():
+    stated = {"seeds", *setting.STATED, *setting.STATED_OF["cifar10"]}
+    assert stated | {f"unlearn.{name}" for name in setting.STATED_OF_METHODS} == CHANGES.keys()
+
+
+@pytest.mark.parametrize(("path", "value"), OPEN.items())
+def test_what_the_paper_leaves_open_is_not_compared(path, value):
+    assert statement({path: value}) == alike("cifar10")
+
+
+def test_rates_may_be_listed_in_any_order():
+    assert statement({"overrides.cifar10.forget.rates": [0.02, 0.1]}) == alike("cifar10")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "pair", "paper_has"),
+    [
+        ("cifar10", (0.1, 0.1), "munkey.p_token is 0.1 (paper: 0.3)"),
+        ("cifar100", (0.3, 0.3), "munkey.p_image is 0.3 (paper: 0.1)"),
+        ("tinyimagenet", (0.1, 0.3), "munkey.p_token is 0.3 (paper: 0.1)"),
+        ("pathmnist", (0.3, 0.1), "munkey.p_image is 0.3 (paper: 0.1)"),
+        ("dermamnist", (0.1, 0.1), "munkey.p_image is 0.1 (paper: 0.3)"),
+        ("bloodmnist", (0.3, 0.3), "munkey.p_token is 0.3 (paper: 0.1)"),
+    ],
+)
+def test_each_data_set_has_a_pair_of_its_own(dataset, pair, paper_has):
+    changes = {f"overrides.{dataset}.munkey": dict(zip(("p_image", "p_token"), pair, strict=True))}
+    assert statement(changes, dataset) == differing(paper_has, dataset)
+
+
+@pytest.mark.parametrize(("dataset", "sampling"), [("dermamnist", "uniform"), ("cifar100", "uniform")])
+def test_only_cifar10_is_sampled_uniformly(dataset, sampling):
+    phrase = "forget.sampling is uniform (paper: stratified)"
+    assert statement({f"overrides.{dataset}.forget.sampling": sampling}, dataset) == differing(phrase, dataset)
+
+
+def test_a_selected_pair_is_said_to_be_the_selections():
+    words = "p_image and p_token are what the selection chose (paper's: 0.1 and 0.3)"
+    # The pair that is written is not used, so it does not matter.
+    changes = {"munkey.p_drop": "selected", "overrides.cifar10.munkey": {"p_image": 0.5, "p_token": 0.5}}
+    assert statement(changes) == alike("cifar10").replace("; docs", f"; {words}; docs")
+    assert statement(changes | {"inference.k": 8}) == differing(f"inference.k is 8 (paper: 4); {words}")
+
+
+def test_learning_rates_must_be_searched_from_a_tenth_to_the_whole():
+    assert statement({"search_grid": {"lr_factor": [0.1, 1.0]}}) == alike("cifar10")
+    narrow = statement({"search_grid": {"lr_factor": [0.25, 1.0]}})
+    assert narrow.count("is searched in [0.25, 1.0] (paper: from 0.1 to 1.0)") == len(setting.TUNED)
+    own = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"]["cf"]["lr_factor"]
+    for grid, tried in (([0.1, 0.5], [0.1, 0.5]), ([0.01, 1.0], [0.01, 1.0]), ([0.5], [own])):  # one value: no search
+        one = statement({"search_grid": {"lr_factor": [0.1, 1.0], "cf.lr_factor": grid}})
+        assert one == differing(f"lr_factor of cf is searched in {tried} (paper: from 0.1 to 1.0)")
+
+
+def test_a_method_whose_settings_are_searched_is_compared_by_all_that_is_tried():
+    grid = {"lr_factor": [0.1, 1.0], "neggrad-plus.alpha": [0.9, 0.95]}
+    phrase = "unlearn.neggrad-plus.alpha is [0.9, 0.95] (paper: 0.95)"
+    assert statement({"search_grid": grid}) == differing(phrase)
+    off = statement({"search_grid": grid, "search": False})
+    assert off == differing("search is False (paper: True)")  # and 0.95 is what is used
+
+
+def test_a_method_that_does_not_run_is_not_compared():
+    assert statement({"methods": ["knn", "munkey"], "unlearn.l1-sparse.lam": 0.1}) == alike("cifar10")
+
+
+def test_all_methods_that_the_paper_tunes_are_compared():
+    tuned = {name for name, values in of_paper().unlearn.items() if "lr_factor" in values}
+    assert set(setting.TUNED) == tuned & set(paper.printed()["method"])
+
+
+def test_a_copy_of_the_papers_encoder_in_a_folder_is_that_encoder(tmp_path):
+    folder = tmp_path / "vit-base-patch16-224"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(PAPERS_CONFIG))
+    (folder / "preprocessor_config.json").write_text(json.dumps(PAPERS_PROCESSOR))
+    changes = {"keys.encoder": str(folder), "keys.revision": None}
+    assert statement(changes) == alike("cifar10")
+    (folder / "config.json").write_text(json.dumps(PAPERS_CONFIG | {"patch_size": 32}))
+    assert statement(changes) == differing(f"keys.encoder is {folder} (paper: vit-b16)")
+
+
+def test_a_setting_that_is_not_handed_over_is_an_error():
+    settings = Shown(Plan(of_paper())).compared["cifar10"]
+    for name in ("search", "unlearn", "source", "keys"):
+        with pytest.raises(KeyError, match=name):
+            paper.statement("cifar10", {key: value for key, value in settings.items() if key != name}, 3)
+
+
+def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_papers():
+    compared = Shown(Plan(of_paper({"datasets": ["digits", "cifar10"]}))).compared
+    outside = "digits: not among the paper's data sets, so none of its numbers can be compared with the paper's."
+    assert paper.statements(compared, 3) == [outside, alike("cifar10")]
+
+
+def test_the_default_experiment_names_all_that_is_smaller(config):
+    plan = Plan(load(config | {"datasets": ["cifar10"]}))
+    words = paper.statement("cifar10", Shown(plan).compared["cifar10"], 1)
+    assert "does not reproduce the paper" in words
+    for phrase in ("seeds is 1 (paper: 3)", "train.epochs is 40 (paper: 100)", "search is False (paper: True)"):
+        assert phrase in words
+
+
+REHEARSED = {"seeds": [0], "source.limit_per_class": 4, "train.epochs": 1}
+
+
+def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal_and_says_what_is_less():
+    words = statement(REHEARSED)
+    phrases = [
+        f"{name} is {ours} (paper: {papers})"
+        for name, ours, papers in (("seeds", 1, 3), ("source.limit_per_class", 4, None), ("train.epochs", 1, 100))
+    ]
+    assert words == (
+        "cifar10: a rehearsal, with fewer seeds, images and epochs than the paper's, so this does not reproduce the"
+        f" paper: {'; '.join(phrases)}."
+    )
+
+
+@pytest.mark.parametrize("kept", REHEARSED)
+def test_a_run_that_is_the_papers_in_one_of_these_is_no_rehearsal(kept):
+    changes = {name: value for name, value in REHEARSED.items() if name != kept}
+    assert statement(changes).startswith("cifar10: not the paper's setting, so this does not reproduce the paper: ")

@@ -1,0 +1,56 @@
+"""The terminal shows tables without markup, and none that is wider than a screen."""
+
+import re
+
+import pytest
+
+from munkey.report.tables.terminal import WIDTH, plain
+from tests.conftest import ROOT
+
+TABLE = """### digits: mean, percent
+
+| Method   | left   | TA @10 %   | Gap @10 %   | TA @2 %   | Gap @2 %      |
+|:---------|:-------|:-----------|:------------|:----------|:--------------|
+| CF       | –      | 98.44      | **0.96**    | 98.22     | <u>1.02</u>   |
+| MUNKEY   | 4.7    | 96.07      | 1.24        | 96.07     | 0.68          |
+"""
+WHOLE = """digits: mean, percent
+
+Method  left  TA @10 %  Gap @10 %  TA @2 %  Gap @2 %
+------  ----  --------  ---------  -------  --------
+CF      –     98.44     0.96       98.22    1.02
+MUNKEY  4.7   96.07     1.24       96.07    0.68
+"""
+BY_RATE = """digits: mean, percent
+
+Method  left  TA @10 %  Gap @10 %
+------  ----  --------  ---------
+CF      –     98.44     0.96
+MUNKEY  4.7   96.07     1.24
+
+Method  TA @2 %  Gap @2 %
+------  -------  --------
+CF      98.22    1.02
+MUNKEY  96.07    0.68
+"""
+
+
+@pytest.mark.parametrize(("width", "expected"), [(WIDTH, WHOLE), (54, WHOLE), (53, BY_RATE), (36, BY_RATE)])
+def test_what_does_not_fit_stands_below_beside_the_names_again(width, expected):
+    assert plain(TABLE, width) == expected
+
+
+def test_columns_of_a_rate_are_parted_only_where_they_must_be():
+    lines = plain(TABLE, 20).splitlines()
+    assert max(map(len, lines)) <= 20 and lines[:2] == ["digits: mean,", "percent"]
+    assert [line for line in lines if line.startswith("Method")] == [
+        "Method  left", "Method  TA @10 %", "Method  Gap @10 %", "Method  TA @2 %", "Method  Gap @2 %",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/results").rglob("tables/*.md")), ids=lambda path: path.stem)
+def test_the_tables_of_kept_runs_fit_and_lose_no_number(path):
+    text = path.read_text()
+    shown = plain(text)
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    assert set(re.findall(r"[\d.]+", text)) == set(re.findall(r"[\d.]+", shown))
