@@ -78,7 +78,7 @@ class Run:
         self.end()
         for pid in processes():
             with suppress(ProcessLookupError):
-                if str(self.shared).encode() in command(pid):
+                if len(str(self.shared)) > 10 and str(self.shared).encode() in command(pid):
                     os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.shared, ignore_errors=True)
 
