@@ -25,7 +25,7 @@ FORKED = "print('MUNKEY_FORKED' in os.environ)"
 SNAKEMAKE = """
 import os
 from munkey.experiment.run import start_run
-opening.open_run()
+start_run.open_run()
 print(os.environ["MUNKEY_RUN"], flush=True)
 input()
 """
