@@ -36,8 +36,8 @@ rule all:
 
 onstart:
     if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
-        opening.open_run()
-        gpus.share(workflow.global_resources.get("gpu").value)
+        start_run.open_run()
+        gpu_seats.share(workflow.global_resources.get("gpu").value)
         # Snakemake 9.27 starts a timer for each job that ends, and each wakes the scheduler every second from then on.
         workflow.scheduler.job_rate_limiter = None
     work = estimate.work_of(PLAN)
@@ -70,7 +70,7 @@ onerror:
 # Further targets: `snakemake ... -- ablations`, or `make ablations`.
 rule ablations:
     input:
-        expand(LAYOUT.table, table=shown.ABLATION_TABLES, ending=["md", "tex"]),
+        expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),
         table("ablations", "csv"),
 
 

@@ -22,7 +22,7 @@ rule ablation_tables:
         metrics=expand(LAYOUT.ablation_metrics, dataset=PLAN.ablated_datasets),
     output:
         summary=table("ablations", "csv"),
-        tables=expand(LAYOUT.table, table=shown.ABLATION_TABLES, ending=["md", "tex"]),
+        tables=expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),
     log:
         LAYOUT.log("ablation_tables"),
     benchmark:

@@ -87,7 +87,7 @@ rule audit:
     threads: 1
     params:
         systems=lambda w: AUDITS.systems_of(w.dataset),
-        code=code("audit.py", *audited.attacks("pairs")),
+        code=code("audit.py", *audits.attacks("pairs")),
     message:
         "audit what is left of what was deleted: {wildcards.dataset}"
     script:
@@ -109,7 +109,7 @@ rule audit_grid:
     threads: 1
     params:
         settings=lambda w: AUDITS.grid_of(w.dataset),
-        paths=list(audited.PATHS),
+        paths=list(audits.PATHS),
         code=code("audit_grid.py"),
     message:
         "audit what the weights keep, by how they are trained: {wildcards.dataset}"
@@ -203,7 +203,7 @@ rule attacks:
     params:
         runs=lambda w: [asdict(run) for run in PLAN.main_of(w.dataset)],
         rows=SHOWN.rows,
-        code=code("attacks.py", *audited.attacks("logits")),
+        code=code("attacks.py", *audits.attacks("logits")),
     message:
         "attack every system of {wildcards.dataset} by its own answers"
     script:

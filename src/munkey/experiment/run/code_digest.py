@@ -32,7 +32,7 @@ PACKAGE = Path(munkey.__file__).parent
 NO_INFLUENCE = frozenset({
     "settings", "experiment.params.load",  # check values, which each rule hands to its script
     "core.paths", "core.device.gpu_visible", "core.device.device_of",  # decide where things are and run
-    "experiment.run.job.job", "experiment.run.job.now", "experiment.run.job.keep_freed_memory",  # surround the work of a job
+    "experiment.run.job.job", "experiment.run.job.now", "experiment.run.job.keep_freed_memory",  # surround a job
     "experiment.run.job.usage", "experiment.run.provenance", "experiment.run.fork_server", "core.console",
     "core.registry", "unlearn.contract.method", "models.family.family",  # find code, which is passed as a root, and
     "data.registry.dataset", "encoders.registry.encoder",  # say what it is called
