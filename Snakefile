@@ -28,7 +28,7 @@ rule all:
     input:
         table("main", "md"),
         table("runtime", "md"),
-        table("ranks", "md") if SHOWN.ranked else [],
+        table("ranks", "md") if EXHIBITS.ranked else [],
         LAYOUT.methods,
         LAYOUT.tracking,
         LAYOUT.settings,
@@ -81,7 +81,7 @@ rule selection:
 
 rule figures:
     input:
-        expand(LAYOUT.figure, figure=SHOWN.figures, ending=["svg", "png"]),
+        expand(LAYOUT.figure, figure=EXHIBITS.figures, ending=["svg", "png"]),
 
 
 rule audits:

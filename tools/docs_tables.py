@@ -14,7 +14,7 @@ from pathlib import Path
 from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
-from munkey.experiment.cost.estimate import bill, gigabytes, read
+from munkey.experiment.cost.estimate import estimate, gigabytes, read
 from munkey.experiment.cost.machines import machine
 from munkey.experiment.params.load import load
 from munkey.experiment.plan.plan import Plan
@@ -64,7 +64,7 @@ def columns() -> str:
 def hours() -> str:
     """What the paper's experiment takes on GPUs whose speed is assumed, as `make plan` estimates it."""
     plan = Plan(load(read([Path("workflow/presets/paper.yaml")])))
-    costs = bill(plan, "paper", machine("h200-assumed"), (1, 8, 64))
+    costs = estimate(plan, "paper", machine("h200-assumed"), (1, 8, 64))
     rows = [f"| {count} | {time:.1f} |" for count, time in costs.hours.items()]
     trainings = sum(each.jobs for each in costs.work if each.step == "train")
     jobs, steps = (sum(counts) for counts in zip(*((each.jobs, each.steps) for each in costs.work), strict=True))

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]  # a side
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector
-Parts = Annotated[int, Field(ge=1, le=1000)]  # that are stacked, joined or run side by side
+SmallCount = Annotated[int, Field(ge=1, le=1000)]  # that are stacked, joined or run side by side
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -79,8 +79,8 @@ class ModelSettings(Section):
 
     patch_size: Pixels
     width: Width
-    depth: Parts
-    heads: Parts
+    depth: SmallCount
+    heads: SmallCount
     mlp_ratio: Annotated[float, Field(gt=0, le=100)]
 
     @model_validator(mode="after")

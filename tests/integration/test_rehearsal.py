@@ -13,7 +13,7 @@ from munkey.core.files import read_csv, read_npz
 from munkey.data.registry import DATASETS
 from munkey.experiment.cost.estimate import read
 from munkey.experiment.params.load import load
-from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables import paper
 from tests.integration.archives import ENCODER_FAMILIES, SIZES, archives_in, encoders_in
@@ -89,7 +89,7 @@ def test_the_rehearsal_says_what_it_will_take_and_that_it_is_one(said: str, plan
 
 def test_every_data_set_is_read_from_its_archive_and_limited(results: Path, plan: Plan) -> None:
     for dataset, size in SIZES.items():
-        limit = plan.params.of(dataset).source.limit_per_class
+        limit = plan.params.for_case(dataset).source.limit_per_class
         splits = Counter(sample["split"] for sample in read_csv(results / "data" / dataset / "samples.csv"))
         for split in ("train", "val", "test"):
             labels = np.arange(getattr(size, split)) % size.classes
@@ -131,7 +131,7 @@ def test_the_comparison_counts_what_agrees_and_renders_as_a_rehearsal(results: P
 
 
 def test_every_table_and_figure_is_there_and_nothing_is_left_to_do(ready: Project, results: Path, plan: Plan) -> None:
-    for figure in Shown(plan).figures:
+    for figure in Exhibits(plan).figures:
         assert all((results / f"figures/{figure}.{ending}").stat().st_size > 1000 for ending in ("svg", "png"))
     for table in ("main", "runtime", "datasets", "ablations", "aggregation", "strategies", "encoders"):
         assert len((results / f"tables/{table}.md").read_text().splitlines()) > 3

@@ -31,7 +31,7 @@ rule ablation_tables:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        rows=SHOWN.ablation_rows,
+        rows=EXHIBITS.ablation_rows,
         code=code("ablation_tables.py"),
     message:
         "make the tables of the ablations"
@@ -72,9 +72,9 @@ rule select:
     threads: 1
     params:
         settings={"selection": PARAMS.selection.model_dump()},
-        pairs=SHOWN.pairs,
+        pairs=EXHIBITS.pairs,
         required=lambda w: bool(PLAN.selected(w.dataset)),
-        systems={"before": ablated().original, "after": PLAN.ablated_method.name},
+        systems={"before": memory_family().original, "after": PLAN.ablated_method.name},
         code=code("select.py"),
     message:
         "choose p_image and p_token for {wildcards.dataset}"

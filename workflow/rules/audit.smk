@@ -16,7 +16,7 @@ rule half:
     threads: 1
     params:
         pool=PARAMS.audit.pool,
-        depth=lambda w: PARAMS.of(w.dataset).keys.depth,
+        depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
         code=code("half.py"),
     message:
         "draw the half of the audit's pool that seed {wildcards.seed} forgets: {wildcards.dataset}"
@@ -40,7 +40,7 @@ rule hardest_half:
     threads: 1
     params:
         pool=PARAMS.audit.pool,
-        voters=lambda w: PARAMS.of(w.dataset).keys.depth - 1,
+        voters=lambda w: PARAMS.for_case(w.dataset).keys.depth - 1,
         code=code("hardest_half.py"),
     message:
         "draw the half of the hardest samples that seed {wildcards.seed} forgets: {wildcards.dataset}"
@@ -202,7 +202,7 @@ rule attacks:
     threads: 1
     params:
         runs=lambda w: [asdict(run) for run in PLAN.main_of(w.dataset)],
-        rows=SHOWN.rows,
+        rows=EXHIBITS.rows,
         code=code("attacks.py", *audits.attacks("logits")),
     message:
         "attack every system of {wildcards.dataset} by its own answers"
@@ -250,7 +250,7 @@ rule main_audited:
     threads: 1
     params:
         datasets=PARAMS.datasets,
-        rows=SHOWN.rows,
+        rows=EXHIBITS.rows,
         code=code("main_audited.py"),
     message:
         "make the main table with what is left"
@@ -280,7 +280,7 @@ rule audit_page:
     params:
         name=PARAMS.name,
         datasets=PARAMS.datasets,
-        rows=SHOWN.rows,
+        rows=EXHIBITS.rows,
         code=code("audit_page.py"),
     message:
         "show the audits on one page"

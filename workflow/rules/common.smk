@@ -18,7 +18,7 @@ from munkey.experiment.cost import estimate
 from munkey.experiment.tracking import tracking
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of
-from munkey.experiment.params.load import ParamsError, ablated, load, refusals
+from munkey.experiment.params.load import ParamsError, memory_family, load, refusals
 from munkey.report.page.captions import caption
 from munkey.report.tables.terminal import plain
 from munkey.unlearn.contract import METHODS
@@ -34,9 +34,9 @@ except ParamsError as error:
 
 PLAN = plan.Plan(PARAMS)
 LAYOUT = PLAN.layout
-SHOWN = exhibits.Shown(PLAN)
+EXHIBITS = exhibits.Exhibits(PLAN)
 AUDITS = audits.AuditPlan(PLAN)
-RELEARNED = relearning.RelearnPlan(PLAN)
+RELEARNING = relearning.RelearnPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 # Jobs inherit it: the command that makes a damaged file anew names them.

@@ -23,8 +23,8 @@ rule settings:
 rule export:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
-        system=fill(LAYOUT.system, case="{dataset}", subset="full", system=ablated().original),
-        record=fill(LAYOUT.record, case="{dataset}", subset="full", system=ablated().original),
+        system=fill(LAYOUT.system, case="{dataset}", subset="full", system=memory_family().original),
+        record=fill(LAYOUT.record, case="{dataset}", subset="full", system=memory_family().original),
         keyfile=lambda w: PLAN.keys(w.dataset),
         metrics=LAYOUT.metrics,
     output:
@@ -39,7 +39,7 @@ rule export:
     params:
         sections=lambda w: PLAN.export_settings(w.dataset),
         weights=lambda w: PLAN.encoder_weights(w.dataset, PLAN.encoder_of(w.dataset)),
-        code=lambda w: code("export.py", ablated(), PLAN.encoder_builder(w.dataset, PLAN.encoder_of(w.dataset))),
+        code=lambda w: code("export.py", memory_family(), PLAN.encoder_builder(w.dataset, PLAN.encoder_of(w.dataset))),
     message:
         "export MUNKEY: {wildcards.dataset}, seed {wildcards.seed}"
     script:

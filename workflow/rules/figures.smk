@@ -4,7 +4,7 @@
 rule trace:
     input:
         unpack(lambda w: PLAN.prepared(w.case)),
-        unpack(lambda w: PLAN.train_input(w.case, w.seed, "full", ablated().letter)),
+        unpack(lambda w: PLAN.train_input(w.case, w.seed, "full", memory_family().letter)),
     output:
         trace=LAYOUT.trace,
     log:
@@ -17,10 +17,10 @@ rule trace:
     resources:
         gpu=GPUS,
     params:
-        family=ablated().name,
+        family=memory_family().name,
         dataset=lambda w: plan.dataset_of(w.case),
-        settings=lambda w: PLAN.sections(w.case, *ablated().sections),
-        code=code("trace.py", ablated()),
+        settings=lambda w: PLAN.sections(w.case, *memory_family().sections),
+        code=code("trace.py", memory_family()),
     message:
         "train {params.family} on {wildcards.case} once more and watch its pathways, seed {wildcards.seed}"
     script:
@@ -29,7 +29,7 @@ rule trace:
 
 rule chart:
     input:
-        unpack(lambda w: SHOWN.chart_input(w.chart)),
+        unpack(lambda w: EXHIBITS.chart_input(w.chart)),
     output:
         svg=fill(LAYOUT.figure, figure="{chart}", ending="svg"),
         png=report(
@@ -42,13 +42,13 @@ rule chart:
     benchmark:
         LAYOUT.benchmark("figures/{chart}")
     wildcard_constraints:
-        chart=plan.one_of(SHOWN.charts),
+        chart=plan.one_of(EXHIBITS.charts),
     conda:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        kind=lambda w: SHOWN.charts[w.chart]["kind"],
-        dataset=lambda w: SHOWN.charts[w.chart]["dataset"],
+        kind=lambda w: EXHIBITS.charts[w.chart]["kind"],
+        dataset=lambda w: EXHIBITS.charts[w.chart]["dataset"],
         seeds=PARAMS.seeds,
         threshold=PARAMS.selection.threshold,
         caption=lambda w: caption(w.chart),
@@ -62,14 +62,14 @@ rule chart:
 rule retrieval:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
-        unpack(lambda w: PLAN.forget_set(w.dataset, SHOWN.shown_seed, f"rate{w.rate}")),
-        full=lambda w: PLAN.neighbors(w.dataset, SHOWN.shown_seed, "full"),
-        left=lambda w: PLAN.neighbors(w.dataset, SHOWN.shown_seed, f"rate{w.rate}"),
-        before=fill(LAYOUT.logits, case="{dataset}", seed=SHOWN.shown_seed, subset="full", system=ablated().original),
+        unpack(lambda w: PLAN.forget_set(w.dataset, EXHIBITS.seed, f"rate{w.rate}")),
+        full=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, "full"),
+        left=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, f"rate{w.rate}"),
+        before=fill(LAYOUT.logits, case="{dataset}", seed=EXHIBITS.seed, subset="full", system=memory_family().original),
         after=fill(
             LAYOUT.logits,
             case="{dataset}",
-            seed=SHOWN.shown_seed,
+            seed=EXHIBITS.seed,
             subset="rate{rate}",
             system=PLAN.ablated_method.name,
         ),

@@ -15,7 +15,7 @@ rule forget:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        sampling=lambda w: PARAMS.of(w.dataset).forget.sampling,
+        sampling=lambda w: PARAMS.for_case(w.dataset).forget.sampling,
         code=code("forget.py"),
     message:
         "draw the forget set of {wildcards.dataset}, seed {wildcards.seed}, rate {wildcards.rate}"

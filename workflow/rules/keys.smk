@@ -41,7 +41,7 @@ rule neighbors:
         "../envs/munkey.yaml"
     threads: PARAMS.threads
     params:
-        depth=lambda w: PARAMS.of(w.dataset).keys.depth,
+        depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
         code=code("neighbors.py"),
     message:
         "find nearest neighbors in the memory of {wildcards.dataset} ({wildcards.scope})"

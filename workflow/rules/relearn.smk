@@ -4,7 +4,7 @@
 rule relearn:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
-        unpack(lambda w: RELEARNED.inputs(w.dataset, w.seed, w.system)),
+        unpack(lambda w: RELEARNING.inputs(w.dataset, w.seed, w.system)),
     output:
         curve=LAYOUT.relearned,
     log:
@@ -17,7 +17,7 @@ rule relearn:
     resources:
         gpu=GPUS,
     params:
-        settings=lambda w: RELEARNED.settings(w.dataset, w.system),
+        settings=lambda w: RELEARNING.settings(w.dataset, w.system),
         code=lambda w: code("relearn.py", PLAN.family_of(w.system)),
     message:
         "train {wildcards.system} further on the retain set: {wildcards.dataset}, seed {wildcards.seed}"
@@ -27,7 +27,7 @@ rule relearn:
 
 rule relearned:
     input:
-        curves=lambda w: [path for system in RELEARNED.systems_of(w.dataset) for path in system["curves"]],
+        curves=lambda w: [path for system in RELEARNING.systems_of(w.dataset) for path in system["curves"]],
     output:
         curves=fill(LAYOUT.relearning, part="curves.csv"),
         table=fill(LAYOUT.relearning, part="table.csv"),
@@ -43,7 +43,7 @@ rule relearned:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        systems=lambda w: RELEARNED.systems_of(w.dataset),
+        systems=lambda w: RELEARNING.systems_of(w.dataset),
         seeds=PARAMS.seeds,
         code=code("relearning.py"),
     message:

@@ -22,7 +22,7 @@ rule tables:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        rows=SHOWN.rows,
+        rows=EXHIBITS.rows,
         code=code("tables.py"),
     message:
         "make the tables"
@@ -48,7 +48,7 @@ rule ranks:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        rows=SHOWN.rows,
+        rows=EXHIBITS.rows,
         caption=caption("ranks"),
         code=code("ranks.py"),
     message:
@@ -74,7 +74,7 @@ rule compare:
         "../envs/munkey.yaml"
     threads: 1
     params:
-        settings=SHOWN.compared,
+        settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),
         code=code("compare.py"),
     message:
@@ -137,7 +137,7 @@ rule track:
             for path, run in PLAN.models.items()
             if PARAMS.tracking.models
         },
-        titles=SHOWN.titles,
+        titles=EXHIBITS.titles,
         asked={dataset: PLAN.asked(dataset) for dataset in PARAMS.datasets},
         code=code("track.py"),
     message:
@@ -152,8 +152,8 @@ rule page:
         tables=[table("main", "csv"), table("ablations", "csv")],
         paper=table("paper", "csv"),
         selections=expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv"),
-        figures=expand(LAYOUT.figure, figure=SHOWN.figures, ending="svg"),
-        ranks=[table("ranks", "csv")] if SHOWN.ranked else [],
+        figures=expand(LAYOUT.figure, figure=EXHIBITS.figures, ending="svg"),
+        ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
         audits=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="table.csv"),
         controls=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="controls.json"),
         shares=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="shares.svg"),
@@ -173,11 +173,11 @@ rule page:
     threads: 1
     params:
         name=PARAMS.name,
-        rows=SHOWN.rows,
-        ablation_rows=SHOWN.ablation_rows,
-        settings=SHOWN.compared,
+        rows=EXHIBITS.rows,
+        ablation_rows=EXHIBITS.ablation_rows,
+        settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),
-        grid=SHOWN.grid_in_words,
+        grid=EXHIBITS.grid_in_words,
         audited=AUDITS.in_paper,
         config=dict(config),
         code=code("page.py"),

@@ -14,7 +14,7 @@ from munkey.core.files import DamagedFileError
 from munkey.core.paths import fill
 from munkey.experiment.cost.estimate import read
 from munkey.experiment.params.load import ParamsError, load
-from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables import agreement, paper
 from munkey.report.tables.markup import render
@@ -30,7 +30,7 @@ def lines(plan: Plan) -> Iterator[str]:
         f" {100 * agreement.expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
         f" (ours: n = {seeds}, the paper's: n = 3)."
     )
-    yield from paper.statements(Shown(plan).compared, seeds)
+    yield from paper.statements(Exhibits(plan).compared, seeds)
 
 
 def main(arguments: Sequence[str] | None = None) -> str | None:

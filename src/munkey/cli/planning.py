@@ -10,7 +10,7 @@ import typer
 from munkey.cli import output
 
 if TYPE_CHECKING:
-    from munkey.experiment.cost.estimate import Bill
+    from munkey.experiment.cost.estimate import Estimate
     from munkey.experiment.cost.machines import Machine
 
 
@@ -56,7 +56,7 @@ def plan(
         os.environ[CONFIGFILES] = shlex.join(map(str, overlays))
     counts, planned = _counts(gpus), Plan(load(estimate.read(overlays or [])))
     on = machines.machine(machine, memory)
-    costs = estimate.bill(planned, target, on, counts)
+    costs = estimate.estimate(planned, target, on, counts)
     name = planned.params.name
     output.say("\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json)
     if costs.refusals:
@@ -71,7 +71,7 @@ def _counts(text: str) -> list[int]:
     return counts
 
 
-def _as_json(costs: "Bill", on: "Machine") -> dict[str, object]:
+def _as_json(costs: "Estimate", on: "Machine") -> dict[str, object]:
     """seconds: of all jobs of a kind, one after the other; memory: the peak of one without torch itself, bytes."""
     work = [
         {

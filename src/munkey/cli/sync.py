@@ -13,7 +13,7 @@ from pathlib import Path
 from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.experiment.cost.estimate import read
 from munkey.experiment.params.load import ParamsError, load
-from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.experiment.tracking import mirror
 from munkey.experiment.tracking.runs import Results, runs_of
@@ -40,7 +40,7 @@ def results_of(plan: Plan) -> Results:
         plan.layout,
         plan.main,
         plan.searches_of(plan.main),
-        Shown(plan).titles,
+        Exhibits(plan).titles,
         {dataset: plan.asked(dataset) for dataset in plan.params.datasets},
         [Model(path, run, plan.export_settings(run.dataset)) for path, run in models.items()],
     )

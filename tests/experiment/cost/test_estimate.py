@@ -24,7 +24,7 @@ def plan_of(*overlays: str, **changes: object) -> Plan:
 
 def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured():
     """18 trainings of 40 epochs; 0.108 hours were measured (benchmarks/results/grid-amd-epyc-cpu.json)."""
-    costs = estimate.bill(plan_of(), "run", EPYC)
+    costs = estimate.estimate(plan_of(), "run", EPYC)
     trained = [each for each in costs.work if each.step == "train"]
     assert sum(each.jobs for each in trained) == 18
     originals = next(each for each in trained if each.what == "original-t")
@@ -36,7 +36,7 @@ def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured()
 
 def test_the_paper_has_more_with_its_search_ablations_and_selection():
     plan = plan_of("workflow/presets/paper.yaml")
-    run, paper = (estimate.bill(plan, target, CARD, [1, 8, 64]) for target in ("run", "paper"))
+    run, paper = (estimate.estimate(plan, target, CARD, [1, 8, 64]) for target in ("run", "paper"))
     cf = {each.dataset: each.jobs for each in run.work if each.what == "cf"}
     assert cf["cifar10"] == 3 * 2 * 4 and cf["cifar100"] == 3 * 1 * 4  # seeds, rates, learning rates
     jobs = [sum(each.jobs for each in costs.work if each.step == "train") for costs in (run, paper)]
@@ -49,7 +49,7 @@ def test_the_paper_counts_its_audit_where_its_report_shows_one():
     with_audit, without = plan_of(), plan_of(audit=plan_of().params.audit.model_dump() | {"in_paper": False})
     trained, unlearned = (
         [
-            sum(each.jobs for each in estimate.bill(plan, "paper", EPYC).work if each.step == step)
+            sum(each.jobs for each in estimate.estimate(plan, "paper", EPYC).work if each.step == step)
             for plan in (with_audit, without)
         ]
         for step in ("train", "unlearn")
@@ -59,7 +59,7 @@ def test_the_paper_counts_its_audit_where_its_report_shows_one():
 
 
 def test_more_gpus_do_not_shorten_the_longest_training_and_unlearning():
-    costs = estimate.bill(plan_of(), "run", EPYC, [1, 10_000])
+    costs = estimate.estimate(plan_of(), "run", EPYC, [1, 10_000])
     longest = [
         max(s / w.jobs for w, s in zip(costs.work, costs.seconds, strict=True) if w.step == step)
         for step in ("train", "unlearn", "evaluate")
@@ -69,31 +69,31 @@ def test_more_gpus_do_not_shorten_the_longest_training_and_unlearning():
 
 def test_a_job_that_cannot_fit_is_refused_with_what_to_do():
     on = replace(EPYC, memory=4e9)
-    refused = estimate.bill(plan_of("workflow/presets/paper.yaml"), "run", on).refusals
+    refused = estimate.estimate(plan_of("workflow/presets/paper.yaml"), "run", on).refusals
     assert any(line.startswith("train original-t on cifar10 needs 5.") for line in refused)
     assert all("lower train.batch_size" in line for line in refused)
     assert any("unlearn amun" in line and "adversarial images" in line for line in refused)
-    assert not estimate.bill(plan_of("workflow/presets/paper.yaml"), "run", EPYC).refusals
+    assert not estimate.estimate(plan_of("workflow/presets/paper.yaml"), "run", EPYC).refusals
 
 
 def test_attention_in_float32_and_many_pictures_are_warned_of():
     """128 x 11 blocks x 3 heads x 197^2 x 4 bytes; 89,996 pictures of 224 px."""
     plan = plan_of("workflow/presets/paper.yaml")
-    on_cpu = estimate.bill(plan, "run", EPYC).warnings
+    on_cpu = estimate.estimate(plan, "run", EPYC).warnings
     assert any("attention in float32 holds 0.7 GB at batch 128 and 224 px" in line for line in on_cpu)
     small_card = replace(CARD, memory=20e9)
     assert "13.5 GB of pictures of pathmnist exceed resident_share: they are streamed" in (
-        estimate.bill(plan, "run", small_card).warnings
+        estimate.estimate(plan, "run", small_card).warnings
     )
-    assert not any("streamed" in w for w in estimate.bill(plan, "run", CARD).warnings)
+    assert not any("streamed" in w for w in estimate.estimate(plan, "run", CARD).warnings)
 
 
 def test_many_seeds_of_a_small_model_on_a_gpu_want_several_jobs_on_it():
-    costs = estimate.bill(plan_of(seeds=list(range(50))), "run", CARD)
+    costs = estimate.estimate(plan_of(seeds=list(range(50))), "run", CARD)
     said = [line for line in costs.warnings if "bound by launches" in line]
     assert said and all("jobs per GPU, each with a CPU core of its own" in line for line in said)
     assert not any(
-        "launches" in line for line in estimate.bill(plan_of("workflow/presets/paper.yaml"), "run", CARD).warnings
+        "launches" in line for line in estimate.estimate(plan_of("workflow/presets/paper.yaml"), "run", CARD).warnings
     )
 
 

@@ -11,7 +11,7 @@ from munkey.core import gpu
 from munkey.data.download import MissingDataError, PublishedFile
 from munkey.encoders.registry import MissingEncoderError
 from munkey.experiment.cost import machines, preflight
-from munkey.experiment.cost.estimate import Bill, bill
+from munkey.experiment.cost.estimate import Estimate, estimate
 from munkey.experiment.cost.machines import ASSUMED, machine
 from munkey.experiment.plan.plan import Plan
 from tests.conftest import ROOT
@@ -33,9 +33,9 @@ def empty(tmp_path, monkeypatch):
 
 
 @cache
-def plan_and_costs(*overlays: str) -> tuple[Plan, Bill]:
+def plan_and_costs(*overlays: str) -> tuple[Plan, Estimate]:
     plan = plan_of(*overlays)
-    return plan, bill(plan, "paper", EPYC)
+    return plan, estimate(plan, "paper", EPYC)
 
 
 def faults(*overlays: str) -> list[str]:
@@ -43,7 +43,7 @@ def faults(*overlays: str) -> list[str]:
 
 
 def faults_of(plan: Plan) -> list[str]:
-    return list(preflight.missing(plan, bill(plan, "paper", EPYC)))
+    return list(preflight.missing(plan, estimate(plan, "paper", EPYC)))
 
 
 def test_a_machine_with_all_of_it_is_ready():
@@ -106,7 +106,7 @@ def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tm
 
 def test_jobs_that_cannot_fit_are_named():
     plan, _ = plan_and_costs(PAPER)
-    small = bill(plan, "paper", machines.Machine("small", EPYC.speeds, 4e9, gpu=False))
+    small = estimate(plan, "paper", machines.Machine("small", EPYC.speeds, 4e9, gpu=False))
     assert list(preflight.missing(plan, small)) == small.refusals != []
 
 

@@ -44,7 +44,7 @@ def test_the_home_folder_is_meant_by_a_tilde(config: Config, tmp_path: Path, mon
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "pets").mkdir()
     params = load(changed(changed(config, "datasets", ["imagefolder"]), "source.path", "~/pets"))
-    assert params.of("imagefolder").source.path == str(tmp_path / "pets")
+    assert params.for_case("imagefolder").source.path == str(tmp_path / "pets")
     assert f"{tmp_path}/none': there is no such folder" in encoder(config, "~/none")
 
 
@@ -53,7 +53,7 @@ def test_a_rate_that_forgets_nobody_and_a_depth_beyond_all_keys_are_refused(conf
         assert "digits has 1,078 training samples; keys.depth and forget.rates need at least" in refusal(
             config, **changes
         )
-    assert load(changed(config, "forget.rates", [0.0005])).of("digits").least_samples == 1001
+    assert load(changed(config, "forget.rates", [0.0005])).for_case("digits").least_samples == 1001
 
 
 def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Path) -> None:

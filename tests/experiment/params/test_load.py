@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey.data.registry import DATASETS
-from munkey.experiment.params.load import ParamsError, ablated, least_samples, load, rate_name, refusals
+from munkey.experiment.params.load import ParamsError, least_samples, load, memory_family, rate_name, refusals
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS, method
 from tests.conftest import ROOT, changed
@@ -181,15 +181,15 @@ def test_an_override_replaces_what_it_names_and_nothing_else(config):
     overridden = changed(config, "overrides.digits.train", {"lr": 0.5, "betas": [0.1, 0.2]})
     params = load(overridden)
     expected = params.train.model_dump() | {"lr": 0.5, "betas": [0.1, 0.2]}
-    assert params.of("digits").train.model_dump() == expected
+    assert params.for_case("digits").train.model_dump() == expected
     assert params.train.lr == config["train"]["lr"]
-    assert params.of("digits").model.model_dump() == config["model"]
+    assert params.for_case("digits").model.model_dump() == config["model"]
 
 
 def test_loading_leaves_the_configuration_as_it_was(config):
     overridden = changed(config, "overrides.digits.train.lr", 0.5)
     before = yaml.safe_dump(overridden)
-    load(overridden).of("digits")
+    load(overridden).for_case("digits")
     assert yaml.safe_dump(overridden) == before
 
 
@@ -304,7 +304,7 @@ def test_without_a_family_to_ablate_its_refused_file_is_named(monkeypatch):
     monkeypatch.setattr(FAMILIES, "_entries", {})
     monkeypatch.setitem(FAMILIES.refused, "munkey", "families/munkey.py, line 3: why")
     with pytest.raises(ParamsError, match=r"families/munkey\.py, line 3: why"):
-        ablated()
+        memory_family()
 
 
 def test_a_methods_settings_are_a_section():

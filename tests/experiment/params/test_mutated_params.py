@@ -15,7 +15,7 @@ import yaml
 from munkey.experiment.params.load import Params, ParamsError, load
 from munkey.experiment.params.overlays import merge
 from munkey.experiment.params.yaml_files import check
-from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from tests.conftest import ROOT
 
@@ -112,7 +112,7 @@ def damaged(text: str, draw: random.Random) -> bytes:
 def enumerated(params: Params) -> int:
     """How many evaluations a plan consists of, after everything has been asked for that a dry run asks for."""
     plan = Plan(params)
-    shown = Shown(plan)
+    shown = Exhibits(plan)
     counted = len(plan.main) + len(shown.rows) + len(shown.figures) + len(shown.compared)
     for dataset in params.datasets:
         counted += len(plan.ablations_of(dataset)) + len(plan.selection_of(dataset))

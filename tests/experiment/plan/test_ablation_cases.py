@@ -13,10 +13,10 @@ def ablated(config, **ablations):
 
 def test_a_case_is_the_data_set_with_one_thing_changed(config):
     params = ablated(config, **{"inference.k": [8], "munkey": [{"p_image": 0.2, "p_token": 0.2}]})
-    assert params.of("digits/inference.k/8").inference.k == 8
-    assert params.of("digits").inference.k == 4
-    assert params.of("digits/munkey/0.2_0.2").munkey.p_image == 0.2
-    assert params.of("digits/p_drop/0.0_0.0").munkey.p_token == 0.0
+    assert params.for_case("digits/inference.k/8").inference.k == 8
+    assert params.for_case("digits").inference.k == 4
+    assert params.for_case("digits/munkey/0.2_0.2").munkey.p_image == 0.2
+    assert params.for_case("digits/p_drop/0.0_0.0").munkey.p_token == 0.0
 
 
 BOTH = {"munkey.aggregation": "rank", "inference.fusion": "rank"}
@@ -24,11 +24,14 @@ BOTH = {"munkey.aggregation": "rank", "inference.fusion": "rank"}
 
 def test_a_value_that_names_its_knobs_changes_knobs_of_several_sections(config):
     params = ablated(config, aggregation=[BOTH, {"munkey.aggregation": "rank", "inference.fusion": "softmax"}])
-    case = params.of("digits/aggregation/rank")
+    case = params.for_case("digits/aggregation/rank")
     assert (case.munkey.aggregation, case.inference.fusion) == ("rank", "rank")
     assert case.munkey.token_dim == params.munkey.token_dim and case.inference.k == params.inference.k
-    assert (params.of("digits").munkey.aggregation, params.of("digits").inference.fusion) == ("softmax", "ensemble")
-    assert params.of("digits/aggregation/rank_softmax").inference.fusion == "softmax"
+    assert (params.for_case("digits").munkey.aggregation, params.for_case("digits").inference.fusion) == (
+        "softmax",
+        "ensemble",
+    )
+    assert params.for_case("digits/aggregation/rank_softmax").inference.fusion == "softmax"
 
 
 def test_an_ensemble_can_be_the_main_run_in_the_papers_tables(config):
@@ -58,7 +61,7 @@ def test_each_fusion_is_trained_with_its_own_aggregation_and_the_three_of_one_mo
     }
     for place in places:
         name = place.rpartition("/")[-1]
-        case = plan.params.of(place)
+        case = plan.params.for_case(place)
         assert case.inference.fusion == name
         assert case.munkey.aggregation == (name if "aggregation" in place else "softmax")
 

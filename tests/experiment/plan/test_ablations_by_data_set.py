@@ -49,9 +49,9 @@ def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
     for name, places in cases.items():
         assert list(dict.fromkeys(run.case for run in plan.ablations_of(name))) == places
         assert list(dict.fromkeys(run.case for run in plan.selection_of(name))) == PAIRS
-    assert plan.params.of("cifar10/munkey.p_retrieve/0.5").munkey.p_retrieve == 0.5
+    assert plan.params.for_case("cifar10/munkey.p_retrieve/0.5").munkey.p_retrieve == 0.5
     with pytest.raises(KeyError, match=r"munkey\.p_retrieve/0\.5"):
-        plan.params.of("digits/munkey.p_retrieve/0.5")
+        plan.params.for_case("digits/munkey.p_retrieve/0.5")
 
 
 def test_an_empty_list_switches_an_ablation_off_for_one_data_set_or_for_all():
@@ -67,7 +67,10 @@ def test_a_data_set_without_any_ablation_is_not_measured():
 
 
 def test_ablations_of_one_data_set_leave_its_other_parameters_alone():
-    plain, ablated = small_plan().params.of("digits"), plan_of(ABLATIONS, {"inference.k": [2]}).params.of("cifar10")
+    plain, ablated = (
+        small_plan().params.for_case("digits"),
+        plan_of(ABLATIONS, {"inference.k": [2]}).params.for_case("cifar10"),
+    )
     assert ablated.model_dump(exclude={"ablations"}) == plain.model_dump(exclude={"ablations"})
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.report.tables.summary import Row
 from munkey.unlearn.contract import METHODS
 from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
@@ -13,8 +13,8 @@ from tests.experiment.inputs import small_plan
 TWO = {"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}}
 
 
-def shown(changes: dict[str, object] | None = None) -> Shown:
-    return Shown(small_plan(changes))
+def shown(changes: dict[str, object] | None = None) -> Exhibits:
+    return Exhibits(small_plan(changes))
 
 
 def test_rows_are_originals_oracles_and_methods_as_listed():

@@ -13,7 +13,7 @@ from munkey.data.prepared import Dataset
 from munkey.evaluation.predict import predictions
 from munkey.experiment.params import schema
 from munkey.experiment.params.load import ParamsError, load
-from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.models import system
 from munkey.models.family import FAMILIES, Architecture, Family, Recipe, System, Trained, Training, family
@@ -96,7 +96,7 @@ def test_its_section_is_checked(frequency: Family):
         planned(frequency={"smoothing": 0.0})
     with pytest.raises(ParamsError, match=r"frequency\.smoothness = 1\.0: unknown key; did you mean 'smoothing'"):
         planned(frequency={"smoothing": 1.0, "smoothness": 1.0})
-    assert planned().params.of("digits").of_family(frequency).smoothing == 2.0
+    assert planned().params.for_case("digits").of_family(frequency).smoothing == 2.0
 
 
 def test_its_section_can_be_overridden_for_a_data_set(frequency: Family):
@@ -123,7 +123,7 @@ def test_it_is_planned_trained_and_evaluated_like_the_others(frequency: Family):
     assert len(runs) == 2 * 2 * 2  # rates, seeds, systems
     assert runs[0].logits == "results/default/logits/digits/seed0/full/original-f.npz"
     assert runs[1].training == "results/default/models/digits/seed0/rate0.02/retrain-f/record.json"
-    rows = {row["name"]: row["title"] for row in Shown(plan).rows}
+    rows = {row["name"]: row["title"] for row in Exhibits(plan).rows}
     assert (rows["original-f"], rows["retrain-f"]) == ("Original (F)", "Retrain (F)")
 
 

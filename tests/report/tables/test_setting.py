@@ -7,7 +7,7 @@ import yaml
 
 from munkey.experiment.params.load import load
 from munkey.experiment.params.overlays import merge
-from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables import paper, setting
 from tests.conftest import ROOT, changed
@@ -98,7 +98,7 @@ def of_paper(changes=None):
 
 def statement(changes=None, dataset="cifar10"):
     params = of_paper(changes)
-    return paper.statement(dataset, Shown(Plan(params)).compared[dataset], len(params.seeds))
+    return paper.statement(dataset, Exhibits(Plan(params)).compared[dataset], len(params.seeds))
 
 
 def alike(dataset):
@@ -204,21 +204,21 @@ def test_a_copy_of_the_papers_encoder_in_a_folder_is_that_encoder(tmp_path):
 
 
 def test_a_setting_that_is_not_handed_over_is_an_error():
-    settings = Shown(Plan(of_paper())).compared["cifar10"]
+    settings = Exhibits(Plan(of_paper())).compared["cifar10"]
     for name in ("search", "unlearn", "source", "keys"):
         with pytest.raises(KeyError, match=name):
             paper.statement("cifar10", {key: value for key, value in settings.items() if key != name}, 3)
 
 
 def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_papers():
-    compared = Shown(Plan(of_paper({"datasets": ["digits", "cifar10"]}))).compared
+    compared = Exhibits(Plan(of_paper({"datasets": ["digits", "cifar10"]}))).compared
     outside = "digits: not among the paper's data sets, so none of its numbers can be compared with the paper's."
     assert paper.statements(compared, 3) == [outside, alike("cifar10")]
 
 
 def test_the_default_experiment_names_all_that_is_smaller(config):
     plan = Plan(load(config | {"datasets": ["cifar10"]}))
-    words = paper.statement("cifar10", Shown(plan).compared["cifar10"], 1)
+    words = paper.statement("cifar10", Exhibits(plan).compared["cifar10"], 1)
     assert "does not reproduce the paper" in words
     for phrase in ("seeds is 1 (paper: 3)", "train.epochs is 40 (paper: 100)", "search is False (paper: True)"):
         assert phrase in words

@@ -18,7 +18,7 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.machines import BENCHED, Machine
 from munkey.experiment.cost.workload import Work, Workload, disk_bytes, size_of
 from munkey.experiment.params import yaml_files
-from munkey.experiment.params.load import ParamsError, ablated
+from munkey.experiment.params.load import ParamsError, memory_family
 from munkey.experiment.params.overlays import Values, merge
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.plan import Plan
@@ -31,7 +31,7 @@ TYPICAL = Size(10_000, 2_000, 2_000, 64, 10)  # of a data set that has not been 
 Target = Literal["run", "paper"]
 
 
-class Bill(NamedTuple):
+class Estimate(NamedTuple):
     """What a configuration costs on a machine. hours: by number of GPUs, or of machines; refusals: what cannot fit."""
 
     work: list[Work]
@@ -42,14 +42,14 @@ class Bill(NamedTuple):
     refusals: list[str]
 
 
-def bill(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)) -> Bill:
+def estimate(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)) -> Estimate:
     """The costs of what a target makes. Raises ParamsError where the size of a data set is not known yet."""
     load = Workload(plan, runs_of(plan, target))
     work = load.all()
     seconds = [seconds_of(each, on) for each in work]
-    hours = {count: wall_s(work, seconds, count) / 3600 for count in gpus}
+    hours = {count: elapsed(work, seconds, count) / 3600 for count in gpus}
     refusals = [line for each in work for line in too_large(each, on)]
-    return Bill(work, seconds, disk_bytes(load), hours, [*warnings(plan, work, on)], refusals)
+    return Estimate(work, seconds, disk_bytes(load), hours, [*warnings(plan, work, on)], refusals)
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
@@ -66,7 +66,7 @@ def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
 def _traced(plan: Plan, dataset: str) -> Iterator[Evaluation]:
     """The trainings that are repeated for the figures, which show them at several moments."""
     for run in plan.main_of(dataset):
-        if run.method == ablated().original:
+        if run.method == memory_family().original:
             yield replace(run, record=fill(plan.layout.trace, case=dataset, seed=run.seed))
 
 
@@ -100,7 +100,7 @@ def seconds_of(work: Work, on: Machine) -> float:
     return max(work.operations / on.speed(work.network), work.steps * on.launch_s(work.network))
 
 
-def wall_s(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
+def elapsed(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
     """At least: all of it shared out evenly, or the longest training followed by the longest unlearning."""
     longest = {
         step: max((s / w.jobs for w, s in zip(work, seconds, strict=True) if w.step == step), default=0.0)
@@ -165,7 +165,7 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:,.1f} GB"
 
 
-def lines(costs: Bill, on: Machine, name: str) -> Iterator[str]:
+def lines(costs: Estimate, on: Machine, name: str) -> Iterator[str]:
     """The costs in words and as a table."""
     yield heading(on, name)
     yield f"{'step':9}{'what':15}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}{'minutes':>10}{'peak GB':>9}"
@@ -180,7 +180,7 @@ def heading(on: Machine, name: str) -> str:
     return f"{name} on {on.name} (speeds {kind}; {gigabytes(on.memory)} of memory for a job)"
 
 
-def totals(costs: Bill, on: Machine) -> Iterator[str]:
+def totals(costs: Estimate, on: Machine) -> Iterator[str]:
     """The costs of all jobs together, what to mind, and what cannot fit."""
     trainings = sum(each.jobs for each in costs.work if each.step == "train")
     steps, operations = sum(each.steps for each in costs.work), sum(each.operations for each in costs.work)

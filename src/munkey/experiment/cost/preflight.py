@@ -15,10 +15,10 @@ from munkey.core.device import gpu_visible
 from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
 from munkey.encoders.registry import MissingEncoderError, find
-from munkey.experiment.cost.estimate import Bill, bill, gigabytes, heading, read, totals
+from munkey.experiment.cost.estimate import Estimate, estimate, gigabytes, heading, read, totals
 from munkey.experiment.cost.machines import machine
 from munkey.experiment.params.load import ParamsError, load
-from munkey.experiment.plan.exhibits import Shown
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables.setting import is_rehearsal
 
@@ -29,7 +29,7 @@ NO_GPU = (
 )
 
 
-def missing(plan: Plan, costs: Bill) -> Iterator[str]:
+def missing(plan: Plan, costs: Estimate) -> Iterator[str]:
     """What keeps the paper's experiment from running here, a sentence each."""
     if not rehearsal(plan):
         yield from gpu_faults(plan)
@@ -47,7 +47,7 @@ def missing(plan: Plan, costs: Bill) -> Iterator[str]:
 
 def rehearsal(plan: Plan) -> bool:
     """Whether it is a rehearsal, which any machine can do."""
-    return all(is_rehearsal(settings, len(plan.params.seeds)) for settings in Shown(plan).compared.values())
+    return all(is_rehearsal(settings, len(plan.params.seeds)) for settings in Exhibits(plan).compared.values())
 
 
 def gpu_faults(plan: Plan) -> Iterator[str]:
@@ -68,7 +68,7 @@ def gpu_faults(plan: Plan) -> Iterator[str]:
 
 def encoder_faults(plan: Plan) -> Iterator[str]:
     """The encoders that are neither here nor can be downloaded."""
-    keys = {plan.params.of(case).keys for cases in plan.cases.values() for case in cases}
+    keys = {plan.params.for_case(case).keys for cases in plan.cases.values() for case in cases}
     for encoder, revision in sorted({(each.encoder, each.revision) for each in keys}):
         try:
             if hub := find(encoder).hub:
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     given = parser.parse_args(arguments)
     try:
         plan, on = Plan(load(read(given.overlays))), machine()
-        costs = bill(plan, "paper", on, [given.gpus])
+        costs = estimate(plan, "paper", on, [given.gpus])
     except ParamsError as error:
         return str(error)
     print(heading(on, plan.params.name), *totals(costs, on), sep="\n", flush=True)

@@ -39,7 +39,7 @@ class Work:
 
 def size_of(plan: Plan, dataset: str) -> Size:
     """How large a data set is: as published, or as prepared. Raises ParamsError where nobody knows yet."""
-    source = plan.params.of(dataset).source
+    source = plan.params.for_case(dataset).source
     known = SIZES.get(source.reader or dataset)
     if known is None:
         return _prepared(plan, dataset)
@@ -129,7 +129,7 @@ class Workload:
         return _together([*trained, *unlearned, *evaluated])
 
     def _params(self, run: Evaluation) -> DatasetParams:
-        return self.plan.params.of(f"{run.dataset}/{run.case}" if run.case else run.dataset)
+        return self.plan.params.for_case(f"{run.dataset}/{run.case}" if run.case else run.dataset)
 
     def network(self, run: Evaluation) -> Network:
         """The network of a system."""
@@ -233,13 +233,13 @@ def _shared_bytes(plan: Plan, dataset: str, size: Size) -> float:
     """Pictures; keys and neighbors for every encoder."""
     encoders = {plan.encoder_of(case) for case in plan.cases[dataset]}
     scopes = 1 + len(plan.params.seeds) * len(plan.rates[dataset])
-    near = NEIGHBOR * plan.params.of(dataset).keys.depth * scopes
+    near = NEIGHBOR * plan.params.for_case(dataset).keys.depth * scopes
     return size.images * (size.picture_bytes + len(encoders) * (FLOAT * KEY + near))
 
 
 def _system_bytes(load: Workload, run: Evaluation) -> float:
     """A system and the candidates of its search."""
-    family, params = load.plan.family_of(run.method), load.plan.params.of(run.dataset)
+    family, params = load.plan.family_of(run.method), load.plan.params.for_case(run.dataset)
     networks = shards_of(params, family) * int(getattr(params.of_family(family), "slices", 1))
     network = load.network(run)
     rows = load.sizes[run.dataset].train * family.has_memory

@@ -9,12 +9,12 @@ from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import reader_faults, source_faults
 from munkey.experiment.params.messages import ParamsError, tree_faults, unknown, validated
 from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
-from munkey.experiment.params.schema import Params, ablated, models, rate_name
+from munkey.experiment.params.schema import Params, memory_family, models, rate_name
 from munkey.models.family import FAMILIES
 from munkey.settings import SourceSettings
 from munkey.unlearn.contract import METHODS
 
-__all__ = ["Params", "ParamsError", "ablated", "least_samples", "load", "rate_name", "refusals"]
+__all__ = ["Params", "ParamsError", "least_samples", "load", "memory_family", "rate_name", "refusals"]
 
 MOST_CANDIDATES = 1000  # of a search
 
@@ -45,7 +45,7 @@ def _error(faults: list[str]) -> ParamsError:
 
 def least_samples(config: Values, dataset: str) -> int:
     """Training samples that an experiment needs."""
-    return load(config).of(dataset).least_samples
+    return load(config).for_case(dataset).least_samples
 
 
 def refusals() -> list[str]:
@@ -109,18 +109,19 @@ def _search_faults(params: Params, dataset: str, method: str) -> list[str]:
 
 def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str]:
     """What is wrong with the values of a data set's ablations, each checked as if it stood in its section."""
-    ablations = params.of(dataset).ablations
+    ablations = params.for_case(dataset).ablations
     knobs = {f"ablations.{knob}": (knob, values) for knob, values in ablations.items()}
     knobs["audit.control"] = ("audit.control", [params.audit.control])
     knobs["audit.grid"] = ("audit.grid", list(params.audit_grid.values()))
-    own = ("data", "model", "train", ablated().name, "inference")
+    family = memory_family()
+    own = ("data", "model", "train", family.name, "inference")
     faults = []
     for where, (knob, values) in knobs.items():
         allowed = own if where.startswith("audit.") else ("keys", *own)  # an audit has one encoder
         faults += [
-            f"{where}: {key} is not a knob of {ablated().title} that may change here; sections: {', '.join(allowed)}"
+            f"{where}: {key} is not a knob of {family.title} that may change here; sections: {', '.join(allowed)}"
             for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))
-            if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{ablated().name}.p_drop")
+            if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{family.name}.p_drop")
         ]
     places = [f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values]
     faults += [

@@ -26,10 +26,10 @@ from munkey.settings import (
     LookupSettings,
     ModelSettings,
     NonNegative,
-    Parts,
     Probability,
     Section,
     SelectionSettings,
+    SmallCount,
     SourceSettings,
     TrackingSettings,
     TrainSettings,
@@ -102,7 +102,7 @@ class Params(DatasetParams):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
     device: Literal["auto", "cpu", "cuda"]
-    threads: Parts
+    threads: SmallCount
     checkpoint_s: NonNegative
     resident_share: Probability
     datasets: Annotated[list[str], Field(min_length=1, max_length=100)]
@@ -137,19 +137,21 @@ class Params(DatasetParams):
 
     def reader(self, dataset: str) -> DatasetEntry:
         """What reads a data set."""
-        return reader_of(dataset, self.of(dataset).source)
+        return reader_of(dataset, self.for_case(dataset).source)
 
     def candidates(self, dataset: str, method: str) -> list[dict[str, object]]:
         """The settings that the search tries for a method: those of its section where there is no grid for them."""
-        settings = self.of(dataset).unlearn[method]
+        settings = self.for_case(dataset).unlearn[method]
         values = values_to_try(settings, self.search_grid, method)
         return [settings | dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
     def candidate_count(self, dataset: str, method: str) -> int:
         """How many there are."""
-        return math.prod(map(len, values_to_try(self.of(dataset).unlearn[method], self.search_grid, method).values()))
+        return math.prod(
+            map(len, values_to_try(self.for_case(dataset).unlearn[method], self.search_grid, method).values())
+        )
 
-    def of(self, case: str) -> DatasetParams:
+    def for_case(self, case: str) -> DatasetParams:
         """The parameters as they hold for a data set, its overrides applied, or for one of its cases."""
         if case not in self._cases:
             dataset, _, change = case.partition("/")
@@ -168,20 +170,20 @@ class Params(DatasetParams):
     def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:
         """What the ablations and the selection of a data set change, by the place below it: KNOB/VALUE."""
         changes: dict[str, dict[str, object]] = {}
-        for knob, values in self.of(dataset).ablations.items():
+        for knob, values in self.for_case(dataset).ablations.items():
             changes |= {f"{knob}/{name_of(value)}": sections_of(knob, value) for value in values}
         return changes | self.pairs | self.audited
 
     @property
     def pairs(self) -> dict[str, dict[str, object]]:
         """What the selection changes on every data set, by the place below it: p_drop/PAIR."""
-        name = ablated().name
+        name = memory_family().name
         return {f"p_drop/{name_of(pair)}": {name: {"p_drop": "fixed"} | pair} for pair in self.grid}
 
     @property
     def audited(self) -> dict[str, dict[str, object]]:
         """What the cases of an audit change, by the place below each data set: audit/WHICH."""
-        fixed = {ablated().name: {"p_drop": "fixed"}}
+        fixed = {memory_family().name: {"p_drop": "fixed"}}
         changes = {"control": self.audit.control, **self.audit_grid}
         changed = {name: merge(fixed, sections_of(f"audit.{name}", knobs)) for name, knobs in changes.items()}
         return {"audit/pool": {}} | {f"audit/{name}": sections for name, sections in changed.items()}
@@ -202,7 +204,7 @@ class Params(DatasetParams):
         return [{"p_image": image, "p_token": token} for image, token in dict.fromkeys([(0.0, 0.0), *grid])]
 
 
-def ablated() -> Family:
+def memory_family() -> Family:
     """The family that the ablations and the selection are about: the one whose pathways can be cut."""
     families = [family for family in FAMILIES.values() if family.has_pathways]
     if not families:

@@ -14,7 +14,7 @@ from munkey.audits.read_evidence import Listed
 from munkey.audits.registry import AUDITS, Finding, Need
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.params.load import ParamsError, ablated, rate_name
+from munkey.experiment.params.load import ParamsError, memory_family, rate_name
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES, Family
@@ -66,9 +66,9 @@ class AuditPlan:
                 if method.original.name == family.name
             ]
             systems.append(self._system(dataset, "oracle", family, str(family.oracle)))
-        if ablated() in families and self.settings.control_pairs:
-            systems.append(self._system(dataset, "control nothing", ablated(), str(ablated().original)))
-            systems.append(self._system(dataset, "control", ablated(), self.plan.ablated_method.name))
+        if memory_family() in families and self.settings.control_pairs:
+            systems.append(self._system(dataset, "control nothing", memory_family(), str(memory_family().original)))
+            systems.append(self._system(dataset, "control", memory_family(), self.plan.ablated_method.name))
         return systems
 
     def runs_of(self, dataset: str) -> list[Evaluation]:
@@ -91,15 +91,15 @@ class AuditPlan:
         settings = []
         for name in self.params.audit_grid:
             case, pool = f"{dataset}/{AUDIT}{name}", f"{dataset}/{AUDIT}pool"
-            case = pool if self.params.of(case) == self.params.of(pool) else case
-            systems = (ablated().original, self.plan.ablated_method.name)
+            case = pool if self.params.for_case(case) == self.params.for_case(pool) else case
+            systems = (memory_family().original, self.plan.ablated_method.name)
             before, after = (self._logits(case, system, self.settings.grid_pairs) for system in systems)
             settings.append(Setting(name=name, knobs=self._knobs(case), before=before, after=after))
         return settings
 
     def _knobs(self, case: str) -> dict[str, object]:
         """The values of all knobs that the grid changes anywhere, as they hold in a case."""
-        sections = self.params.of(case).model_dump()
+        sections = self.params.for_case(case).model_dump()
         knobs = dict.fromkeys(knob for each in self.params.audit_grid.values() for knob in each)
         return {knob: reduce(getitem, knob.split("."), sections) for knob in knobs}
 

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 from munkey.core.paths import Layout, fill
 from munkey.encoders.registry import Builder, cache_name, find
-from munkey.experiment.params.load import Params, ablated, rate_name
+from munkey.experiment.params.load import Params, memory_family, rate_name
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS
@@ -35,7 +35,9 @@ class Cases:
 
     def __init__(self, params: Params) -> None:
         self.params, self.layout = params, Layout(params.name)
-        self.rates = {name: [rate_name(rate) for rate in params.of(name).forget.rates] for name in params.datasets}
+        self.rates = {
+            name: [rate_name(rate) for rate in params.for_case(name).forget.rates] for name in params.datasets
+        }
         self.cases = {
             name: [name, *(f"{name}/{change}" for change in params.changes_of(name) if not change.startswith(AUDIT))]
             for name in params.datasets
@@ -74,7 +76,7 @@ class Cases:
 
     def _sections(self, case: str, *names: str) -> Sections:
         """Sections of the parameters as they hold for a case: what a rule hands to its script, and re-runs for."""
-        return self.params.of(case).model_dump(include=set(names))
+        return self.params.for_case(case).model_dump(include=set(names))
 
     def _first_alike(self, case: str, *names: str) -> str:
         """The first case of a data set that agrees in these sections: the one that does the work for all of them.
@@ -89,7 +91,7 @@ class Cases:
     @cached_property
     def training_sections(self) -> list[str]:
         """What the training of an ablated model depends on. Cases that agree in it share one model."""
-        return ["source", "keys", *ablated().sections]
+        return ["source", "keys", *memory_family().sections]
 
     def train_settings(self, case: str, letter: str) -> Sections:
         return self.sections(case, *self.family_of_letter(letter).sections)
@@ -99,14 +101,14 @@ class Cases:
         method = METHODS[name]
         shared = self.sections(case, *method.original.sections, *(["finetune"] if method.finetunes else []))
         if candidate is None:
-            return shared | {"method": self.params.of(case).unlearn[name]}
+            return shared | {"method": self.params.for_case(case).unlearn[name]}
         return shared | {"method": self.params.candidates(case, name)[candidate]}
 
     def tried(self, dataset: str) -> dict[str, dict[str, list[object]]]:
         """Every value that is tried of each setting of each method: several where its settings are searched."""
         tried: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
-            section = self.params.of(dataset).unlearn[name]
+            section = self.params.for_case(dataset).unlearn[name]
             candidates = self.params.candidates(dataset, name) if name in self.searched else [section]
             tried[name] = {key: _each_once(candidate[key] for candidate in candidates) for key in section}
         return tried
@@ -120,7 +122,7 @@ class Cases:
         """What a system's answers depend on: of `inference` only what its family reads."""
         sections = self.sections(case, "data", "inference")
         family = self.family_of(system)
-        k = min(self.params.audit.k, self.params.of(case).keys.depth)
+        k = min(self.params.audit.k, self.params.for_case(case).keys.depth)
         audit = {"audit": {"k": k, "fusion": "softmax"}} if family.has_pathways else {}
         inference = {name: sections["inference"][name] for name in family.inference_knobs}
         return sections | {"inference": inference} | (audit if is_audit(case) else {})
@@ -133,7 +135,7 @@ class Cases:
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
         """The encoder that a folder of keys is named for."""
         case = next(case for case in self.cases[dataset] if self.encoder_of(case) == encoder)
-        return EncoderSettings(**self.params.of(case).keys.model_dump(exclude={"depth"}))
+        return EncoderSettings(**self.params.for_case(case).keys.model_dump(exclude={"depth"}))
 
     def encoder_builder(self, dataset: str, encoder: str) -> Builder:
         """What builds the encoder that a folder of keys is named for."""
@@ -151,7 +153,7 @@ class Cases:
 
     def encoder_of(self, case: str) -> str:
         """The folder of a case's keys and neighbors: one for each encoder, revision and input size."""
-        keys = self.params.of(case).keys
+        keys = self.params.for_case(case).keys
         return cache_name(keys.encoder, keys.revision, keys.image_size)
 
 

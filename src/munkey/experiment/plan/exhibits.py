@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from munkey.core.paths import fill
 from munkey.encoders.published_name import known_as
-from munkey.experiment.params.load import ablated
+from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import name_of
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
@@ -35,7 +35,7 @@ class Chart(TypedDict):
     dataset: str | None
 
 
-class Shown:
+class Exhibits:
     """Tables and figures of a plan."""
 
     def __init__(self, plan: Plan) -> None:
@@ -56,7 +56,7 @@ class Shown:
     @cached_property
     def ablation_rows(self) -> list[TableRow]:
         """Rows of the tables of ablations: original, oracle, and after deletion."""
-        return [_original_row(ablated()), _oracle_row(ablated()), _method_row(self.plan.ablated_method)]
+        return [_original_row(memory_family()), _oracle_row(memory_family()), _method_row(self.plan.ablated_method)]
 
     @property
     def pairs(self) -> dict[str, dict[str, float]]:
@@ -64,7 +64,7 @@ class Shown:
         return {f"p_drop/{name_of(pair)}": pair for pair in self.params.grid}
 
     @property
-    def shown_seed(self) -> int:
+    def seed(self) -> int:
         """The seed that is shown where a figure can show one only."""
         return self.params.seeds[0]
 
@@ -72,7 +72,7 @@ class Shown:
     def charts(self) -> dict[str, Chart]:
         """Figures that are drawn from tables or a trace, by name."""
         charts = {name: Chart(kind=name, dataset=None) for name in ("overview", "forgetting")}
-        if any(self.params.of(dataset).ablations.get("inference.k") for dataset in self.params.datasets):
+        if any(self.params.for_case(dataset).ablations.get("inference.k") for dataset in self.params.datasets):
             charts["neighbors"] = Chart(kind="neighbors", dataset=None)
         per_dataset = product(("selection", "sensitivity", "tokens"), self.params.datasets)
         return charts | {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for kind, dataset in per_dataset}
@@ -109,8 +109,8 @@ class Shown:
 
     def _compared(self, dataset: str) -> dict[str, object]:
         """An encoder in a folder is named for what it is a copy of; `unlearn` holds every value that is tried."""
-        names = ("source", "forget", "inference", "finetune", *ablated().sections)
-        keys = self.params.of(dataset).keys
+        names = ("source", "forget", "inference", "finetune", *memory_family().sections)
+        keys = self.params.for_case(dataset).keys
         return {
             **self.plan.sections(dataset, *names),
             "keys": keys.model_dump() | {"encoder": known_as(keys.encoder)},

@@ -7,7 +7,7 @@ from itertools import product
 from munkey.core.file_stamp import state_of
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.params.load import ablated
+from munkey.experiment.params.load import memory_family
 from munkey.experiment.plan.cases import AUDIT, Cases, Sections, dataset_of, is_audit
 from munkey.unlearn.contract import METHODS, Method
 
@@ -58,7 +58,7 @@ class Plan(Cases):
 
     def selected(self, case: str) -> Files:
         """What the selection chose, for a case that takes its p_image and p_token from there."""
-        p_drop = self.sections(case, ablated().name)[ablated().name]["p_drop"]
+        p_drop = self.sections(case, memory_family().name)[memory_family().name]["p_drop"]
         return {} if p_drop == "fixed" else {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
@@ -96,7 +96,7 @@ class Plan(Cases):
 
     def disk_state(self, dataset: str) -> str | None:
         """The state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""
-        files = self.params.reader(dataset).files(self.params.of(dataset).source)
+        files = self.params.reader(dataset).files(self.params.for_case(dataset).source)
         return state_of(files) if files else None
 
     @property
@@ -144,9 +144,9 @@ class Plan(Cases):
     @cached_property
     def models(self) -> dict[str, Evaluation]:
         """The main run's MUNKEYs, originals and what is left of them after deletion, by the file of the system."""
-        left = [name for name in self.params.methods if METHODS[name].family == ablated().name]
+        left = [name for name in self.params.methods if METHODS[name].family == memory_family().name]
         models: dict[str, Evaluation] = {}
-        for run in (run for run in self.main if run.method in {ablated().original, *left}):
+        for run in (run for run in self.main if run.method in {memory_family().original, *left}):
             subset = "full" if run.method in self.originals else f"rate{run.rate}"
             place = {"case": run.dataset, "seed": run.seed, "subset": subset, "system": run.method}
             models.setdefault(fill(self.layout.system, **place), run)
@@ -175,17 +175,19 @@ class Plan(Cases):
 
     def ablations_of(self, dataset: str) -> list[Evaluation]:
         """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
-        knobs = tuple(f"{knob}/" for knob in self.params.of(dataset).ablations)
-        return self._changed(dataset, knobs, [ablated().original, str(ablated().oracle), self.ablated_method.name])
+        knobs = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
+        return self._changed(
+            dataset, knobs, [memory_family().original, str(memory_family().oracle), self.ablated_method.name]
+        )
 
     @property
     def ablated_datasets(self) -> list[str]:
         """The data sets that have ablations."""
-        return [name for name in self.params.datasets if any(self.params.of(name).ablations.values())]
+        return [name for name in self.params.datasets if any(self.params.for_case(name).ablations.values())]
 
     def selection_of(self, dataset: str) -> list[Evaluation]:
         """The family with pathways before and after deletion, for each (p_image, p_token); oracles have no say."""
-        return self._changed(dataset, ("p_drop/",), [ablated().original, self.ablated_method.name])
+        return self._changed(dataset, ("p_drop/",), [memory_family().original, self.ablated_method.name])
 
     def _changed(self, dataset: str, places: tuple[str, ...], systems: list[str]) -> list[Evaluation]:
         cases = [f"{dataset}/{change}" for change in self.params.changes_of(dataset) if change.startswith(places)]
@@ -194,8 +196,8 @@ class Plan(Cases):
     @cached_property
     def ablated_method(self) -> Method:
         """The method that unlearns from the ablated family: the one with its name, or the first."""
-        methods = [method for method in METHODS.values() if method.family == ablated().name]
-        return next((method for method in methods if method.name == ablated().name), methods[0])
+        methods = [method for method in METHODS.values() if method.family == memory_family().name]
+        return next((method for method in methods if method.name == memory_family().name), methods[0])
 
     def largest_rate(self, dataset: str) -> str:
         return max(self.rates[dataset], key=float)

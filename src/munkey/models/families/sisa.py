@@ -17,7 +17,7 @@ import numpy as np
 
 from munkey.core.randomness import Stage
 from munkey.models.family import Architecture, Family, Recipe, Retrieval, System, Trained, Training, family
-from munkey.settings import DataSettings, Parts, Section
+from munkey.settings import DataSettings, Section, SmallCount
 
 if TYPE_CHECKING:
     import torch
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class SisaSettings(Section):
     """shards: models that divide the training set among themselves. slices: checkpoints of each."""
 
-    shards: Parts
-    slices: Parts
+    shards: SmallCount
+    slices: SmallCount
 
 
 class Cells(NamedTuple):
