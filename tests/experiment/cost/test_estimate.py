@@ -13,7 +13,7 @@ from munkey.experiment.params.load import ParamsError, load
 from munkey.experiment.plan.plan import Plan
 from munkey.unlearn.contract import METHODS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EPYC = machine("amd-epyc-cpu", 16, ROOT / RESULTS)
 CARD = ASSUMED["h200-assumed"]
 
