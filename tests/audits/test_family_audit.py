@@ -120,7 +120,7 @@ def test_each_control_is_that_of_its_system():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"kept": 0.0}, "p_token = 0.9 passed, but must not"),
+        ({"kept": 0.0}, "trained to remember passed, but must not"),
         ({"oracle_left": 1.0}, "oracle was flagged, but must not"),
         ({"nothing": 0.0}, "nothing done passed, but must not"),
     ],
@@ -142,7 +142,7 @@ def test_controls_are_not_judged_but_say_how_they_did():
     said = {each["role"]: (each["verdict"], each["words"]) for each in lines_of(family()) if "verdict" in each}
     assert said["nothing"] == ("control", "control: nothing done was flagged, as it must")
     assert said["oracle"] == ("control", "control: oracle passed, as it must")
-    assert said["control"] == ("control", "control: p_token = 0.9 was flagged, as it must")
+    assert said["control"] == ("control", "control: trained to remember was flagged, as it must")
     assert said["control nothing"] == ("control", "what the control is a share of")
 
 

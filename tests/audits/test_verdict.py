@@ -17,7 +17,7 @@ RIGHT = [
     Control("nothing done", True),
     Control("oracle", False),
     Control("sham", False),
-    Control("p_token = 0.9", True),
+    Control("trained to remember", True),
 ]
 
 
@@ -57,7 +57,7 @@ def test_p_values_are_corrected_together_and_refused_attacks_count_for_nothing()
     assert found == pytest.approx({"residual-share": 0.02, "u-lira": 0.02})
 
 
-@pytest.mark.parametrize("name", ["nothing done", "oracle", "sham", "p_token = 0.9"])
+@pytest.mark.parametrize("name", ["nothing done", "oracle", "sham", "trained to remember"])
 def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
     wrong = [replace(each, flagged=not each.flagged) if each.name == name else each for each in RIGHT]
     said = verdict(share(4, 2, 6, 1e-4), {}, wrong)
@@ -67,7 +67,7 @@ def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("nothing done", "no power"), ("oracle", "no power"), ("sham", "no power"), ("p_token = 0.9", "none found")],
+    [("nothing done", "no power"), ("oracle", "no power"), ("sham", "no power"), ("trained to remember", "none found")],
 )
 def test_of_the_controls_only_that_with_another_model_may_be_left_out(name, kind):
     rest = [each for each in RIGHT if each.name != name]
@@ -81,12 +81,12 @@ def test_all_controls_are_listed_always_and_say_how_they_came_out():
         "nothing done": "nothing done was flagged, as it must",
         "oracle": "oracle was flagged, but must not",
         "sham": "sham was not run",
-        "p_token = 0.9": "p_token = 0.9 was not run",
+        "trained to remember": "trained to remember was not run",
     }
-    assert Control("p_token = 0.9", False).words == "p_token = 0.9 passed, but must not"
+    assert Control("trained to remember", False).words == "trained to remember passed, but must not"
 
 
-@pytest.mark.parametrize("name", ["nothing done", "p_token = 0.9"])
+@pytest.mark.parametrize("name", ["nothing done", "trained to remember"])
 def test_a_control_that_must_be_flagged_passes_where_models_memorize_nothing(name):
     for effect, flagged in ((1.0, True), (0.0, False)):
         nothing = population(6, 0.0, np.random.default_rng(0), effect=effect, spread=0.0).nothing

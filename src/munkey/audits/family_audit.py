@@ -18,7 +18,7 @@ from munkey.audits.verdict import Control, ControlName, control, p_values, sham_
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
 DEPLOYED = "deployed"  # the path that answers users
 ATTACKS = ("u-lira", "rmia")  # with a p of their own
-CONTROLS: dict[Role, ControlName] = {"nothing": "nothing done", "oracle": "oracle", "control": "p_token = 0.9"}
+CONTROLS: dict[Role, ControlName] = {"nothing": "nothing done", "oracle": "oracle", "control": "trained to remember"}
 Line = dict[str, object]
 Findings = tuple[Share | Refused, dict[str, Finding]]  # the share, and what each attack found
 

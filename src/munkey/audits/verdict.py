@@ -18,9 +18,14 @@ STRICT = 0.01  # for controls that must pass: by chance, only one audit in a hun
 SHAMS = 1000
 
 Kind = Literal["residue", "none found", "over-forgets", "no power"]
-ControlName = Literal["nothing done", "oracle", "sham", "p_token = 0.9"]
-MUST_BE_FLAGGED: dict[ControlName, bool] = {"nothing done": True, "oracle": False, "sham": False, "p_token = 0.9": True}
-MAY_BE_LEFT_OUT: frozenset[ControlName] = frozenset({"p_token = 0.9"})  # a model of its own; only MUNKEY has a p_token
+ControlName = Literal["nothing done", "oracle", "sham", "trained to remember"]
+MUST_BE_FLAGGED: dict[ControlName, bool] = {
+    "nothing done": True,
+    "oracle": False,
+    "sham": False,
+    "trained to remember": True,
+}
+MAY_BE_LEFT_OUT: frozenset[ControlName] = frozenset({"trained to remember"})  # a model of its own, of MUNKEY only
 
 
 @dataclass(frozen=True)
