@@ -1,151 +1,205 @@
-"""Digests of the code that a result depends on: an edit re-runs the jobs whose results it can change, and no others.
+"""Digests of the code that a result depends on: an edit re-runs the jobs whose results it can change.
 
-Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of its script and of
-all definitions of this package (functions, classes, module-level constants) that the script uses, directly or not; and
-of those of plug-ins, with the versions of their distributions, which stand for what is not Python there.
-Comments, docstrings, formatting, the names and places of modules, and the annotations of functions and variables do
-not count. Annotations in class bodies do: dataclasses and pydantic models read them.
+Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of the modules of this
+package that its job imports, directly or not, inside functions too; and of those of plug-ins, with the versions of
+their distributions, which stand for what is not Python there. Comments, docstrings, formatting, the annotations of
+functions and variables, what only type checkers import, and where modules lie do not count. Annotations in class bodies
+do: dataclasses and pydantic models read them.
 
-The source is parsed, never imported, so some uses are not seen: entries of a registry (pass them as roots), `getattr`,
-modules imported by a string, names in string annotations, data files, other libraries. Imports must be absolute. Where
-it is unclear what a name stands for, more counts rather than less.
-
-    python -m munkey.experiment.run.code_digest workflow/scripts/train.py [MODULE:NAME ...]
-
-prints what counts for a script: useful to whoever wonders why a job runs again.
+The source is parsed, never imported. What a registry finds, or `importlib` imports by a name, must be passed as a root.
 """
 
+import ast
 import hashlib
-import re
-import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from types import MethodType
 from typing import NamedTuple
 
 import munkey
-from munkey.experiment.run.code_modules import Modules
-from munkey.experiment.run.code_packages import Package, of_plugins
-from munkey.experiment.run.code_text import Code, Definition
+from munkey.core.plugins import announced, origin
 
 PACKAGE = Path(munkey.__file__).parent
+# Modules that no result depends on: they are not followed.
 NO_INFLUENCE = frozenset({
-    "settings", "experiment.params.load",  # check values, which each rule hands to its script
-    "core.paths", "core.device.gpu_visible", "core.device.device_of",  # decide where things are and run
-    "experiment.run.job.job", "experiment.run.job.now", "experiment.run.job.keep_freed_memory",  # surround a job
-    "experiment.run.job.usage", "experiment.run.provenance", "experiment.run.fork_server", "core.console",
-    "core.registry", "unlearn.contract.method", "models.family.family",  # find code, which is passed as a root, and
-    "data.registry.dataset", "encoders.registry.encoder",  # say what it is called
+    "munkey",  # imports the predictor only for those who ask for it
+    "munkey.settings", "munkey.experiment.params.load",  # check values, which each rule hands to its job
+    "munkey.core.paths", "munkey.core.gpu_seats", "munkey.core.console",  # where things lie, run, and are printed
+    "munkey.core.registry", "munkey.core.plugins",  # find code, which is passed as a root
+    "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
 })  # fmt: skip
-OBJECT = "<object>"
-ATTRIBUTE = re.compile(r"\.(\w+)")
 
-Root = object  # a function, class, method or other object of the package, or a string
+Root = object  # a module's name, or what is defined in it: a function, class, method or object; or the path of a script
 
 
-def digest(script: Path, *roots: Root, package: Path = PACKAGE) -> str:
-    """16 hex digits for the code of a script and of everything it uses.
-
-    roots: what it uses without naming it, e.g. through a registry: functions, classes, or strings "module:name". For an
-    object, a bound method or "module:class.method", those members of the class count, inherited ones included, whose
-    names stand after a dot in code that counts. Raises LookupError for a root that is defined elsewhere.
-    """
-    return _source(package).digest(script, roots)
+def digest(*roots: Root) -> str:
+    """16 hex digits for the code of modules and of all that they import. Raises LookupError for what is elsewhere."""
+    return _all_sources().digest(roots)
 
 
-def explain(script: Path, *roots: Root, package: Path = PACKAGE) -> list[str]:
-    """The definitions that count for a script, sorted, as "module:name"."""
-    return sorted(":".join(definition) for definition in _source(package).used(script, roots))
+def explain(*roots: Root) -> list[str]:
+    """The modules that count for these roots, sorted."""
+    return sorted(_all_sources().closure(map(module_of, roots)))
+
+
+def module_of(root: Root) -> str:
+    """The name of the module of a root; of an object and of its method, that of the object's class."""
+    if isinstance(root, str | Path):
+        return str(root)
+    owner = root.__self__ if isinstance(root, MethodType) else root
+    return str(getattr(owner, "__module__", type(owner).__module__))
+
+
+class Package(NamedTuple):
+    """place: its folder, or the file of one module; origin: a plug-in's distribution, NAME VERSION."""
+
+    place: Path
+    origin: str = ""
 
 
 @cache
-def _source(package: Path) -> "_Source":
-    return _Source(package)
+def _all_sources() -> "Sources":
+    return Sources({"munkey": Package(PACKAGE)} | plugin_packages())
 
 
-class Found(NamedTuple):
-    """What roots stand for. owners: the classes of objects and methods; those of their members count that are used."""
+def plugin_packages() -> dict[str, Package]:
+    """The packages that hold plug-ins: of each, the outermost that is one folder or file, as a namespace is not.
 
-    definitions: set[Definition]
-    owners: set[Definition]
-
-
-class _Source:
-    """What scripts use of a package, and of those of plug-ins."""
-
-    def __init__(self, package: Path) -> None:
-        excluded = tuple(f"{package.name}.{each}." for each in NO_INFLUENCE)
-        self._plugins = of_plugins(package.name)
-        packages = [Package(package.name, package), *self._plugins]
-        self._modules = Modules(packages, counts=lambda dotted: not f"{dotted}.".startswith(excluded))
-        self.digest, self.used = cache(self._digest), cache(self._used)
-        self._mark = cache(lambda definition: self._hash(self._modules.code(definition)))
-        self._attributes = cache(lambda definition: set(ATTRIBUTE.findall(self._modules.code(definition).text)))
-
-    def _digest(self, script: Path, roots: tuple[Root, ...]) -> str:
-        used = self.used(script, roots)
-        marks = sorted({self._mark(definition) for definition in used})
-        modules = {definition.module for definition in used}.union(map(_module, roots))
-        origins = sorted({plugin.origin for plugin in self._plugins if any(map(plugin.holds, modules))})
-        return _sha256(self._hash(self._modules.script(script)), *marks, *origins)[:16]
-
-    def _hash(self, code: Code) -> str:
-        """A hash that also tells references of the same name apart, so that a.load and b.load cannot swap unnoticed."""
-        return _sha256(code.text, *(self._modules.code(reference).text for reference in code.references))
-
-    def _used(self, script: Path, roots: tuple[Root, ...]) -> frozenset[Definition]:
-        """All definitions that a script and further roots refer to, directly or not."""
-        code, found = self._modules.script(script), self._find(roots)
-        attributes = set(ATTRIBUTE.findall(code.text))
-        pending = found.definitions.union(code.references, self._members(found.owners, attributes))
-        used: set[Definition] = set()
-        while pending:
-            used |= pending
-            attributes.update(*map(self._attributes, pending))
-            references = {reference for each in pending for reference in self._modules.code(each).references}
-            pending = (references | self._members(found.owners, attributes)) - used
-        return frozenset(used)
-
-    def _find(self, roots: tuple[Root, ...]) -> Found:
-        found = Found(set(), set())
-        for module, _, qualname in (_name(root).partition(":") for root in roots if not self._is_compiled(root)):
-            first, *inner = qualname.split(".")
-            definition = self._modules.find(module, first)
-            if inner:
-                found.owners.add(definition)
-            if inner != [OBJECT]:
-                is_member = inner and inner[0] in self._modules.members(definition)
-                found.definitions.add(definition.member(inner[0]) if is_member else definition)
-        return found
-
-    def _is_compiled(self, root: Root) -> bool:
-        """Whether this is a plug-in's, but not in Python: the version of its distribution must do."""
-        module = _module(root)
-        return not self._modules.has(module) and any(plugin.holds(module) for plugin in self._plugins)
-
-    def _members(self, owners: set[Definition], attributes: set[str]) -> set[Definition]:
-        members = [(owner, name) for owner in owners for name in self._modules.members(owner)]
-        return {owner.member(name) for owner, name in members if name in attributes or name.startswith("__")}
+    None is imported. What cannot be found is left out: its registry refuses it.
+    """
+    packages: dict[str, Package] = {}
+    for plugin in announced("munkey"):
+        parts = plugin.module.split(".")
+        with suppress(ImportError, ValueError):
+            specs = (find_spec(".".join(parts[: number + 1])) for number in range(len(parts)))
+            if spec := next((spec for spec in specs if spec and spec.origin), None):
+                place = Path(str(spec.origin))
+                package = Package(place.parent if spec.submodule_search_locations else place, origin(plugin))
+                packages.setdefault(spec.name, package)
+    return packages
 
 
-def _name(root: Root) -> str:
-    """A root as "module:name" or "module:class.member", where OBJECT stands for no member in particular."""
-    if isinstance(root, str):
-        return root
-    if hasattr(root, "__qualname__") and not isinstance(root, MethodType):
-        return f"{root.__module__}:{root.__qualname__}"
-    owner, member = (root.__self__, root.__name__) if isinstance(root, MethodType) else (root, OBJECT)
-    kind = owner if isinstance(owner, type) else type(owner)
-    return f"{kind.__module__}:{kind.__qualname__}.{member}"
+class Module(NamedTuple):
+    """text: without the imports of modules that are followed; imports: these, as (module, name in it, name here)."""
+
+    text: str
+    imports: frozenset[tuple[str, str, str]]
 
 
-def _module(root: Root) -> str:
-    return _name(root).partition(":")[0]
+class Sources:
+    """The source of packages. Each file is read once."""
+
+    def __init__(self, packages: Mapping[str, Package]) -> None:
+        self._packages = packages
+        self.files: dict[str, Path] = {}
+        for name, (place, _) in packages.items():
+            for path in place.rglob("*.py") if place.is_dir() else [place] * (place.suffix == ".py"):
+                parts = path.relative_to(place).with_suffix("").parts
+                self.files[".".join([name, *parts]).removesuffix(".__init__")] = path
+        self._module, self._digest = cache(self._parse), cache(self._hash)
+
+    def digest(self, roots: Iterable[Root]) -> str:
+        return self._digest(frozenset(map(module_of, roots)))
+
+    def closure(self, roots: Iterable[str]) -> list[str]:
+        """Modules, all that they import and the packages that these lie in, without those of no influence or no code."""
+        modules = list(roots)
+        for module in modules:
+            if module.endswith(".py"):
+                self.files[module] = Path(module)
+            if module not in self.files and not self._origins([module]):
+                raise LookupError(f"{module} is neither a module of munkey nor one of a plug-in")
+            parent = module.rpartition(".")[0]
+            imported = {name for name, *_ in self._module(module).imports} | ({parent} & self.files.keys())
+            modules += sorted(imported - NO_INFLUENCE - set(modules))
+        return [module for module in modules if any(self._module(module))]
+
+    def _hash(self, roots: frozenset[str]) -> str:
+        modules = self.closure(roots)
+        return _sha256(*sorted(map(self._mark, modules)), *self._origins({*roots, *modules}))[:16]
+
+    def _mark(self, name: str) -> str:
+        """A hash in which the text of an imported module stands for its name, so that a.load and b.load differ."""
+        module = self._module(name)
+        imports = sorted(f"{_sha256(self._module(source).text)} {rest}" for source, *rest in module.imports)
+        return _sha256(module.text, *imports)
+
+    def _origins(self, modules: Iterable[str]) -> list[str]:
+        """The distributions of the plug-ins among these modules."""
+        held = {p.origin for m in modules for name, p in self._packages.items() if f"{m}.".startswith(f"{name}.")}
+        return sorted(held - {""})
+
+    def _parse(self, name: str) -> Module:
+        if not (file := self.files.get(name)):
+            return Module("", frozenset())  # not in Python
+        package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+        bare = Bare(package, self.files)
+        text = ast.unparse(bare.visit(ast.parse(file.read_bytes())))
+        return Module(text, frozenset(each for each in bare.imports if each[0] not in NO_INFLUENCE))
+
+
+class Bare(ast.NodeTransformer):
+    """Removes what does not count, and takes out the imports of modules that are followed."""
+
+    def __init__(self, package: str, files: Mapping[str, Path]) -> None:
+        self.package, self.files, self.in_class = package, files, False
+        self.imports: set[tuple[str, str, str]] = set()
+
+    def visit_Import(self, node: ast.Import) -> ast.AST | None:
+        followed = [alias for alias in node.names if alias.name in self.files]
+        self.imports |= {(alias.name, "", alias.asname or "") for alias in followed}
+        node.names = [alias for alias in node.names if alias not in followed]
+        return node if node.names else None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        source, others = resolve_name("." * node.level + (node.module or ""), self.package), []
+        for alias in node.names:
+            here = alias.asname or alias.name
+            if (module := f"{source}.{alias.name}") in self.files:
+                self.imports.add((module, "", here))
+            elif source in self.files:
+                self.imports.add((source, alias.name, here))
+            else:
+                others.append(alias)
+        node.names = others
+        return node if others else None
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
+        for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return [self.visit(each) for each in node.orelse] if for_types else self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        if not isinstance(node, ast.ClassDef):
+            node.returns = None
+        outer, self.in_class = self.in_class, isinstance(node, ast.ClassDef)
+        self.generic_visit(node)
+        self.in_class = outer
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        if self.in_class:
+            return self.generic_visit(node)
+        return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node)) if node.value else None
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+    def visit_Pass(self, _: ast.Pass) -> None:
+        return None  # as a docstring in its place would be
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        is_module = isinstance(node.value, str) and "." in node.value and node.value in self.files
+        return ast.Constant("<module>") if is_module else node  # a registry names the package of its entries
 
 
 def _sha256(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
-
-
-if __name__ == "__main__":
-    print("\n".join(explain(Path(sys.argv[1]), *sys.argv[2:])))
