@@ -96,7 +96,9 @@ class Sources:
         self._packages = packages
         self.files: dict[str, Path] = {}
         for name, (place, _) in packages.items():
-            for path in place.rglob("*.py") if place.is_dir() else [place] * (place.suffix == ".py"):
+            if place.suffix == ".py":
+                self.files[name] = place
+            for path in place.rglob("*.py"):
                 parts = path.relative_to(place).with_suffix("").parts
                 self.files[".".join([name, *parts]).removesuffix(".__init__")] = path
         self._module, self._digest = cache(self._parse), cache(self._hash)
@@ -105,7 +107,7 @@ class Sources:
         return self._digest(frozenset(map(module_of, roots)))
 
     def closure(self, roots: Iterable[str]) -> list[str]:
-        """Modules, all that they import and the packages that these lie in, without those of no influence or no code."""
+        """Modules, what they import, and the packages that these lie in; without those of no influence or no code."""
         modules = list(roots)
         for module in modules:
             if module.endswith(".py"):
@@ -167,9 +169,9 @@ class Bare(ast.NodeTransformer):
         node.names = others
         return node if others else None
 
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        return [self.visit(each) for each in node.orelse] if for_types else self.generic_visit(node)
+        return self.visit(ast.Module(node.orelse, [])).body if for_types else self.generic_visit(node)
 
     def visit_ClassDef(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         if not isinstance(node, ast.ClassDef):
