@@ -67,7 +67,7 @@ onerror:
     atexit.register(print, f"\n{words}", file=sys.stderr, flush=True)  # below Snakemake's own last lines
 
 
-# Further targets: `snakemake ... -- ablations`, or `make ablations`.
+# Further targets: `snakemake ... -- ablations`, or `make run TARGET=ablations`.
 rule ablations:
     input:
         expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),

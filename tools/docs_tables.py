@@ -138,7 +138,9 @@ def _text(name: str) -> str:
     """A kept file. Raises FileNotFoundError, with what to do, where there is none."""
     path = Path("docs", name)
     if not path.exists():
-        raise FileNotFoundError(f"{path}: not kept; `make keep NAME={name.split('/')[1]}` copies it from results/")
+        raise FileNotFoundError(
+            f"{path}: not kept; `python -m tools.copy_results {name.split('/')[1]}` copies it from results/"
+        )
     return path.read_text()
 
 

@@ -31,7 +31,7 @@ def _of_settings(entry: Entry) -> Iterator[str]:
         if params_digest(settings) != digest:
             yield (
                 f"{RESULTS}: the settings listed under {digest} have the digest {params_digest(settings)}, so the file"
-                " was changed; write it again with `make entry`"
+                " was changed; write it again with `python -m tools.write_entry`"
             )
 
 

@@ -120,7 +120,7 @@ def _each_once(values: Sequence[object]) -> list[object]:
 def main(folders: Sequence[str]) -> str | None:
     """The command. Returns what is wrong, if anything."""
     if not folders:
-        return "name the folder of an entry: `make entry ENTRY=leaderboard/my-method`"
+        return "name the folder of an entry: `python -m tools.write_entry leaderboard/my-method`"
     try:
         for folder in map(Path, folders):
             write_json(folder / RESULTS, results(said(folder).method, read([folder / OVERLAY])))

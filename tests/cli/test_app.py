@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from munkey.cli.app import app
+from munkey.cli.app import CHECK, USE, app
 from munkey.deploy.model.manifest import read
 from munkey.deploy.model.predictor import Predictor
 from tests.deploy.small import CLASSES, IDS, picture_in
 
-COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
+COMMANDS = [each.callback.__name__ for each in app.registered_commands if each.rich_help_panel in (USE, CHECK)]
 
 
 def test_help_imports_nothing_heavy():
@@ -38,6 +38,12 @@ def test_forgetting_imports_no_torch(model):
 def test_every_command_has_help_with_an_example_and_json(command, munkey):
     ended = munkey(command, "--help")
     assert ended.code == 0 and f"munkey {command} " in ended.out and "--json" in ended.out
+
+
+def test_the_help_lists_the_commands_by_what_they_are_for(munkey):
+    headings = re.findall(r"^(\S.*):$", munkey("--help").out, re.MULTILINE)
+    assert headings == ["Options", "Use a model", "Check and maintain a model", "Run experiments"]
+    assert "\n  compare-paper " in munkey("--help").out and "external-state" not in munkey("--help").out
 
 
 def test_the_help_lists_every_exit_code(munkey):

@@ -1,4 +1,4 @@
-# Ablations of MUNKEY (app. D) and the selection of p_image and p_token (app. E): `make ablations`, `make selection`.
+# Ablations of MUNKEY (app. D) and the selection of p_image and p_token (app. E): `make run TARGET=ablations`, `make run TARGET=selection`.
 
 
 use rule metrics as ablation_metrics with:

@@ -1,4 +1,4 @@
-# Does what was forgotten come back? Every system is trained further on the retain set (docs/audits.md): `make relearning`.
+# Does what was forgotten come back? Every system is trained further on the retain set (docs/audits.md): `make run TARGET=relearning`.
 
 
 rule relearn:

@@ -3,18 +3,57 @@
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
-from munkey.cli import output, planning
-from munkey.cli.words import HELP
+from munkey.cli import experiment, output
 
 if TYPE_CHECKING:
     from munkey.deploy.model.predictor import Predictor
 
+# docs/command.md has the same table of exit codes
+HELP = """
+A trained MUNKEY in a directory: classify pictures, and forget samples in milliseconds, durably and provably. And the
+experiment that trains it: what it will cost, and what came out.
+
+\b
+  munkey export default/digits/seed0 model      a result of the pipeline becomes a directory
+  munkey predict model picture.png --explain    an answer, and the samples that it rests on
+  munkey forget model --ids 17,42               durable when the command returns
+  munkey verify model --published HEAD          recompute the chain; notice a restored backup
+  munkey plan                                   what an experiment will cost, before its first job
+
+\b
+EXIT CODES
+  0  done
+  1  a check failed: the model is not what it claims to be, or contradicts a certificate; a planned job cannot fit
+  2  bad input: unknown ids; a file that is not a picture, a model or a certificate, or is damaged; nothing was changed
+  3  locked: another process writes this model, or a reader is in the way; try again
+  4  the machine refused: disk full, no permission, port taken
+"""
+USE, CHECK, EXPERIMENT = "Use a model", "Check and maintain a model", "Run experiments"
+
+
+class CommandsByGroup(typer.core.TyperGroup):
+    """Lists the commands in the help under the heading that each was registered with."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # click's types, which typer holds privately
+        """Write a section a heading, in the order in which the commands were registered."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            if not command.hidden:
+                heading = getattr(command, "rich_help_panel", None)
+                sections.setdefault(str(heading), []).append((name, command.get_short_help_str(limit=200)))
+        for heading, lines in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+
+
 app = typer.Typer(
     name="munkey",
+    cls=CommandsByGroup,
     help=HELP,
     no_args_is_help=True,
     add_completion=False,
@@ -38,7 +77,7 @@ def model(directory: Path, *, writer: bool = False) -> "AbstractContextManager[P
     return Predictor.load(directory, writer=writer)
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def predict(
     directory: Directory,
     pictures: Pictures,
@@ -67,7 +106,7 @@ def predict(
         answering.predict(predictor, pictures, explain, html, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def forget(
     directory: Directory,
     ids: Ids = None,
@@ -118,7 +157,7 @@ def forget(
             forgetting.forget(predictor, chosen, certificate, list_ids, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def add(
     directory: Directory,
     pictures: Pictures,
@@ -136,7 +175,7 @@ def add(
         answering.add(predictor, pictures, label, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=CHECK)
 def inspect(directory: Directory, as_json: AsJson = False) -> None:
     """Say what a model is, what its memory holds, and how it is searched: exactly, or by an index.
 
@@ -149,7 +188,7 @@ def inspect(directory: Directory, as_json: AsJson = False) -> None:
         maintenance.inspect(predictor, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=CHECK)
 def verify(
     directory: Directory,
     published: Annotated[
@@ -172,7 +211,7 @@ def verify(
         maintenance.verify(predictor, published, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=CHECK)
 def purge(directory: Directory, as_json: AsJson = False) -> None:
     """Leave no byte of what was forgotten in any file of the directory.
 
@@ -185,7 +224,7 @@ def purge(directory: Directory, as_json: AsJson = False) -> None:
         maintenance.purge(predictor, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=CHECK)
 def compact(directory: Directory, as_json: AsJson = False) -> None:
     """Purge, free the space of what was forgotten, and add new samples to the index, if there is one.
 
@@ -198,7 +237,7 @@ def compact(directory: Directory, as_json: AsJson = False) -> None:
         maintenance.compact(predictor, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def export(
     result: Annotated[
         str, typer.Argument(metavar="RESULT", help="NAME/DATASET/seedS, or a result's folder.", show_default=False)
@@ -219,7 +258,7 @@ def export(
     maintenance.export(result, directory, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=CHECK)
 def certificate(
     directory: Directory,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)],
@@ -260,7 +299,7 @@ def certificate(
             certifying.write(predictor.store, file, deletion, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def serve(
     directory: Directory,
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
@@ -284,13 +323,24 @@ def serve(
     server.serve(directory, host, port, token_file, lambda how: output.say(how, {"how": how}, as_json))
 
 
-app.command()(planning.plan)
+for command in (experiment.plan, experiment.preflight, experiment.compare_paper, experiment.search_summary):
+    app.command(rich_help_panel=EXPERIMENT)(command)
+app.command(hidden=True)(experiment.external_state)
 
 
 def main() -> None:
     """Run the command. An error that a person can act on ends it with a sentence and the exit code of its kind."""
     try:
         app()
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "munkey"):
+            raise
+        extra = "service" if missing in ("fastapi", "uvicorn") else "experiment"
+        output.refused(
+            ValueError(f"this needs the package {missing}: pip install 'munkey[{extra}]'"), "--json" in sys.argv
+        )
+        sys.exit(output.BAD_INPUT)
     except Exception as error:
         code = output.code_of(error)
         if code is None:

@@ -1,13 +1,9 @@
 """One setting per method out of all searches of a data set: what params.yaml commits as tuned on validation.
 
-    python -m munkey.evaluation.best_over_runs results/default/search/digits
-
-prints, for each method, every candidate with its mean validation gap and its worst loss of validation accuracy over all
-seeds and rates, best first.
+`munkey search-summary results/default/search/digits` prints, for each method, every candidate with its mean validation
+gap and its worst loss of validation accuracy over all seeds and rates, best first.
 """
 
-import argparse
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +12,6 @@ from typing import cast
 
 from munkey.core.files import read_json
 from munkey.evaluation.score_candidates import Found
-
-DROP = 5.0  # `search_drop` of params.yaml
 
 
 @dataclass(frozen=True)
@@ -33,7 +27,7 @@ class Tried:
         return f"{settings}: gap {self.gap:.2f}, drop {self.drop:.1f}"
 
 
-def ranked(searches: Sequence[Found], drop: float = DROP) -> list[Tried]:
+def ranked(searches: Sequence[Found], drop: float) -> list[Tried]:
     """The candidates of a method, best first: by gap among those that never lose more than `drop`, then by drop.
 
     drop: points of the original's validation accuracy that a setting may lose in any run. Raises ValueError where the
@@ -58,7 +52,7 @@ def _settings(search: Found) -> list[Mapping[str, object]]:
     return [cast(Mapping[str, object], candidate["settings"]) for candidate in search["candidates"]]
 
 
-def report(folder: Path, drop: float = DROP) -> Iterable[str]:
+def report(folder: Path, drop: float) -> Iterable[str]:
     """A block of lines per method, from the folder of a data set's searches.
 
     Raises ValueError for searches that do not belong together, FileNotFoundError where there are none.
@@ -75,22 +69,3 @@ def report(folder: Path, drop: float = DROP) -> Iterable[str]:
             raise ValueError(f"{folder}, {method}: {error}") from None
         yield f"{method} (n = {len(found)} seeds x rates)"
         yield from (f"  {tried}" for tried in best)
-
-
-def main(arguments: Sequence[str]) -> str | None:
-    """The command. Returns what is wrong, if anything."""
-    parser = argparse.ArgumentParser(
-        prog="python -m munkey.evaluation.best_over_runs", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("folder", type=Path, help="the searches of a data set: results/NAME/search/DATASET")
-    parser.add_argument("--drop", type=float, default=DROP, help="`search_drop` of the run (default: %(default)s)")
-    asked = parser.parse_args(arguments)
-    try:
-        print("\n".join(report(asked.folder, asked.drop)))
-    except (ValueError, FileNotFoundError) as error:  # DamagedFileError, too
-        return str(error)
-    return None
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -119,18 +119,3 @@ def test_a_machine_that_was_not_benchmarked_takes_assumed_speeds_and_its_own_mem
         assert on.speeds == speeds and on.memory == 5e9 and not on.measured
         assert machine(memory_gb=2, folder=folder).memory == 2e9
     assert on.name == "this machine, not benchmarked, at the speed of AMD EPYC, CPU"
-
-
-def test_the_command_says_what_it_will_take_and_all_that_is_missing(monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(preflight, "machine", lambda: EPYC)
-    assert preflight.main([PAPER, REHEARSAL]) is None
-    said = capsys.readouterr().out
-    assert said.startswith(
-        "paper-rehearsal on AMD EPYC, CPU (speeds measured; 16.0 GB of memory for a job)\n126 trainings"
-    )
-    assert said.endswith("This machine is ready.\n")
-    monkeypatch.setattr(preflight, "gpu_visible", lambda: False)
-    refused = preflight.main([PAPER, "--gpus", "8"])
-    assert refused is not None and refused.startswith("This machine is not ready:\n- no GPU: ")
-    assert "on 8 machines: at least" in capsys.readouterr().out

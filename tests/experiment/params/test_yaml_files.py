@@ -1,7 +1,5 @@
 """Files that no reader of YAML should be left alone with are refused in a sentence that names file and place."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -52,11 +50,3 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path, con
 
 def test_the_projects_files_and_their_aliases_pass() -> None:
     check([ROOT / "params.yaml", *(ROOT / "workflow/presets").glob("*.yaml"), ROOT / "absent.yaml"])
-
-
-def test_it_is_a_command(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text("a: 1\na: 2\n")
-    command = [sys.executable, "-m", "munkey.experiment.params.yaml_files", "params.yaml", tmp_path / "x.yaml"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == f"{tmp_path / 'x.yaml'}: the key 'a' stands on line 1 and again on line 2\n"

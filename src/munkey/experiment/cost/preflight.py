@@ -1,23 +1,14 @@
-"""Check whether this machine is ready for the paper's experiment (GPU, downloads, disk), and how long that will take.
+"""What keeps the paper's experiment from running on this machine (GPU, downloads, disk), and what to do about it."""
 
-    python -m munkey.experiment.cost.preflight OVERLAY ... [--gpus 1]
-
-`make reproduce` runs it first. It ends with all that is missing, and what to do about it.
-"""
-
-import argparse
 import shutil
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from munkey.core.device import gpu_visible
 from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
 from munkey.encoders.registry import MissingEncoderError, find
-from munkey.experiment.cost.estimate import Estimate, estimate, gigabytes, heading, read, totals
-from munkey.experiment.cost.machines import machine
-from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.cost.estimate import Estimate, gigabytes
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables.setting import is_rehearsal
@@ -86,27 +77,3 @@ def disk_faults(name: str, needed: float) -> Iterator[str]:
             f"disk: about {gigabytes(needed)} are needed, {gigabytes(written)} of that is already written, and"
             f" {gigabytes(free)} are free: make room, or make the folder {RESULTS} a link to a larger disk"
         )
-
-
-def main(arguments: Sequence[str] | None = None) -> str | None:
-    """The command. Returns what is missing, if anything."""
-    parser = argparse.ArgumentParser(
-        prog="python -m munkey.experiment.cost.preflight", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("overlays", nargs="+", type=Path, help="files that change params.yaml")
-    parser.add_argument("--gpus", type=int, default=1, help="how many jobs use a GPU at once (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    try:
-        plan, on = Plan(load(read(given.overlays))), machine()
-        costs = estimate(plan, "paper", on, [given.gpus])
-    except ParamsError as error:
-        return str(error)
-    print(heading(on, plan.params.name), *totals(costs, on), sep="\n", flush=True)
-    if faults := list(missing(plan, costs)):
-        return "This machine is not ready:\n" + "\n".join(f"- {fault}" for fault in faults)
-    print("This machine is ready.")
-    return None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,9 +1,5 @@
-"""Checks of parameter files before Snakemake reads them: for what it would silently let pass, or choke on.
+"""Checks of parameter files for what Snakemake would silently let pass."""
 
-python -m munkey.experiment.params.yaml_files FILES
-"""
-
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -75,10 +71,3 @@ def _repeated(node: Node, seen: set[int]) -> Iterator[str]:
         first[key.value] = line
     for child in _children(node):
         yield from _repeated(child, seen)
-
-
-if __name__ == "__main__":
-    try:
-        check(sys.argv[1:])
-    except ParamsError as error:
-        sys.exit(str(error))

@@ -1,0 +1,177 @@
+"""The commands about an experiment: what it will cost, whether this machine is ready, what came out."""
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from munkey.cli import output
+
+if TYPE_CHECKING:
+    from munkey.experiment.cost.estimate import Estimate
+    from munkey.experiment.cost.machines import Machine
+    from munkey.experiment.plan.plan import Plan
+
+OVERLAYS = typer.Argument(metavar="OVERLAY", help="Files that change params.yaml, e.g. presets.", show_default=False)
+
+
+def plan_of(overlays: list[Path]) -> "Plan":
+    """The plan of params.yaml with these overlays, which messages about missing results then name.
+
+    Raises ParamsError, a ValueError.
+    """
+    from munkey.core.files import CONFIGFILES
+    from munkey.experiment.cost import estimate
+    from munkey.experiment.params.load import load
+    from munkey.experiment.plan.plan import Plan
+
+    os.environ[CONFIGFILES] = shlex.join(map(str, overlays))
+    return Plan(load(estimate.read(overlays)))
+
+
+def plan(
+    overlays: Annotated[list[Path] | None, OVERLAYS] = None,
+    target: Annotated[
+        Literal["run", "paper"],
+        typer.Option(help="What `make run` makes; or all that `make paper` makes."),
+    ] = "run",
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="NAME of benchmarks/results/speed-NAME.json, or h200-assumed; else this one."
+        ),
+    ] = None,
+    memory: Annotated[
+        float | None, typer.Option(metavar="GB", help="Memory that one job may take; else all that the machine has.")
+    ] = None,
+    gpus: Annotated[
+        str, typer.Option(metavar="1,8,64", help="How many GPUs, or machines without one: estimate each.")
+    ] = "1",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: seconds, bytes, operations.")] = False,
+) -> None:
+    """Say what an experiment will cost before its first job: trainings, hours, disk, memory of each kind of job.
+
+    \b
+    munkey plan                                   params.yaml on this machine
+    munkey plan workflow/presets/paper.yaml --target paper --machine h200-assumed --gpus 1,8,64
+    munkey plan --memory 16 --json | jq .hours
+
+    Run it in the project's folder: it reads the parameter files and starts nothing. It warns of what will be slow, and
+    exits with 1 if a job cannot fit.
+    """
+    from munkey.experiment.cost import estimate, machines
+
+    counts, planned = _counts(gpus), plan_of(overlays or [])
+    on = machines.machine(machine, memory)
+    costs = estimate.estimate(planned, target, on, counts)
+    name = planned.params.name
+    output.say("\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json)
+    if costs.refusals:
+        raise typer.Exit(output.FAILED)
+
+
+def _counts(text: str) -> list[int]:
+    """Numbers of GPUs. Raises ValueError for anything else."""
+    counts = [int(word) if word.strip().isdecimal() else 0 for word in text.split(",")]
+    if min(counts) < 1:
+        raise ValueError(f"--gpus {text}: write numbers of GPUs, separated by commas, e.g. 1,8,64")
+    return counts
+
+
+def _as_json(costs: "Estimate", on: "Machine") -> dict[str, object]:
+    """seconds: of all jobs of a kind, one after the other; memory: the peak of one without torch itself, bytes."""
+    work = [
+        {
+            **{
+                name: getattr(each, name)
+                for name in ("step", "what", "dataset", "jobs", "steps", "operations", "memory")
+            },
+            "seconds": seconds,
+        }
+        for each, seconds in zip(costs.work, costs.seconds, strict=True)
+    ]
+    machine = {"name": on.name, "gpu": on.gpu, "measured": on.measured, "memory": on.memory}
+    said = {"hours": costs.hours, "disk": costs.disk, "warnings": costs.warnings, "refusals": costs.refusals}
+    return {"machine": machine, "work": work, **said}
+
+
+def preflight(
+    overlays: Annotated[list[Path], OVERLAYS],
+    gpus: Annotated[int, typer.Option(min=1, help="How many jobs use a GPU at once.")] = 1,
+) -> None:
+    """Check whether this machine is ready for the paper's experiment: GPU, downloads, disk; say how long it will take.
+
+    \b
+    munkey preflight workflow/presets/paper.yaml
+
+    Exits with 1 and all that is missing, with what to do about it. `make reproduce` runs it first.
+    """
+    from munkey.experiment.cost import estimate, machines
+    from munkey.experiment.cost.preflight import missing
+
+    planned, on = plan_of(overlays), machines.machine()
+    costs = estimate.estimate(planned, "paper", on, [gpus])
+    print(estimate.heading(on, planned.params.name), *estimate.totals(costs, on), sep="\n", flush=True)
+    if faults := list(missing(planned, costs)):
+        raise output.NotVerifiedError("this machine is not ready:\n" + "\n".join(f"- {fault}" for fault in faults))
+    print("This machine is ready.")
+
+
+def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
+    """Show our results of the paper's experiment beside the paper's numbers, table by table.
+
+    \b
+    munkey compare-paper workflow/presets/paper.yaml
+
+    It reads what `make paper` with these overlays has made. `make reproduce` ends with it.
+    """
+    try:
+        print(*_comparison(plan_of(overlays)), sep="\n")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error.filename} is missing: `make paper` with the same overlays makes it") from None
+
+
+def _comparison(planned: "Plan") -> Iterator[str]:
+    """Whether it is a reproduction, both numbers side by side, and how many agree. Raises FileNotFoundError."""
+    from munkey.core.paths import fill
+    from munkey.experiment.plan.exhibits import Exhibits
+    from munkey.report.tables import agreement, paper
+    from munkey.report.tables.markup import render
+
+    both = paper.read(fill(planned.layout.table, table="paper", ending="csv"))
+    seeds = len(planned.params.seeds)
+    yield render([*agreement.side_by_side(both), agreement.counts(both, paper.printed())], "markdown")
+    yield (
+        "If our runs and the paper's were draws from one distribution, about"
+        f" {100 * agreement.expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
+        f" (ours: n = {seeds}, the paper's: n = 3)."
+    )
+    yield from paper.statements(Exhibits(planned).compared, seeds)
+
+
+def search_summary(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The searches of a data set.", show_default=False)],
+    drop: Annotated[
+        float, typer.Option(help="Points of validation accuracy that a setting may lose: `search_drop` of the run.")
+    ] = 5.0,
+) -> None:
+    """List every setting that a search tried, by method, best first over all seeds and rates.
+
+    \b
+    munkey search-summary results/default/search/digits
+
+    Each with its mean gap on validation and its largest loss of validation accuracy.
+    """
+    from munkey.evaluation.best_over_runs import report
+
+    print("\n".join(report(folder, drop)))
+
+
+def external_state(file: Path) -> None:
+    """Write the state of the data sets' files and the encoders' weights that params.yaml names, as JSON: for DVC."""
+    from munkey.core.files import write_json
+
+    write_json(file, plan_of([]).outside)

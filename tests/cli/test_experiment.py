@@ -1,0 +1,147 @@
+"""The commands about an experiment: what they say, and that they end with a sentence where they cannot."""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import yaml
+
+from munkey.core.files import CONFIGFILES, write_json, write_text
+from munkey.experiment.cost import machines, preflight
+from munkey.report.tables import paper
+from tests.conftest import ROOT
+from tests.evaluation.test_best_over_runs import search
+from tests.experiment.cost.test_estimate import EPYC
+from tests.experiment.inputs import small_config, small_plan
+
+PAPER = ("workflow/presets/paper.yaml", "--machine", "amd-epyc-cpu", "--gpus", "1,8")
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv(CONFIGFILES, "")  # which the command sets: not for the tests after these
+
+
+def test_it_prints_the_costs_and_ends_with_what_does_not_fit(munkey):
+    fits = munkey("plan", *PAPER, "--memory", 16)
+    assert fits.code == 0
+    assert fits.out.startswith("paper on AMD EPYC, CPU (speeds measured; 16.0 GB of memory for a job)")
+    assert "84 trainings" in fits.out and "on 8 machines: at least" in fits.out
+    refused = munkey("plan", *PAPER, "--memory", 4)
+    assert refused.code == 1 and "DOES NOT FIT: " in refused.out
+
+
+def test_it_prints_the_same_as_json(munkey):
+    said = munkey("plan", *PAPER, "--memory", 4, "--json")
+    assert said.code == 1 and said.json["name"] == "paper" and said.json["refusals"]
+    assert said.json["machine"] == {"name": "AMD EPYC, CPU", "gpu": False, "measured": True, "memory": 4e9}
+    seconds = sum(each["seconds"] for each in said.json["work"])
+    assert said.json["hours"] == {"1": pytest.approx(seconds / 3600), "8": pytest.approx(seconds / 8 / 3600)}
+    assert sum(each["jobs"] for each in said.json["work"] if each["step"] == "train") == 84
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--machine", "abacus"], "no benchmarks of abacus"),
+        (["nosuch.yaml"], "nosuch.yaml"),
+        (["--gpus", "1,many"], "--gpus 1,many: write numbers of GPUs"),
+        (["--gpus", "0"], "--gpus 0: write numbers of GPUs"),
+    ],
+)
+def test_bad_input_ends_with_a_sentence(munkey, words, why):
+    ended = munkey("plan", *words)
+    assert ended.code == 2 and why in ended.err and ended.out == ""
+
+
+def test_where_a_size_is_not_known_yet_the_command_that_finds_it_has_the_overlays(munkey, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+    overlay = tmp_path / "my pets.yaml"
+    overlay.write_text(f"name: never-made\ndatasets: [imagefolder]\nsource: {{path: {tmp_path}/pets}}\n")
+    ended = munkey("plan", overlay)
+    command = f"--configfile '{overlay}' -- results/never-made/data/imagefolder/samples.csv"
+    assert ended.code == 2 and command in ended.err
+
+
+def test_preflight_says_what_it_will_take_and_all_that_is_missing(munkey, monkeypatch):
+    monkeypatch.setattr(preflight, "missing", lambda plan, costs: [])
+    monkeypatch.setattr(machines, "machine", lambda: EPYC)
+    ready = munkey("preflight", PAPER[0], "workflow/presets/rehearsal.yaml")
+    assert ready.code == 0 and ready.out.endswith("This machine is ready.\n")
+    assert ready.out.startswith(
+        "paper-rehearsal on AMD EPYC, CPU (speeds measured; 16.0 GB of memory for a job)\n126 trainings"
+    )
+    monkeypatch.setattr(preflight, "missing", lambda plan, costs: ["no GPU", "no room"])
+    refused = munkey("preflight", PAPER[0], "--gpus", 8)
+    assert (refused.code, refused.err) == (1, "munkey: this machine is not ready:\n- no GPU\n- no room\n")
+    assert "on 8 machines: at least" in refused.out
+
+
+def compared() -> pd.DataFrame:
+    """The paper's own numbers of one table as if they were ours, one of them far off."""
+    printed = paper.printed()
+    ours = printed[(printed["table"] == "main") & (printed["dataset"] == "cifar10") & (printed["rate"] == 0.1)]
+    wide = ours.pivot(index="method", columns="metric", values="mean").add_suffix("_mean")
+    wide.loc["munkey", "TA_mean"] += 50
+    wide = wide.assign(**{name.replace("_mean", "_sd"): 0.1 for name in wide})
+    return paper.compare(wide.reset_index().assign(dataset="cifar10", rate=0.1))
+
+
+def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path, monkeypatch):
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    before = munkey("compare-paper", ROOT / PAPER[0])
+    assert before.code == 2
+    assert before.err.startswith("munkey: results/paper/tables/paper.csv is missing: `make paper`")
+    write_text("results/paper/tables/paper.csv", compared().to_csv(index=False))
+    said = munkey("compare-paper", ROOT / PAPER[0]).out
+    assert said.startswith("### main, cifar10, 10 %: ours (the paper's)\n")
+    (line,) = [line for line in said.splitlines() if line.startswith("| munkey ")]
+    assert "✗" in line and line.count("✓") == 4
+    (line,) = [line for line in said.splitlines() if line.startswith("| main ") and "| 10 % " in line]
+    assert line.replace(" ", "").endswith("|62|62|61|98%|")
+    assert "about 65 % of our numbers would lie within the paper's ± (ours: n = 3, the paper's: n = 3)" in said
+    assert "cifar10: the paper's setting, as far as the paper states it" in said
+
+
+def test_the_settings_of_a_search_are_listed_best_first_within_the_runs_limit(munkey, tmp_path):
+    write_json(tmp_path / "seed0/rate0.1/cf/search.json", search((89, 88), (70, 70)))
+    for drop, first in (("5", "lr_factor 0"), ("inf", "lr_factor 1")):
+        assert munkey("search-summary", tmp_path, "--drop", drop).out.splitlines()[1].startswith(f"  {first}:")
+    missing = munkey("search-summary", tmp_path / "nowhere")
+    assert missing.code == 2 and "no search.json" in missing.err
+    (tmp_path / "seed0/rate0.1/cf/search.json").write_text("{")
+    assert "search.json: damaged" in munkey("search-summary", tmp_path).err
+
+
+def test_the_external_state_is_that_of_the_plan_and_the_same_again(munkey, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(small_config({})))
+    for _ in range(2):
+        assert munkey("external-state", "state.json").code == 0
+        assert json.loads((tmp_path / "state.json").read_text()) == small_plan().outside
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(small_config({"datasets": ["digit"]})))
+    refused = munkey("external-state", "state.json")
+    assert refused.code == 2 and "unknown data set 'digit'" in refused.err
+
+
+def test_the_external_state_needs_nothing_that_only_a_run_needs(tmp_path):
+    code = (
+        "import sys\nfrom munkey.cli.experiment import external_state\n"
+        f"external_state({str(tmp_path / 'state.json')!r})\n"
+        "print(*{'torch', 'timm', 'transformers', 'snakemake', 'pandas', 'dvc'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == []
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(munkey, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.delitem(sys.modules, "munkey.report.tables.paper", raising=False)
+    monkeypatch.delitem(sys.modules, "munkey.report.tables.agreement", raising=False)
+    ended = munkey("compare-paper", PAPER[0])
+    assert (ended.code, ended.err) == (2, "munkey: this needs the package pandas: pip install 'munkey[experiment]'\n")
