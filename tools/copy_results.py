@@ -1,4 +1,4 @@
-"""Keep the results that the docs show: copies of files of results/NAME, in docs/results/NAME. `python -m tools.copy_results default`.
+"""Copies the results that the docs show from results/NAME to docs/results/NAME.
 
 The pages themselves say which: tables by their marker (tools.docs_tables), pictures by their link. Run from
 the project's folder:

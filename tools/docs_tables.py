@@ -139,7 +139,7 @@ def _text(name: str) -> str:
     path = Path("docs", name)
     if not path.exists():
         raise FileNotFoundError(
-            f"{path}: not kept; `python -m tools.copy_results {name.split('/')[1]}` copies it from results/"
+            f"{path}: missing; `python -m tools.copy_results {name.split('/')[1]}` copies it from results/"
         )
     return path.read_text()
 

@@ -133,9 +133,7 @@ def read(folder: Path) -> Entry:
     try:
         return Entry(folder.name, said(folder), overlay, _valid(Results, read_json(path), path))
     except DamagedFileError:
-        raise ParamsError(
-            f"{path} is not what `python -m tools.write_entry` wrote, or .{RESULTS}.sha256 is missing"
-        ) from None
+        raise ParamsError(f"{path} is not what tools.write_entry wrote, or .{RESULTS}.sha256 is missing") from None
 
 
 def said(folder: Path) -> Said:

@@ -82,7 +82,7 @@ def test_a_kept_table_that_changed_changes_the_page(project: Path):
 
 def test_a_table_that_is_not_kept_says_how_to_keep_it(project: Path):
     with pytest.raises(
-        FileNotFoundError, match=r"docs/results/mine/b\.md: not kept; `python -m tools.copy_results mine`"
+        FileNotFoundError, match=r"docs/results/mine/b\.md: missing; `python -m tools.copy_results mine`"
     ):
         filled("<!-- results/mine/b.md -->\n<!-- end -->\n")
 
@@ -132,7 +132,7 @@ def test_the_short_table_has_the_first_data_set_at_its_largest_rate(project: Pat
 
 
 def test_a_short_table_needs_both_tables(project: Path):
-    with pytest.raises(FileNotFoundError, match=r"main-audited\.md: not kept; `python -m tools.copy_results mine`"):
+    with pytest.raises(FileNotFoundError, match=r"main-audited\.md: missing; `python -m tools.copy_results mine`"):
         filled("<!-- short results/mine -->\n<!-- end -->\n")
 
 

@@ -274,7 +274,7 @@ def test_results_that_were_edited_by_hand_are_refused(project: Path):
     entered()
     path = FOLDER / "cf" / RESULTS
     path.write_text(path.read_text().replace("90.0", "91.0"))
-    with pytest.raises(ParamsError, match=r"results\.json is not what `python -m tools.write_entry` wrote"):
+    with pytest.raises(ParamsError, match=r"results\.json is not what tools\.write_entry wrote"):
         entries.read(FOLDER / "cf")
 
 
