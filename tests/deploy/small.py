@@ -54,7 +54,7 @@ def _manifest(probe: list[float], memory: MemoryReference, sums: dict[str, str])
     settings = {name: getattr(MUNKEY, name) for name in ("patch_size", "width", "depth", "heads", "mlp_ratio")}
     return Manifest(
         format="munkey model",
-        version=manifests.VERSION,
+        version=manifests.MODEL_FORMAT,
         classes=CLASSES,
         stored=Stored(height=8, width=8),
         data=DataSettings(image_size=8, pixel_mean=0.5, pixel_std=0.5),

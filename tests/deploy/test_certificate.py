@@ -11,7 +11,7 @@ import pytest
 
 from munkey.deploy import certificate
 from munkey.deploy.certificate import Certificate, CertificateError
-from munkey.deploy.model.sealed import digest
+from munkey.deploy.model.manifest import self_digest
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
 
@@ -72,7 +72,7 @@ def test_ids_stand_in_it_only_if_they_are_asked_for(store, tmp_path):
         assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
     listed = certificate.listing(made, IDS[[7, 2]].tolist())
     assert listed.ids == tuple(sorted(IDS[[7, 2]].tolist())) and "itself a trace" in listed.not_claimed[-1]
-    assert listed.sha256 == digest(listed) != made.sha256
+    assert listed.sha256 == self_digest(listed) != made.sha256
 
 
 def test_who_holds_ids_and_salt_can_show_that_they_are_meant():

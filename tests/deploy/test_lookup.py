@@ -90,9 +90,9 @@ def test_looking_at_nearly_all_lists_answers_bit_by_bit_as_an_exact_search(expor
 def test_centroids_are_of_keys_of_val_and_test_alone(exported, trained, samples):
     with Predictor.load(exported(**SOME), device="cpu") as model:
         centroids = model.store.read_index().centroids
-    from munkey.deploy.model.trained_system import Result
+    from munkey.deploy.model.trained_system import TrainedSystem
 
-    strangers = Result(trained / "system.safetensors").strangers
+    strangers = TrainedSystem(trained / "system.safetensors").strangers
     assert len(strangers) == np.count_nonzero(samples.splits != "train") == 120
     assert np.array_equal(centroids, lists.centroids_of(strangers, 12))
 

@@ -14,12 +14,12 @@ from munkey.deploy.model.explain import page
 from munkey.deploy.model.images import each
 from munkey.deploy.model.predictor import Predictor
 
-AT_ONCE = 64  # pictures that are answered together
+PICTURES_AT_ONCE = 64  # pictures that are answered together
 
 
 def predict(predictor: Predictor, pictures: Sequence[Path], explain: bool, html: Path | None, as_json: bool) -> None:
     single = list(each(pictures))
-    size = len(single) if html else AT_ONCE  # a page needs all of them
+    size = len(single) if html else PICTURES_AT_ONCE  # a page needs all of them
     parts = [single[start : start + size] for start in range(0, len(single), size)]
     answers = []
     for part in tracked(parts, "answering"):

@@ -20,10 +20,10 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 
 from munkey.core.console import counted
 from munkey.core.files import atomic
-from munkey.deploy.model.sealed import digest
+from munkey.deploy.model.manifest import self_digest
 from munkey.deploy.store import disk
 from munkey.deploy.store.chain import Receipt, first_head, moment
-from munkey.deploy.store.ledger import VERSION
+from munkey.deploy.store.ledger import MEMORY_FORMAT
 from munkey.deploy.store.rows import checked_ids
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import breaks
@@ -65,7 +65,7 @@ class Certificate(Strict):
     first, last: sequence numbers of its rows; rows_zeroed: whether zeros in place of their keys, tokens, ids and labels
     were known to be on the disk; purged: whether it was known that no byte of them, or of the names of their source
     files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8 bytes each, little-endian);
-    sha256: of all the rest (`munkey.deploy.model.sealed`).
+    sha256: of all the rest (`munkey.deploy.model.manifest.self_digest`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
@@ -87,7 +87,7 @@ class Certificate(Strict):
     sha256: str = ""
 
     def sealed(self) -> "Certificate":
-        return self.model_copy(update={"sha256": digest(self)})
+        return self.model_copy(update={"sha256": self_digest(self)})
 
 
 def snapshot(store: Store) -> Snapshot:
@@ -124,7 +124,7 @@ def certify(store: Store, receipt: Receipt, before: Snapshot | None = None, *, p
         purged=purged,
         versions={
             "munkey": importlib.metadata.version("munkey"),
-            "memory format": str(VERSION),
+            "memory format": str(MEMORY_FORMAT),
             "python": platform.python_version(),
             "sqlite": sqlite3.sqlite_version,
         },
@@ -202,7 +202,7 @@ def read(path: str | Path) -> Certificate:
     except (OSError, ValidationError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not what `munkey` writes as one"
         raise CertificateError(f"{path}: not a certificate ({why})") from error
-    if certificate.sha256 != digest(certificate):
+    if certificate.sha256 != self_digest(certificate):
         raise CertificateError(f"{path}: was changed after it was written: its SHA-256 is not the one in it")
     return certificate
 

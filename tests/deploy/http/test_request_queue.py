@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from munkey.deploy.http import request_queue
-from munkey.deploy.http.request_queue import Desk
+from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.service import Limits, application
 from munkey.deploy.search.search import Search
 
@@ -41,7 +41,7 @@ def test_predictions_take_turns_and_a_deletion_waits_for_one_at_most():
         await asyncio.gather(*asked)
 
     slow = Slow()
-    served = Desk(slow)
+    served = RequestQueue(slow)
     asyncio.run(work())
     assert [one for one in slow.done if one != "forget [7]"] == [f"predict {number}" for number in range(4)]
     assert slow.done.index("forget [7]") == 1
@@ -58,7 +58,7 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
         await checking
 
     slow, checked = Slow(), threading.Event()
-    served = Desk(slow)
+    served = RequestQueue(slow)
     monkeypatch.setattr(served, "_verified", lambda published: checked.wait(60))
     asyncio.run(work())
     assert slow.done == ["predict 0", "forget [7]"]
@@ -86,6 +86,6 @@ def test_zeros_are_waited_for_once_when_there_is_time(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     slow = Slow()
-    served = Desk(slow)
+    served = RequestQueue(slow)
     asyncio.run(asyncio.wait_for(work(), 60))
     assert slow.done == ["forget [7]", "settle"]

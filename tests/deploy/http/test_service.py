@@ -86,8 +86,9 @@ def test_it_answers_as_the_predictor(service, folder, picture):
     assert answer.status == 200 and said["class"] == expected.classes[0]
     assert list(said["probabilities"].values()) == pytest.approx(expected.probabilities[0].tolist(), rel=1e-5)
     assert [near["id"] for near in said["neighbors"]] == expected.neighbors.ids[0].tolist()
-    raw = service.ask("POST", "/predict?explain=true", picture.read_bytes(), {"Content-Type": "image/png"})
-    assert raw == answer
+    for media_type in ("image/png", "Image/PNG", "image/png; charset=binary"):
+        raw = service.ask("POST", "/predict?explain=true", picture.read_bytes(), {"Content-Type": media_type})
+        assert raw == answer
     assert "neighbors" not in service.predict(picture, explain=False).json["predictions"][0]
 
 
@@ -128,9 +129,11 @@ def test_unknown_ids_are_listed_and_nothing_is_deleted(service):
         ("POST", "/predict", {"images": "x"}, JSON, 422, "images: "),
         ("POST", "/predict", {"images": [], "more": 1}, JSON, 422, "more: Extra inputs"),
         ("POST", "/predict", {"images": []}, JSON, 422, "0 pictures; a request takes 1 to 64"),
-        ("POST", "/predict", {"images": ["?"]}, JSON, 422, "images.0: is not base64"),
+        ("POST", "/predict", {"images": ["?"]}, JSON, 422, "images.0: Data should be valid base64"),
         ("POST", "/predict", {"images": ["AAAA"]}, JSON, 422, "images.0: cannot be read as a picture"),
         ("POST", "/predict", {"images": ["AAAA"] * 65}, JSON, 422, "65 pictures; a request takes 1 to 64"),
+        ("POST", "/predict?explain=maybe", b"", {"Content-Type": "image/png"}, 422, "query.explain: "),
+        ("POST", "/predict", {"images": [1] * 1_000_000}, JSON, 422, "images.0: "),
         ("POST", "/predict", b"{}", {"Content-Type": "text/plain"}, 415, "send one picture as image/png"),
         ("POST", "/predict", b"", {"Content-Type": "image/png"}, 422, "images.0: cannot be read as a picture"),
         ("POST", "/predict", truncated(), {"Content-Type": "image/png"}, 422, "cannot be read as a picture"),

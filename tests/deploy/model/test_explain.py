@@ -59,6 +59,6 @@ def test_a_source_file_that_may_not_be_read_is_said_to_be(predictor, images, cap
     def refuses(path):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(explain, "opened", refuses)
+    monkeypatch.setattr(explain, "read_picture", refuses)
     assert page(predictor.predict(images.images[[1]])).count("no picture") == 4
     assert "Permission denied" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 
 from munkey.deploy.store import store as module
 from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError
-from munkey.deploy.store.store import AT_ONCE, Store
+from munkey.deploy.store.store import ERASED_AT_ONCE, Store
 from tests.deploy.store.inputs import content, create, expected, files_of, raw
 
 IDS, KEYS, TOKENS = raw(12)
@@ -164,26 +164,26 @@ def test_an_empty_memory_takes_rows(folder):
 
 
 def test_many_rows_are_hidden_first_and_overwritten_when_settled(folder):
-    count = AT_ONCE + 100
+    count = ERASED_AT_ONCE + 100
     ids, keys, tokens = raw(count)
     with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
         view = reader.view
-        store.delete(ids[: AT_ONCE + 1])
+        store.delete(ids[: ERASED_AT_ONCE + 1])
         assert np.count_nonzero(view.live) == 99 and view.keys[0].any()
-        assert not view.copy(np.arange(AT_ONCE + 1)).tokens.any()
+        assert not view.copy(np.arange(ERASED_AT_ONCE + 1)).tokens.any()
         store.settle()
-        assert not view.keys[: AT_ONCE + 1].any() and not view.records[: AT_ONCE + 1]["salt"].any()
+        assert not view.keys[: ERASED_AT_ONCE + 1].any() and not view.records[: ERASED_AT_ONCE + 1]["salt"].any()
         assert reader.verify().sound
 
 
 def test_rows_that_are_not_overwritten_yet_are_not_called_zero(folder):
-    ids, keys, tokens = raw(AT_ONCE + 100)
+    ids, keys, tokens = raw(ERASED_AT_ONCE + 100)
     with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
-        store.delete(ids[: AT_ONCE + 1])
-        said = f"{AT_ONCE + 1:,} dead rows, hidden and"
-        assert f"{said} all but {AT_ONCE + 1:,} of them zero;" in str(reader.verify())
+        store.delete(ids[: ERASED_AT_ONCE + 1])
+        said = f"{ERASED_AT_ONCE + 1:,} dead rows, hidden and"
+        assert f"{said} all but {ERASED_AT_ONCE + 1:,} of them zero;" in str(reader.verify())
         assert f"{said} zero;" in str(store.verify())  # a writer settles first
-        assert not reader.view.keys[: AT_ONCE + 1].any() and f"{said} zero;" in str(reader.verify())
+        assert not reader.view.keys[: ERASED_AT_ONCE + 1].any() and f"{said} zero;" in str(reader.verify())
 
 
 def test_a_row_that_is_hidden_without_a_deletion_is_named(folder):
@@ -195,7 +195,7 @@ def test_a_row_that_is_hidden_without_a_deletion_is_named(folder):
 
 
 def test_every_few_deletions_all_are_settled(folder, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", 0)
+    monkeypatch.setattr(module, "ERASED_AT_ONCE", 0)
     monkeypatch.setattr(module, "UNSETTLED", 3)
     with create(folder) as store:
         for row in range(2):

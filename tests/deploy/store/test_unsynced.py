@@ -111,7 +111,7 @@ def operations(store: Store, ids: np.ndarray) -> list[tuple[Callable[[], object]
 @pytest.mark.parametrize("share", [0.0, 0.5], ids=["all unsynced writes are lost", "half of them"])
 @pytest.mark.parametrize("reading", [False, True], ids=["a writer opens it", "a reader opens it first"])
 def test_what_was_acknowledged_survives_a_power_failure_at_every_write(share, reading, folder, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", 5)
+    monkeypatch.setattr(module, "ERASED_AT_ONCE", 5)
     monkeypatch.setattr(module, "UNSETTLED", 4)
     random, failures, allowed = np.random.default_rng(0), [0], []
 
@@ -147,7 +147,7 @@ def test_a_memory_that_was_created_is_there_after_a_power_failure(folder, monkey
 
 
 def test_a_second_power_failure_during_or_after_recovery_undoes_nothing(folder, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", 5)
+    monkeypatch.setattr(module, "ERASED_AT_ONCE", 5)
     once, twice = folder.parent / "once", folder.parent / "twice"
     failures = [0]
 

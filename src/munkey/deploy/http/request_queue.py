@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 IDLE_S = 1.0  # how often to look for deletions whose zeros may not be on the disk yet
 
 
-class Desk:
+class RequestQueue:
     """One model for many requests. No answer given after a deletion was acknowledged rests on what was deleted."""
 
     def __init__(self, predictor: Predictor) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import uvicorn
 
 from munkey.core.files import given_text
-from munkey.deploy.http.connection import Punctual
 from munkey.deploy.http.service import Limits, application
 from munkey.deploy.model.predictor import Predictor
 
@@ -61,7 +60,6 @@ def serve(directory: Path, host: str, port: int, token_file: Path | None, say: C
         fresh = secrets.token_urlsafe(32)
         config = uvicorn.Config(
             application(predictor, token or fresh, Limits()),
-            http=Punctual,
             log_level="warning",
             limit_concurrency=WAITING,
             timeout_graceful_shutdown=GRACE_S,

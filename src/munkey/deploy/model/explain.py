@@ -12,7 +12,7 @@ import numpy as np
 from munkey.core.console import warn
 from munkey.core.ids import NOBODY
 from munkey.deploy.errors import PictureError
-from munkey.deploy.model.images import opened
+from munkey.deploy.model.images import read_picture
 from munkey.deploy.model.prediction import Prediction, Row
 
 SIDE = 128  # longest side of a picture on the page [px]
@@ -33,7 +33,7 @@ def table(prediction: Prediction) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class NeighborPicture:
     """A neighbor on the page. picture: a data URL, None where its source is not known or cannot be read."""
 
     row: Row
@@ -48,7 +48,7 @@ class Answer:
     probability: float
     picture: str
     file: str | None
-    neighbors: list[Shown]
+    neighbors: list[NeighborPicture]
 
 
 def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
@@ -77,14 +77,14 @@ def _answers(prediction: Prediction, images: np.ndarray | None) -> Iterator[Answ
             float(prediction.probabilities[number].max()),
             data_url(prediction.pictures[number]),
             prediction.files[number],
-            [Shown(row, _picture(row, images)) for row in rows.get(number, [])],
+            [NeighborPicture(row, _picture(row, images)) for row in rows.get(number, [])],
         )
 
 
 def _picture(row: Row, images: np.ndarray | None) -> str | None:
     if row.file is not None:
         try:
-            return data_url(opened(Path(row.file)))
+            return data_url(read_picture(Path(row.file)))
         except (PictureError, OSError) as error:
             warn(str(error))
     if images is not None and NOBODY < row.id < len(images):

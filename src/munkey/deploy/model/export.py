@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -10,11 +11,10 @@ from safetensors.torch import save as serialized
 from munkey.core.console import warn
 from munkey.core.files import atomic
 from munkey.deploy.errors import ExportError
-from munkey.deploy.model import card
 from munkey.deploy.model.manifest import (
     CARD,
     MEMORY,
-    VERSION,
+    MODEL_FORMAT,
     WEIGHTS,
     EncoderReference,
     Manifest,
@@ -25,13 +25,20 @@ from munkey.deploy.model.manifest import (
 )
 from munkey.deploy.model.model import installed, probe_key
 from munkey.deploy.model.sources import location
-from munkey.deploy.model.trained_system import Result, Sections, find
+from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
 from munkey.deploy.search.search import Search
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
 
+MEANINGS = {
+    "TA": "accuracy on the test split",
+    "RA": "accuracy on the training samples that stay",
+    "FA": "accuracy on the forget set",
+    "MIA": "membership inference on the forget set; 50: none",
+    "VA": "accuracy on the validation split",
+}
 LEAST = 39  # keys for each list of an index: with fewer, faiss warns that its centroids are poor
 
 
@@ -43,7 +50,7 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     Raises ExportError, FileExistsError where the directory holds anything, DamagedFileError.
     """
     with disk.new_folder(Path(directory)) as folder:
-        source = Result(find(result), sections)
+        source = TrainedSystem(find(result), sections)
         source.require_encoder()
         _write(source, folder)
     return Path(directory)
@@ -80,7 +87,7 @@ def _require_unused(directory: Path) -> None:
             raise ExportError(f"{directory}: is in use, samples were forgotten or added there; move it elsewhere first")
 
 
-def _write(result: Result, folder: Path) -> None:
+def _write(result: TrainedSystem, folder: Path) -> None:
     """The parts of a model into an empty folder."""
     memory, model = result.system.memory, result.system.model
     assert memory is not None
@@ -95,7 +102,7 @@ def _write(result: Result, folder: Path) -> None:
         )
     weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     manifest = _manifest(result, reference)
-    static = {WEIGHTS: serialized(weights), CARD: card.render(manifest, result.metrics).encode()}
+    static = {WEIGHTS: serialized(weights), CARD: card(manifest, result.metrics).encode()}
     for name, content in static.items():
         with atomic(folder / name) as temporary:
             temporary.write_bytes(content)
@@ -103,7 +110,23 @@ def _write(result: Result, folder: Path) -> None:
     manifest.model_copy(update={"files": sums}).write(folder)
 
 
-def _index(result: Result, store: Store) -> None:
+def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
+    """The card. metrics: by rate of the forget set and name, as in the metrics of the run."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("munkey.deploy", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+        keep_trailing_newline=True,
+    )
+    template = environment.get_template("card.md.j2")
+    return template.render(manifest=manifest, metrics=metrics, meanings=MEANINGS)
+
+
+def _index(result: TrainedSystem, store: Store) -> None:
     """An index for a memory that is large enough, of lists around keys of validation and test.
 
     Fewer lists where there are few such keys; none where a search would look at all lists anyway.
@@ -122,14 +145,14 @@ def _index(result: Result, store: Store) -> None:
     Search(store, lookup.model_copy(update={"lists": lists})).build(strangers)
 
 
-def _manifest(result: Result, memory: MemoryReference) -> Manifest:
+def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
     architecture = result.system.architecture
     assert isinstance(architecture, MunkeyArchitecture)
     assert architecture.token_dim is not None
     height, width = result.dataset.images.shape[1:3]
     return Manifest(
         format="munkey model",
-        version=VERSION,
+        version=MODEL_FORMAT,
         classes=result.dataset.classes,
         stored=Stored(height=height, width=width),
         data=result.data,
@@ -156,7 +179,7 @@ def _encoder(settings: EncoderSettings) -> EncoderReference:
     return EncoderReference(settings=settings, weights=entry.weights(settings), probe=probe)
 
 
-def _provenance(result: Result) -> Provenance:
+def _provenance(result: TrainedSystem) -> Provenance:
     place, origin = result.place, result.record["provenance"]
     return Provenance(
         configuration=place.root.name,

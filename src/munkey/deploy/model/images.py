@@ -75,7 +75,7 @@ def _decoded(one: "One") -> np.ndarray:
     from PIL.Image import Image
 
     if isinstance(one, str | os.PathLike):
-        return opened(Path(one))
+        return read_picture(Path(one))
     if isinstance(one, Image):
         return _picture(one, "the picture")
     if isinstance(one, np.ndarray):
@@ -85,7 +85,7 @@ def _decoded(one: "One") -> np.ndarray:
     raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {type(one).__name__}")
 
 
-def opened(path: Path) -> np.ndarray:
+def read_picture(path: Path) -> np.ndarray:
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
     with path.open("rb") as file, undecoded(file, str(path)) as picture:

@@ -7,11 +7,10 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from munkey.core.files import atomic
 from munkey.deploy.errors import UnreadableModelError, understood
-from munkey.deploy.model.sealed import digest
 from munkey.settings import (
     Count,
     DataSettings,
@@ -27,7 +26,7 @@ from munkey.settings import (
 if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
-VERSION = 3  # of the format of the directory
+MODEL_FORMAT = 3  # the version of the format of the directory
 NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
@@ -36,6 +35,16 @@ LARGEST = 64 * 2**20  # bytes of a manifest
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[str, Field(max_length=10_000)]
+
+
+def self_digest(model: BaseModel) -> str:
+    """SHA-256 of a model's canonical form: JSON in UTF-8, keys sorted, no spaces, without `sha256` itself.
+
+    It stands in the file that the model is written to, so that a change that was not meant, or not hidden, is found.
+    """
+    value = model.model_dump(mode="json", exclude={"sha256"})
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Stored(Section):
@@ -81,7 +90,7 @@ class Provenance(Section):
 class Manifest(Section):
     """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files.
 
-    sha256: of all the rest (`munkey.deploy.model.sealed`); `write` puts it in.
+    sha256: of all the rest (`self_digest`); `write` puts it in.
     """
 
     format: Literal["munkey model"]
@@ -123,7 +132,7 @@ class Manifest(Section):
         )
 
     def write(self, directory: Path) -> None:
-        sealed = self.model_copy(update={"sha256": digest(self)})
+        sealed = self.model_copy(update={"sha256": self_digest(self)})
         with atomic(directory / NAME) as temporary:
             temporary.write_text(sealed.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
@@ -152,11 +161,11 @@ def read(directory: Path) -> Manifest:
         content = json.loads(regular(path, LARGEST))
         if not isinstance(content, dict) or content.get("format") != "munkey model":
             raise UnreadableModelError(path, "is not the manifest of a model")
-        if content.get("version") != VERSION:
-            said = f"of format {json.dumps(content.get('version'))[:20]}, while this munkey reads format {VERSION}"
+        if content.get("version") != MODEL_FORMAT:
+            said = f"of format {json.dumps(content.get('version'))[:20]}, while this munkey reads format {MODEL_FORMAT}"
             raise UnreadableModelError(path, said)
         manifest = _parsed(path, json.dumps(content))
-        if manifest.sha256 != digest(manifest):
+        if manifest.sha256 != self_digest(manifest):
             raise UnreadableModelError(path, "was changed after it was written: its SHA-256 is not the one in it")
         return manifest
 

@@ -77,7 +77,7 @@ class Place:
         return self.case.partition("/")[0]
 
 
-class Result:
+class TrainedSystem:
     """A MUNKEY system and all that it depends on. Raises ExportError where something is missing or does not fit.
 
     sections: those of params.yaml that hold for it; by default as the run left them in settings.json.

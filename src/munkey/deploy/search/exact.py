@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 QUERIES = 256  # at once
 BLOCK = 16_384  # rows at once
-FEW = 8  # queries that wait for the keys to be read rather than for the products
+FEW_QUERIES = 8  # queries that wait for the keys to be read rather than for the products
 FULL = ("none", "ieee")  # torch's words for products of float32 numbers that are not rounded first
 TINY = 1e-30  # far above what flushed denormals may take away
 
@@ -62,7 +62,7 @@ def scan(view: View, queries: np.ndarray, count: int, first: int) -> Candidates:
     """The `count` live rows of the largest reduced products with each query."""
     import torch
 
-    reduced = first_look() if len(queries) > FEW else torch.float32
+    reduced = first_look() if len(queries) > FEW_QUERIES else torch.float32
     best = torch.full((len(queries), count), -torch.inf)
     rows, reach = torch.full(best.shape, NOBODY), 0.0
     for start, keys, live in blocks(view, first):

@@ -9,7 +9,7 @@ from munkey.core.ids import NOBODY
 from munkey.deploy.store.matrices import View
 from munkey.memory.neighbors import Neighbors
 
-AT_ONCE = 1024  # rows that are in float64 at a time
+ROWS_IN_FLOAT64 = 1024  # rows that are in float64 at a time
 
 
 class Found(NamedTuple):
@@ -55,7 +55,7 @@ def ranked(view: View, queries: np.ndarray, candidates: Sequence[np.ndarray], de
 
 def scores(view: View, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Cosines (C,) of some rows in float64, the same bits as in `neighbors.nearest`."""
-    parts = [view.keys[rows[start : start + AT_ONCE]] for start in range(0, len(rows), AT_ONCE)]
+    parts = [view.keys[rows[start : start + ROWS_IN_FLOAT64]] for start in range(0, len(rows), ROWS_IN_FLOAT64)]
     wide = query[None].astype(np.float64)
     near = [np.einsum("qd,qcd->qc", wide, part[None].astype(np.float64))[0] for part in parts]
     return np.concatenate(near) if near else np.zeros(0)

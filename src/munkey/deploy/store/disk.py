@@ -22,7 +22,7 @@ def _forget_locks() -> None:
 os.register_at_fork(after_in_child=_forget_locks)
 
 
-def opened(path: Path, flags: int) -> int:
+def open_file(path: Path, flags: int) -> int:
     """A descriptor of a file that is not a link. Raises OSError, e.g. for a link. A pipe is read as an empty file."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
 
@@ -102,7 +102,7 @@ def lock(folder: Path) -> int:
 
 
 def _name_holder(path: Path) -> None:
-    descriptor = opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         os.write(descriptor, str(os.getpid()).encode())
     finally:

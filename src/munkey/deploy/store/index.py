@@ -80,7 +80,7 @@ class Index:
         numbers = np.array([self.covered, self.moment.generation, self.moment.sequence])
         names = {"store": np.frombuffer(self.moment.store, "u1"), "head": np.frombuffer(self.moment.head, "u1")}
         content = save(names | {"numbers": numbers, "centroids": self.centroids, "rows": self.rows, "ends": self.ends})
-        file = disk.opened(folder / UNFINISHED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        file = disk.open_file(folder / UNFINISHED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             disk.write(file, hashlib.sha256(content).digest() + content, 0)
             disk.sync(file)
@@ -120,7 +120,7 @@ def read(folder: Path, ledger: Ledger) -> Index | None:
     """
     path = folder / NAME
     try:
-        with os.fdopen(disk.opened(path, os.O_RDONLY), "rb") as file:
+        with os.fdopen(disk.open_file(path, os.O_RDONLY), "rb") as file:
             index = parsed(path, file.read())
     except FileNotFoundError:
         return None

@@ -15,7 +15,7 @@ from munkey.deploy.store.chain import Link, Receipt, first_head, moment, next_he
 from munkey.deploy.store.errors import UnreadableMemoryError, failure
 from munkey.deploy.store.rows import entry
 
-VERSION = 3  # of the format of the whole folder
+MEMORY_FORMAT = 3  # the version of the format of the whole folder
 WIDEST = 1 << 20  # numbers in a key or token
 APPLICATION = 0x6D756E6B  # "munk", so that no other SQLite file passes for a memory
 SCHEMA = """
@@ -77,7 +77,9 @@ class Ledger:
         """A new one. files: the source files of some rows, by number."""
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.executescript(f"PRAGMA application_id={APPLICATION};PRAGMA user_version={VERSION};BEGIN;{SCHEMA}")
+        connection.executescript(
+            f"PRAGMA application_id={APPLICATION};PRAGMA user_version={MEMORY_FORMAT};BEGIN;{SCHEMA}"
+        )
         seal = state.seal(first_head(state.store))
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?, ?)", (*state, seal))
         connection.executemany(INSERT_SOURCE, files.items())
@@ -87,8 +89,10 @@ class Ledger:
     def _check(self) -> None:
         if self._number("PRAGMA application_id") != APPLICATION:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
-        if (version := self._number("PRAGMA user_version")) != VERSION:
-            raise UnreadableMemoryError(self.path, f"of format {version}, while this munkey reads format {VERSION}")
+        if (version := self._number("PRAGMA user_version")) != MEMORY_FORMAT:
+            raise UnreadableMemoryError(
+                self.path, f"of format {version}, while this munkey reads format {MEMORY_FORMAT}"
+            )
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._ask(f"PRAGMA {setting}")
         made = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}  # a trigger could undo deletions

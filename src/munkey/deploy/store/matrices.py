@@ -87,7 +87,7 @@ class Matrices:
             raise UnreadableMemoryError(folder, "a link, where the memory's own folder should be")
         for name in NAMES:
             try:
-                self._files[name] = disk.opened(folder / name, flags)
+                self._files[name] = disk.open_file(folder / name, flags)
             except OSError as error:
                 self.close()
                 raise UnreadableMemoryError(folder / name, f"cannot be opened ({error.strerror})") from error
@@ -179,7 +179,7 @@ def retire(folder: Path) -> None:
     names = (*reversed(NAMES), index.NAME, index.UNFINISHED)
     paths = [path for name in names if (path := folder / name).is_file() and not path.is_symlink()]
     for path in paths:
-        file = disk.opened(path, os.O_RDWR)
+        file = disk.open_file(path, os.O_RDWR)
         try:
             size = os.fstat(file).st_size
             for start in range(0, size, 1 << 20):

@@ -15,7 +15,7 @@ from munkey.deploy.store.matrices import Matrices, View, retire
 from munkey.deploy.store.verify import listed, mismatched
 
 SAMPLE = 16  # rows whose commitments are checked on opening
-PATIENCE = 10.0  # seconds that a reader waits for a writer to hide what it has deleted
+PATIENCE_S = 10.0  # seconds that a reader waits for a writer to hide what it has deleted
 
 
 def generation_folder(folder: Path, number: int) -> Path:
@@ -138,7 +138,7 @@ def wait_until_hidden(folder: Path, ledger: Ledger, view: View) -> None:
 
     Raises LockedMemoryError where a writer does not get that done.
     """
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + PATIENCE_S
     while True:
         dead = ledger.dead()
         if not view.live[dead[(dead >= 0) & (dead < len(view.live))]].any():

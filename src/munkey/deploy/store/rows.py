@@ -1,4 +1,4 @@
-"""Rows of a memory, checked before they are stored, and their commitments."""
+"""Rows of a memory, checked before they are stored, their commitments, and where the row of an id lies."""
 
 import hashlib
 import secrets
@@ -105,3 +105,34 @@ def commitments(store: bytes, rows: Rows, files: Sequence[str | None]) -> np.nda
 def entry(commitment: bytes) -> bytes:
     """What the log keeps of a deleted row: SHA-256(c). The commitment itself is erased with the row."""
     return hashlib.sha256(commitment).digest()
+
+
+class Lookup:
+    """ids (N,) -> rows (N,), as two sorted arrays: 16 bytes a row.
+
+    Deleted ids stay until they are added again; the caller looks at `live`.
+    """
+
+    def __init__(self, ids: np.ndarray, rows: np.ndarray) -> None:
+        order = np.argsort(ids, kind="stable")
+        self._ids, self._rows = ids[order], rows[order]
+
+    @classmethod
+    def of(cls, ids: np.ndarray, live: np.ndarray) -> "Lookup":
+        """Of the rows of a view that are live. ids, live: (N,) of all its rows."""
+        rows = np.flatnonzero(live)
+        return cls(ids[rows], rows)
+
+    def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
+        order = np.argsort(ids, kind="stable")
+        places = np.searchsorted(self._ids, ids[order], side="right")  # behind a deleted row of the same id
+        self._ids = np.insert(self._ids, places, ids[order])
+        self._rows = np.insert(self._rows, places, rows[order])
+
+    def find(self, ids: np.ndarray, live: np.ndarray) -> np.ndarray:
+        """The live row of each id; -1 where there is none."""
+        if not len(self._ids):
+            return np.full(len(ids), -1)
+        places = np.maximum(np.searchsorted(self._ids, ids, side="right") - 1, 0)
+        rows = self._rows[places]
+        return np.where((self._ids[places] == ids) & live[rows], rows, -1)

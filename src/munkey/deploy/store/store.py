@@ -2,8 +2,9 @@
 
 import os
 import secrets
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -12,21 +13,66 @@ from numpy.typing import ArrayLike
 
 from munkey.deploy.store import disk, index
 from munkey.deploy.store.chain import Link, Receipt
-from munkey.deploy.store.creation import create
-from munkey.deploy.store.errors import LockedMemoryError, UnknownIdsError
-from munkey.deploy.store.holding import Holding
+from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.ledger import Ledger, State
-from munkey.deploy.store.lookup import Lookup
 from munkey.deploy.store.matrices import BLOCK, Matrices, View, retire
 from munkey.deploy.store.recovery import followed, free_number, generation_folder, recover, wait_until_hidden
-from munkey.deploy.store.rows import checked_files, checked_ids, rows_from
+from munkey.deploy.store.rows import Lookup, checked_files, checked_ids, rows_from
 from munkey.deploy.store.verify import Report, blocks, verified
 
-AT_ONCE = 1000  # rows that a deletion overwrites before it is acknowledged; more are hidden, and overwritten later
+ERASED_AT_ONCE = (
+    1000  # rows that a deletion overwrites before it is acknowledged; more are hidden, and overwritten later
+)
 UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
 
 
-class Store(Holding, AbstractContextManager["Store"]):
+class OpenFiles:
+    """What a store has open. lock: of a writer. A forked child has nothing open."""
+
+    def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
+        self.folder, self._ledger, self._lock = folder, ledger, lock
+        self._guard, self._process, self._closed = threading.RLock(), os.getpid(), False
+        self._matrices: Matrices | None = None
+
+    def _require_open(self) -> None:
+        if self._closed or os.getpid() != self._process:
+            raise ClosedMemoryError(f"{self.folder}: closed, or opened by another process; open it again")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time, while the store is open."""
+        self._require_open()  # before the lock, too: in a forked child a thread that is not there may hold it forever
+        with self._guard:
+            self._require_open()
+            yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[Matrices]:
+        with self._alone():
+            if self._matrices is None:
+                raise ClosedMemoryError(f"{self.folder}: open for reading only")
+            yield self._matrices
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A failure in here leaves a closed store, which recovers when it is opened again."""
+        try:
+            yield
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        self._closed = True
+        self._ledger.close()
+        if self._matrices is not None:
+            self._matrices.close()
+        if self._lock is not None:
+            disk.unlock(self._lock)
+            self._lock = None
+
+
+class Store(OpenFiles, AbstractContextManager["Store"]):
     """A memory, open for reading or, by one process at a time, for writing. May be used from several threads.
 
     Methods that write raise ClosedMemoryError where it is closed or open for reading only. A failure while something is
@@ -64,7 +110,14 @@ class Store(Holding, AbstractContextManager["Store"]):
         """
         name = secrets.token_bytes(16)
         known = checked_files(files, np.size(ids))
-        create(Path(folder), name, rows_from(name, ids, keys, tokens, labels, known), known)
+        rows = rows_from(name, ids, keys, tokens, labels, known)
+        widths = rows.keys.shape[1], rows.tokens.shape[1]
+        with disk.new_folder(Path(folder)) as new:
+            matrices = Matrices.create(generation_folder(new, 1), widths)
+            matrices.append(0, rows)
+            matrices.seal()
+            matrices.close()
+            Ledger.create(new / "store.db", State(name, *widths, 1, len(rows.keys), 0), known)
         return cls.open(folder, writer=True)
 
     @classmethod
@@ -215,8 +268,8 @@ class Store(Holding, AbstractContextManager["Store"]):
     def delete(self, ids: ArrayLike) -> Receipt:
         """Forget rows: all, or none where an id is unknown (UnknownIdsError).
 
-        When this returns, the deletion is on the disk and no reader gets these rows. Up to AT_ONCE rows are overwritten
-        with zeros too; `settle` overwrites more of them, and waits until all zeros are on the disk.
+        When this returns, the deletion is on the disk and no reader gets these rows. Up to ERASED_AT_ONCE rows are
+        overwritten with zeros too; `settle` overwrites more of them, and waits until all zeros are on the disk.
         """
         with self._writing() as matrices:
             rows = self.rows_of(np.unique(checked_ids(ids)))
@@ -224,7 +277,7 @@ class Store(Holding, AbstractContextManager["Store"]):
                 receipt = self._ledger.delete(rows, self._view.records["commitment"][rows], self._erased)
                 matrices.hide(rows, len(self._view.live))
                 self._pending.append(rows)
-                if len(rows) <= AT_ONCE:
+                if len(rows) <= ERASED_AT_ONCE:
                     matrices.erase(rows)
                 if len(self._pending) >= UNSETTLED:
                     self.settle()

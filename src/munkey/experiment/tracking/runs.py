@@ -152,7 +152,7 @@ def _tables(layout: Layout) -> Iterator[Run]:
 
 def model_run(model: Model, titles: Mapping[str, str], configuration: str) -> Run:
     """A MUNKEY as it was trained, or as a method left it, to be served. The store adds the tags of its memory."""
-    from munkey.deploy.model.manifest import VERSION
+    from munkey.deploy.model.manifest import MODEL_FORMAT
 
     evaluation = model.evaluation
     names, record = _names(evaluation), read_json(evaluation.record)
@@ -164,7 +164,7 @@ def model_run(model: Model, titles: Mapping[str, str], configuration: str) -> Ru
     return Run(
         experiment=evaluation.dataset,
         name=f"Model of {title}",
-        params=names | flat(model.sections) | {"format": VERSION},
+        params=names | flat(model.sections) | {"format": MODEL_FORMAT},
         metrics={},
         tags=names | {"kind": "model", NOTE: note},
         started=record["started"],
