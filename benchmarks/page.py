@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict, cast
 
 from benchmarks import scale
-from benchmarks.grid import Part
 from benchmarks.measuring import RESULTS, Machine, Peak, Result
 from tools.docs_tables import put
 
@@ -26,41 +25,16 @@ class Peaks(TypedDict):
     peaks: list[Peak]
 
 
-class Grid(TypedDict):
-    """What `make bench` writes of a whole run. outside: percent outside training, unlearning and evaluation."""
-
-    machine: Machine
-    wall_s: float
-    outside: float
-    parts: list[Part]
-
-
-class Round(TypedDict):
-    """A run of the default grid with faults at random. faults: how many of each kind; remade: results made again."""
-
-    number: int
-    faults: dict[str, int]
-    runs: int
-    remade: int
-    minutes: float
-
-
-class Soaked(TypedDict, total=False):
-    """What tests/integration/test_soak.py writes: the rounds that passed, and how long a run takes without faults."""
-
-    machine: Machine
-    undisturbed_min: float
-    rounds: list[Round]
-
-
 def description(machine: Machine) -> str:
     return f"**{machine['device']}**, {machine['cores']} cores, {machine['date']}, torch {machine['versions']['torch']}"
 
 
 def speed(measured: Speed) -> str:
+    """What a user waits for; the ratios are among the targets, and in the file."""
     lines = [
         f"| {row['name']} | {row['median']:,.4g} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['unit']} | {row['n']} |"
         for row in measured["results"]
+        if row["unit"] in {"images/s", "queries/s", "ms"}
     ]
     head = ["| what | median | quartiles | unit | n |", "|---|---|---|---|---|"]
     return "\n".join([description(measured["machine"]), "", *head, *lines])
@@ -112,15 +86,6 @@ def described(promise: Promise, row: Result) -> str:
     return f"| {row['name']} | {bound} | {measured} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['n']} |"
 
 
-def grid(run: Grid) -> str:
-    lines = [
-        f"| {part['part']} | {part['jobs']} | {part['core_s']:.0f} | {part['share']:.1f} |" for part in run["parts"]
-    ]
-    wall = f"{run['wall_s'] / 60:.1f} minutes; {run['outside']:.1f} % outside training, unlearning and evaluation"
-    head = ["| part | jobs | core-seconds | % |", "|---|---|---|---|"]
-    return "\n".join([f"{description(run['machine'])}: {wall}", "", *head, *lines])
-
-
 def peaks(measured: Peaks) -> str:
     """Peaks of memory, as the plan of a run estimates them and as they are."""
     lines = [
@@ -131,27 +96,6 @@ def peaks(measured: Peaks) -> str:
     return "\n".join(
         [description(measured["machine"]), "", "| what | estimated | measured | ratio |", "|---|---|---|---|", *lines]
     )
-
-
-FAULTS = {
-    "job": "jobs",
-    "fork": "forks",
-    "server": "fork server",
-    "snakemake": "Snakemake",
-    "disk": "disk",
-    "tracking": "MLflow",
-}  # and the columns that count them
-
-
-def soak(found: Soaked) -> str:
-    """The rounds with faults at random."""
-    head: list[list[object]] = [["round", *FAULTS.values(), "runs", "made again", "min"], ["---"] * (len(FAULTS) + 4)]
-    lines: list[list[object]] = [
-        [each["number"], *(each["faults"][kind] for kind in FAULTS), each["runs"], each["remade"], each["minutes"]]
-        for each in found["rounds"]
-    ]
-    undisturbed = f"{description(found['machine'])}; {found['undisturbed_min']} minutes without faults"
-    return "\n".join([undisturbed, "", *(f"| {' | '.join(map(str, row))} |" for row in head + lines)])
 
 
 def times_at_scale(numbers: scale.Kept) -> str:
@@ -172,8 +116,6 @@ TABLES: dict[Source, Callable[[object], str]] = {
     Source("speed", "speed"): lambda content: speed(cast(Speed, content)),
     Source("promises", "memory"): lambda content: promises(cast(Speed, content)),
     Source("targets", "speed"): lambda content: promises(cast(Speed, content), TARGETS),
-    Source("grid", "grid"): lambda content: grid(cast(Grid, content)),
-    Source("soak", "soak"): lambda content: soak(cast(Soaked, content)),
     Source("peaks", "peaks"): lambda content: peaks(cast(Peaks, content)),
     Source("bytes at scale", "scale"): lambda content: scale.bytes_table(cast(scale.Kept, content)),
     Source("times at scale", "scale"): lambda content: times_at_scale(cast(scale.Kept, content)),

@@ -1,7 +1,7 @@
 """Copies the results that the docs show from results/NAME to docs/results/NAME.
 
-The pages themselves say which: tables by their marker (tools.docs_tables), pictures by their link. Run from
-the project's folder:
+The pages themselves say which: tables by their marker (tools.docs_tables), pictures and other tables by their link.
+Run from the project's folder:
 
 python -m tools.copy_results NAME
 """
@@ -15,7 +15,7 @@ from munkey.core.files import atomic, read_bytes
 from munkey.core.paths import Layout
 from tools.docs_tables import SHORT, SHORTENED
 
-SHOWN = re.compile(r"(?:^<!-- |!\[[^]]*\]\((?:\.\./|docs/)*)(results/[^\s)]+)", re.MULTILINE)
+SHOWN = re.compile(r"(?:^<!-- |\]\((?:\.\./|docs/)*)(results/[^\s)]+)", re.MULTILINE)
 
 
 def pages() -> list[Path]:

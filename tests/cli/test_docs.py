@@ -1,4 +1,4 @@
-"""The commands in docs/command.md run in the order in which they are printed."""
+"""The commands in docs/serving.md run in the order in which they are printed."""
 
 import re
 import shlex
@@ -9,13 +9,13 @@ from munkey.cli import output
 from tests.conftest import ROOT
 from tests.deploy.small import picture_in
 
-PAGE = (ROOT / "docs" / "command.md").read_text()
+PAGE = (ROOT / "docs" / "serving.md").read_text().split("## The command `munkey`")[1]
 
 
 def test_the_commands_run_as_printed(munkey, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     picture_in(tmp_path)
-    (block,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    block = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)[0]
     for line in block.splitlines():
         command, *words = shlex.split(line)
         ended = munkey(*words)

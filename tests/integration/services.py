@@ -1,4 +1,4 @@
-"""The servers of docs/shared-stores.md on the loopback address, each with a free port and in a folder of its own."""
+"""The servers of docs/tracking.md on the loopback address, each with a free port and in a folder of its own."""
 
 import contextlib
 import glob
@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.integration.conftest import BIN, ROOT, Project
 from tests.integration.slurm import free_ports, wait
 
-PAGE = ROOT / "docs" / "shared-stores.md"
+PAGE = ROOT / "docs" / "tracking.md"
 PATH = ":".join([str(BIN), os.environ["PATH"], *sorted(glob.glob("/usr/lib/postgresql/*/bin"))])  # noqa: PTH207
 PROGRAMS = ("initdb", "postgres", "psql", "rclone")
 PATIENT = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "120"}  # a busy machine is not a server that is down
@@ -44,7 +44,7 @@ class Services:
         self.environment = os.environ | {"PATH": PATH, "HOME": str(self.folder)}
         self.servers: dict[str, subprocess.Popen[bytes]] = {}
         self.s3, self.variables = commands("S3")
-        self.role, self.mlflow = commands("MLflow")
+        self.role, self.mlflow = commands("An MLflow server")
         try:
             self._start_postgresql()
             self._start("rclone", self.s3)

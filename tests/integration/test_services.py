@@ -1,4 +1,4 @@
-"""Shared stores: what docs/shared-stores.md says, with the real servers, from two checkouts at once."""
+"""Shared stores: what docs/tracking.md says, with the real servers, from two checkouts at once."""
 
 import json
 from collections import Counter

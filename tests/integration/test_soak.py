@@ -12,12 +12,12 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypedDict
 
 import psutil
 import pytest
 
-from benchmarks import page
-from benchmarks.measuring import RESULTS, file_for, this_machine
+from benchmarks.measuring import RESULTS, Machine, file_for, this_machine
 from munkey.experiment.tracking.store import CURRENT, STATE
 from munkey.training.checkpoint import FOLDER
 from tests.integration.conftest import BIN, Project, checkout
@@ -25,10 +25,28 @@ from tests.integration.faults import Running, disk, results
 from tests.integration.slurm import free_ports, wait
 
 ROUNDS, FAULTS, CORES = 10, 8, 2
-KINDS = tuple(page.FAULTS)
+KINDS = ("job", "fork", "server", "snakemake", "disk", "tracking")  # of faults
 PAUSE = 2.0, 50.0  # between faults [s]
 HOUR = 3600
 TEMPORARY = re.compile(r"\..+\.\d+-\w+(\.\w+)?")
+
+
+class Round(TypedDict):
+    """A run of the grid with faults at random. faults: how many of each kind; remade: results made again."""
+
+    number: int
+    faults: dict[str, int]
+    runs: int
+    remade: int
+    minutes: float
+
+
+class Soaked(TypedDict, total=False):
+    """The rounds that passed, and how long a run takes without faults."""
+
+    machine: Machine
+    undisturbed_min: float
+    rounds: list[Round]
 
 
 class Tracking:
@@ -186,7 +204,7 @@ def test_faults_at_random_end_with_the_same_bytes(
         assert [path for path in expected if made[path] != expected[path]] == []
         assert leftovers(project, temporary) == []
     assert tracking.runs() == mirrored(f"sqlite:///{undisturbed.path}/mlflow.db")
-    passed: page.Round = {
+    passed: Round = {
         "number": round_number,
         "faults": {kind: soak.faults[kind] for kind in KINDS},
         "runs": soak.attempts,
@@ -201,10 +219,10 @@ def minutes_since(started: float) -> float:
     return round((time.monotonic() - started) / 60, 1)
 
 
-def keep(found: page.Soaked) -> None:
+def keep(found: Soaked) -> None:
     """Add to what this machine found before, for docs/running.md; a round that is run again replaces what it was."""
     path = file_for(this_machine("cpu"), "soak", RESULTS)
-    before: page.Soaked = json.loads(path.read_text()) if path.exists() else {}
+    before: Soaked = json.loads(path.read_text()) if path.exists() else {}
     rounds = {each["number"]: each for each in (*before.get("rounds", []), *found.get("rounds", []))}
     everything = {**before, **found, "rounds": [rounds[number] for number in sorted(rounds)]}
     path.write_text(json.dumps(everything, indent=2) + "\n")

@@ -14,8 +14,10 @@ PAGE = """
 old
 <!-- end -->
 ![A figure: with words (and more)](docs/results/mine/figures/a.png) and ![](../results/other/b.png)
-`results/mine/metrics.csv`, [results](results/mine/index.html), `<!-- results/mine/never.md -->`
+`results/mine/metrics.csv`, `<!-- results/mine/never.md -->`, [a linked table](results/mine/tables/ranks.md)
 """
+
+MINE = [f"results/mine/{name}" for name in ("figures/a.png", "tables/main.md", "tables/ranks.md")]
 
 
 @pytest.fixture
@@ -25,13 +27,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "README.md").write_text("<!-- results/mine/tables/main.md -->\n<!-- end -->\n")
     (tmp_path / "docs" / "page.md").write_text(PAGE)
     write_text("results/mine/tables/main.md", "a table\n")
+    write_text("results/mine/tables/ranks.md", "ranks\n")
     write_text("results/mine/figures/a.png", "a picture")
     return tmp_path
 
 
-def test_pages_show_what_stands_under_a_marker_or_as_a_picture():
-    expected = ["results/mine/figures/a.png", "results/mine/tables/main.md", "results/other/b.png"]
-    assert shown([PAGE, PAGE]) == expected
+def test_pages_show_what_stands_under_a_marker_or_is_linked():
+    assert shown([PAGE, PAGE]) == [*MINE, "results/other/b.png"]
 
 
 def test_a_short_table_shows_what_it_is_made_from():
@@ -40,11 +42,12 @@ def test_a_short_table_shows_what_it_is_made_from():
 
 
 def test_what_is_shown_is_copied_and_nothing_else(project: Path):
-    assert keep("mine") == ["results/mine/figures/a.png", "results/mine/tables/main.md"]
+    assert keep("mine") == MINE
     copies = {path.relative_to(project): path.read_text() for path in (project / "docs/results").rglob("*.*")}
     assert copies == {
         Path("docs/results/mine/figures/a.png"): "a picture",
         Path("docs/results/mine/tables/main.md"): "a table\n",
+        Path("docs/results/mine/tables/ranks.md"): "ranks\n",
     }
 
 

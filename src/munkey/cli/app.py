@@ -13,7 +13,7 @@ from munkey.cli import experiment, output
 if TYPE_CHECKING:
     from munkey.deploy.model.predictor import Predictor
 
-# docs/command.md has the same table of exit codes
+# docs/serving.md has the same table of exit codes
 HELP = """
 A trained MUNKEY in a directory: classify pictures, and forget samples in milliseconds, durably and provably. And the
 experiment that trains it: what it will cost, and what came out.

@@ -1,7 +1,7 @@
 """An exported model as MLflow's `python_function`, which `mlflow models serve` answers with over HTTP.
 
 MLflow keeps the name of this module and the directory, no pickle. One column goes in: `image`, the bytes of picture
-files, in base64 over HTTP. What is logged in MLflow answers and does not forget: docs/service.md.
+files, in base64 over HTTP. What is logged in MLflow answers and does not forget: docs/serving.md.
 """
 
 import io

@@ -230,7 +230,7 @@ def test_told_to_end_it_finishes_and_closes(model, picture):
         service.process.send_signal(signal.SIGTERM)
         for one in asked:
             assert one.exception() is not None or one.result().status == 200
-        assert service.process.wait(60) == -signal.SIGTERM  # 143 in a shell, as docs/service.md says
+        assert service.process.wait(60) == -signal.SIGTERM  # 143 in a shell, as docs/serving.md says
     with Predictor.load(model, writer=True) as predictor:
         assert predictor.store.state.erased == 1 and 10 not in predictor.ids
 

@@ -1,1 +1,1 @@
-"""A model behind HTTP (docs/service.md)."""
+"""A model behind HTTP (docs/serving.md)."""

@@ -1,4 +1,4 @@
-"""A model behind HTTP: POST /predict, POST /forget, GET /verify, GET /health (docs/service.md).
+"""A model behind HTTP: POST /predict, POST /forget, GET /verify, GET /health (docs/serving.md).
 
 Every refusal is JSON that says in a sentence what is wrong. Deleting needs the token.
 """
