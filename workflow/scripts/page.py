@@ -11,7 +11,7 @@ import yaml
 
 from munkey.core.files import read_json, read_table, write_text
 from munkey.experiment.run.job import job, now
-from munkey.report.page import audit_page, page
+from munkey.report.page import page
 from munkey.report.tables import audits, paper
 from munkey.report.tables.ablations import read
 from munkey.report.tables.summary import Row

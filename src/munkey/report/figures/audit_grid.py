@@ -21,7 +21,7 @@ from munkey.report.figures.theme import (
     checked,
     freeze,
 )
-from munkey.report.tables.audit_grid import deployed, knobs_of, shown
+from munkey.report.tables.audits import deployed_rows, knob_text, knobs_of
 from munkey.settings import short_names
 
 COLUMNS = ["path", "share", "share_low", "share_high", "chance", "nothing", "P_s", "val_after"]
@@ -34,14 +34,14 @@ PANELS = {  # what stands beside the shares, in which color
 
 
 @matplotlib.rc_context(THEME)
-def draw(grid: pd.DataFrame) -> Figure:
+def grid_plot(grid: pd.DataFrame) -> Figure:
     """grid: rows of munkey.audits.grid for one data set. Filled dots: shares as deployed, with their 95 % intervals;
     crosses: by the image alone. Behind them, the band in which 95 % of shares fall by chance where nothing is left.
 
     Raises ValueError for no rows or missing columns.
     """
     checked(grid, COLUMNS, ["nothing", "P_s", "val_after"], "kept")
-    rows = deployed(grid)
+    rows = deployed_rows(grid)
     image = grid[grid["path"] == "image"].set_index("setting")["share"].reindex(rows["setting"]).to_numpy()
     figure = canvas(DOUBLE, 1.0 + 0.17 * len(rows))
     left, *others = figure.subplots(1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS))
@@ -56,7 +56,7 @@ def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
     """The knobs of each setting in columns, their names above."""
     names = short_names(map(str, knobs)).values()
     lines = [
-        "  ".join(f"{shown(value):>{len(name)}}" for name, value in zip(names, line, strict=True))
+        "  ".join(f"{knob_text(value):>{len(name)}}" for name, value in zip(names, line, strict=True))
         for line in knobs.values
     ]
     axes.set_yticks(range(len(lines)), lines, family=COLUMNS_FONT)

@@ -1,18 +1,19 @@
-"""The charts by kind: each is drawn from tables or a trace on disk."""
+"""Which figures there are: for each kind what stands below it, what it is drawn from, and how.
+
+Planning reads this, so what draws is imported when it draws.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
-import pandas as pd
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from munkey.core.files import read_json, read_npz, read_table
-from munkey.report.figures import curves, diagram, forgetting, projection, selection
-from munkey.report.figures.projection import Projection, umap_2d
+from munkey.core.paths import Layout, fill
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAPERS_METHOD = "MUNKEY"  # the title, in every table, of the method that the paper proposes
-FILES = ("table", "trace", "classes")  # the inputs that there can be
 TRACED = ("epoch", "P_s", "A_image", "A_token", "A_both")
 MOMENTS = ("start", "middle", "end")  # of training, at which the trace keeps tokens and features
 
@@ -21,8 +22,8 @@ MOMENTS = ("start", "middle", "end")  # of training, at which the trace keeps to
 class Source:
     """What a chart is drawn from.
 
-    files: paths of the inputs that this kind of chart needs, by their names in FILES; traces: those of each seed.
-    dataset: that of the traces. threshold: of pathway sensitivity, above which no pair is selected.
+    files: paths of the inputs, by their names in `ChartKind.inputs`; traces: those of each seed. dataset: that of the
+    traces. threshold: of pathway sensitivity, above which no pair is selected.
     """
 
     files: Mapping[str, str]
@@ -31,46 +32,116 @@ class Source:
     traces: Mapping[int, str] = field(default_factory=dict)
 
 
-def _overview(_: Source) -> Figure:
-    return diagram.overview()
+@dataclass(frozen=True)
+class ChartKind:
+    """A kind of figure.
+
+    inputs: files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for each seed. One chart
+    is drawn for each data set where they have a {dataset}.
+    """
+
+    caption: str
+    inputs: Callable[[Layout], dict[str, str]]
+    draw: Callable[[Source], "Figure"]
 
 
-def _forgetting(source: Source) -> Figure:
-    return forgetting.draw(read_table(source.files["table"]), PAPERS_METHOD)
+def _overview(_: Source) -> "Figure":
+    from munkey.report.figures.diagram import overview
+
+    return overview()
 
 
-def _neighbors(source: Source) -> Figure:
+def _forgetting(source: Source) -> "Figure":
+    from munkey.report.figures.forgetting import gap_plot
+
+    return gap_plot(read_table(source.files["table"]), PAPERS_METHOD)
+
+
+def _neighbors(source: Source) -> "Figure":
+    from munkey.report.figures.curves import neighbors_plot
+
     table = read_table(source.files["table"])
     part = table[(table["knob"] == "inference.k") & (table["title"] == PAPERS_METHOD)]
-    return curves.k_curve(part.assign(k=part["value"].astype(int)))
+    return neighbors_plot(part.assign(k=part["value"].astype(int)))
 
 
-def _selection(source: Source) -> Figure:
-    return selection.draw(read_table(source.files["table"]), source.threshold)
+def _selection(source: Source) -> "Figure":
+    from munkey.report.figures.selection import selection_plot
+
+    return selection_plot(read_table(source.files["table"]), source.threshold)
 
 
-def _sensitivity(source: Source) -> Figure:
+def _sensitivity(source: Source) -> "Figure":
+    import pandas as pd
+
+    from munkey.report.figures.curves import sensitivity_plot
+
     traces = [pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed) for seed, path in source.traces.items()]
-    return curves.sensitivity(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
+    return sensitivity_plot(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
 
 
-def _tokens(source: Source) -> Figure:
+def _tokens(source: Source) -> "Figure":
+    from munkey.report.figures.projection import Projection, projection_plot, umap_2d
+
     trace, classes = read_npz(source.files["trace"]), read_json(source.files["classes"])
-    labels = trace["labels"].astype(np.int64)
+    labels = trace["labels"].astype("int64")
     epochs = sorted(int(name.removeprefix("tokens_")) for name in trace if name.startswith("tokens_"))
     projections = []
     moments = MOMENTS if len(epochs) == len(MOMENTS) else MOMENTS[::2]  # one epoch has no middle
     for epoch, moment in zip(epochs, moments, strict=True):
         tokens, features = (umap_2d(trace[f"{kind}_{epoch}"], seed=0) for kind in ("tokens", "features"))
         projections.append(Projection(f"{moment} (epoch {epoch})", tokens, features, labels, classes))
-    return projection.draw(projections)
+    return projection_plot(projections)
 
 
-CHARTS: dict[str, Callable[[Source], Figure]] = {
-    "overview": _overview,
-    "forgetting": _forgetting,
-    "neighbors": _neighbors,
-    "selection": _selection,
-    "sensitivity": _sensitivity,
-    "tokens": _tokens,
+CHARTS: dict[str, ChartKind] = {
+    "overview": ChartKind(
+        "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
+        lambda layout: {},
+        _overview,
+    ),
+    "forgetting": ChartKind(
+        "Avg Gap, the distance to the oracle, and the seconds that unlearning takes. Bars: ± one standard deviation"
+        " over seeds, cut off at 0.",
+        lambda layout: {"table": fill(layout.table, table="main", ending="csv")},
+        _forgetting,
+    ),
+    "neighbors": ChartKind(
+        "Test accuracy and Avg Gap over the number of neighbors K; one model per seed, evaluated with each K. Bars: ±"
+        " one standard deviation over seeds, cut off at 0.",
+        lambda layout: {"table": fill(layout.table, table="ablations", ending="csv")},
+        _neighbors,
+    ),
+    "selection": ChartKind(
+        "The grid of (p_image, p_token): the pair that the selection chose is a star, (0, 0) a gray cross. The four"
+        " panels in percent have the same scale.",
+        lambda layout: {"table": fill(layout.selection_table, ending="csv")},
+        _selection,
+    ),
+    "sensitivity": ChartKind(
+        "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
+        lambda layout: {"traces": fill(layout.trace, case="{dataset}")},
+        _sensitivity,
+    ),
+    "tokens": ChartKind(
+        "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training; a color"
+        " and a shape for each class.",
+        lambda layout: {"trace": fill(layout.trace, case="{dataset}"), "classes": layout.classes},
+        _tokens,
+    ),
 }
+CAPTIONS = {  # of all figures, those included that rules of their own draw
+    **{kind: chart.caption for kind, chart in CHARTS.items()},
+    "ranks": "Mean ranks by Avg Gap, 1 is the best; a bar joins methods that the seeds do not tell apart.",
+    "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion; chosen to show what"
+    " deletion does, not at random. Below each neighbor: its weight and its class; for a new neighbor, also whether"
+    " that class is the sample's (same) or not (other).",
+}
+
+
+def caption(figure: str) -> str:
+    """What stands below a figure, by its name: KIND, KIND-DATASET or KIND-DATASET-rateRATE."""
+    kind, _, place = figure.partition("-")
+    dataset, _, rate = place.partition("-rate")
+    forgotten = f", {100 * float(rate):g} % forgotten" if rate else ""
+    return CAPTIONS[kind] + (f" Data set: {dataset}{forgotten}." if dataset else "")

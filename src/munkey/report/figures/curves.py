@@ -20,6 +20,7 @@ from munkey.report.figures.theme import (
     canvas,
     checked,
     freeze,
+    mean_curve,
     over_seeds,
     point_style,
 )
@@ -46,7 +47,7 @@ PATHWAYS = {
 
 
 @matplotlib.rc_context(THEME)
-def k_curve(frame: pd.DataFrame) -> Figure:
+def neighbors_plot(frame: pd.DataFrame) -> Figure:
     """Test accuracy and Avg Gap over the number of neighbors K, a line per data set (fig. ablation-knn).
 
     Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation may be NaN (one
@@ -81,7 +82,7 @@ def _over_k(axes: Axes, frame: pd.DataFrame, metric: str, title: str) -> None:
 
 
 @matplotlib.rc_context(THEME)
-def sensitivity(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
+def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
     """Pathway sensitivity P_s and the accuracies of the pathways over training, a row per data set (sec. 3).
 
     Columns: dataset, seed, epoch, P_s, A_image, A_token, A_both (percent). Lines are means over seeds, bands one
@@ -117,7 +118,5 @@ def _accuracies_over_epochs(axes: Axes, part: pd.DataFrame) -> None:
 
 
 def _over_epochs(axes: Axes, part: pd.DataFrame, column: str, curve: Curve) -> None:
-    values = part.groupby("epoch")[column].agg(["mean", "std"]).fillna({"std": 0.0})
-    axes.plot(values.index, values["mean"], color=curve.color, linestyle=DASHES[curve.line], label=curve.title)
-    low, high = ((values["mean"] + sign * values["std"]).clip(0, curve.top) for sign in (-1, 1))
-    axes.fill_between(values.index, low, high, color=curve.color, alpha=0.2, lw=0)
+    look = {"linestyle": DASHES[curve.line], "label": curve.title}
+    mean_curve(axes, part.groupby("epoch")[column], curve.color, curve.top, alpha=0.2, **look)

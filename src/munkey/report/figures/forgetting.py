@@ -10,8 +10,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from munkey.report.figures import lines
-from munkey.report.figures.theme import BAND, DOUBLE, THEME, canvas, checked, freeze, point_style, seed_count, words
+from munkey.report.figures.theme import (
+    BAND,
+    DOUBLE,
+    LINE_HEIGHT,
+    PANEL_WIDTHS,
+    THEME,
+    canvas,
+    checked,
+    freeze,
+    name_lines,
+    point_style,
+    seconds_axis,
+    seed_count,
+    words,
+)
 
 TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap, percentage points
 APART = 0.3  # of a line: the points of one rate from those of the next
@@ -19,7 +32,7 @@ COLUMNS = ["dataset", "rate", "title", "unlearn_s_mean", "gap_mean", "gap_sd", "
 
 
 @matplotlib.rc_context(THEME)
-def draw(summary: pd.DataFrame, emphasized: str) -> Figure:
+def gap_plot(summary: pd.DataFrame, emphasized: str) -> Figure:
     """A line for each method, the smallest gap at the largest rate first; two panels for each data set.
 
     summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without a time (originals)
@@ -29,29 +42,23 @@ def draw(summary: pd.DataFrame, emphasized: str) -> Figure:
     Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so that one failed
     method does not squeeze all the others together. Raises ValueError where a time is not positive.
     """
-    frame = _complete(summary)
+    frame = checked(summary, COLUMNS, ["n"], "forgetting").dropna(subset=["unlearn_s_mean", "gap_mean"])
+    if (frame["unlearn_s_mean"] <= 0).any():
+        raise ValueError("forgetting: times must be positive, the axis is logarithmic")
+    frame = frame.fillna({"gap_sd": 0.0})
     if frame.empty:
         return words("No method has both a gap and a time to unlearn.")
     rates = sorted(frame["rate"].unique(), reverse=True)
     parts = [part.sort_values(["rate", "gap_mean"], ascending=[False, True]) for _, part in frame.groupby("dataset")]
     counts = [part["title"].nunique() for part in parts]
-    figure = canvas(DOUBLE, 0.3 + sum(0.8 + lines.HEIGHT * count for count in counts))
-    grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=lines.WIDTHS, height_ratios=counts)
+    figure = canvas(DOUBLE, 0.3 + sum(0.8 + LINE_HEIGHT * count for count in counts))
+    grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=PANEL_WIDTHS, height_ratios=counts)
     for (gaps, seconds), part in zip(grid, parts, strict=True):
         _panels(gaps, seconds, part, rates, emphasized)
     handles = [Line2D([], [], linestyle="none", **point_style(number)._asdict()) for number in range(len(rates))]
     titles = [f"{100 * rate:g} % forgotten" for rate in rates]
     figure.legend(handles, titles, loc="outside upper center", ncols=len(rates))
     return freeze(figure)
-
-
-def _complete(summary: pd.DataFrame) -> pd.DataFrame:
-    """The rows with both a time and a gap."""
-    frame = checked(summary, COLUMNS, ["n"], "forgetting")
-    complete = frame.dropna(subset=["unlearn_s_mean", "gap_mean"])
-    if (complete["unlearn_s_mean"] <= 0).any():
-        raise ValueError("forgetting: times must be positive, the axis is logarithmic")
-    return complete.fillna({"gap_sd": 0.0})
 
 
 def _panels(gaps: Axes, seconds: Axes, part: pd.DataFrame, rates: Sequence[float], emphasized: str) -> None:
@@ -64,8 +71,8 @@ def _panels(gaps: Axes, seconds: Axes, part: pd.DataFrame, rates: Sequence[float
         gaps.errorbar(own["gap_mean"], places, xerr=ends, ecolor=(style.color, 0.5), linestyle="none", elinewidth=0.9,
                       capsize=2, zorder=3, **style._asdict())  # fmt: skip
         seconds.plot(own["unlearn_s_mean"], places, linestyle="none", zorder=3, **style._asdict())
-    lines.name(gaps, names, emphasized)
-    lines.measure_seconds(seconds, "time to unlearn [s]")
+    name_lines(gaps, names, emphasized)
+    seconds_axis(seconds, "time to unlearn [s]")
     top = 1.15 * (part["gap_mean"] + part["gap_sd"]).max() + 0.2
     gaps.set_xscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
     gaps.set(xlim=(0, top), xlabel="Avg Gap [percentage points], square-root scale")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from munkey.report.figures.theme import CLASS_COLORS, DASHES, DOUBLE, THEME, canvas, checked, freeze, over_seeds
+from munkey.report.figures.theme import CLASS_COLORS, DASHES, DOUBLE, THEME, canvas, checked, freeze, mean_curve, over_seeds
 
 COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
 
@@ -23,7 +23,7 @@ class Style(TypedDict):
 
 
 @matplotlib.rc_context(THEME)
-def draw(losses: pd.DataFrame) -> Figure:
+def loss_curves(losses: pd.DataFrame) -> Figure:
     """A row for each data set, a panel for each family, a line for each subset.
 
     Means over seeds, with bands of one standard deviation, down to 0 at most.
@@ -53,10 +53,7 @@ def draw(losses: pd.DataFrame) -> Figure:
 
 def _panel(axes: Axes, part: pd.DataFrame, styles: Mapping[str, Style]) -> None:
     for subset, lines in part.groupby("subset", sort=True):
-        values, style = lines.groupby("epoch")["loss"].agg(["mean", "std"]).fillna({"std": 0.0}), styles[str(subset)]
-        axes.plot(values.index, values["mean"], **style)
-        low, high = (values["mean"] - values["std"]).clip(lower=0), values["mean"] + values["std"]
-        axes.fill_between(values.index, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        mean_curve(axes, lines.groupby("epoch")["loss"], **styles[str(subset)])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 

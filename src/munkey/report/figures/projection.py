@@ -40,7 +40,7 @@ def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
 
 
 @matplotlib.rc_context(THEME)
-def draw(projections: Sequence[Projection]) -> Figure:
+def projection_plot(projections: Sequence[Projection]) -> Figure:
     """Exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
 
     Each panel is a separate projection: positions can be compared within a panel, but not between panels. Up to 20

@@ -10,8 +10,8 @@ from munkey.report.tables.ranks import LEVEL, Ranking, blocks_in_words, by_seed,
 
 
 @matplotlib.rc_context(THEME)
-def draw(ranks: pd.DataFrame, emphasized: str) -> Figure:
-    """ranks: from `munkey.report.tables.rank_table.ranks`; emphasized: the method that is to stand out.
+def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
+    """ranks: from `munkey.report.tables.ranks.ranks_by_title`; emphasized: the method that is to stand out.
 
     Raises ValueError where there are too few seeds or methods.
     """

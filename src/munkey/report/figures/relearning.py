@@ -6,7 +6,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from munkey.report.figures.theme import BLACK, BLUE, DASHES, DOUBLE, GRAY, THEME, canvas, checked, freeze, over_seeds
+from munkey.report.figures.theme import (
+    BLACK,
+    BLUE,
+    DASHES,
+    DOUBLE,
+    GRAY,
+    THEME,
+    canvas,
+    checked,
+    freeze,
+    mean_curve,
+    over_seeds,
+)
 
 COLUMNS = ["family", "name", "title", "role", "seed", "step", "FA"]
 ACROSS = 4  # panels
@@ -18,7 +30,7 @@ STYLES = {  # of a role: its color, the number of its dashes in the theme, and w
 
 
 @matplotlib.rc_context(THEME)
-def draw(curves: pd.DataFrame) -> Figure:
+def relearning_plot(curves: pd.DataFrame) -> Figure:
     """A panel for each method, in it the oracle and the original of its family. Means over seeds, bands of one sd.
 
     curves: as `munkey.report.tables.relearning.curves_of` makes them. Steps are on a scale that is linear up to 1, then
@@ -46,10 +58,8 @@ def draw(curves: pd.DataFrame) -> Figure:
 
 def _panel(axes: Axes, part: pd.DataFrame, title: str) -> None:
     for role, (color, dashes, words) in STYLES.items():
-        values = part[part["role"] == role].groupby("step")["FA"].agg(["mean", "std"]).fillna({"std": 0.0})
-        axes.plot(values.index, values["mean"], color=color, linestyle=DASHES[dashes], label=words)
-        low, high = ((values["mean"] + sign * values["std"]).clip(0, 100) for sign in (-1, 1))
-        axes.fill_between(values.index, low, high, color=color, alpha=0.15, linewidth=0)
+        accuracies = part[part["role"] == role].groupby("step")["FA"]
+        mean_curve(axes, accuracies, color, top=100, linestyle=DASHES[dashes], label=words)
     axes.set_title(title)
 
 

@@ -74,7 +74,7 @@ class Example:
 
 
 @matplotlib.rc_context(THEME)
-def draw(examples: Sequence[Example]) -> Figure:
+def retrieval_plot(examples: Sequence[Example]) -> Figure:
     """Two rows of pictures per sample: what it retrieves before deletion, and after.
 
     A new neighbor is one that was not retrieved before; in parentheses stands whether it has the query's class. Raises

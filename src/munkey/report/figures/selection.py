@@ -28,7 +28,7 @@ OTHER: Look = {"color": BLUE, "marker": "o", "markersize": 5}
 
 
 @matplotlib.rc_context(THEME)
-def draw(frame: pd.DataFrame, threshold: float) -> Figure:
+def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     """A line per pair (p_image, p_token) of one data set. The chosen pair, if any, is a bold star, (0, 0) a gray cross.
 
     Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap, points), chosen.

@@ -1,12 +1,38 @@
-"""Axes of residual shares, which the figures of the audits have in common."""
+"""Residual shares with their intervals: the forest plot of an audit, and what is left against what forgetting costs."""
 
 from typing import NamedTuple
 
+import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from munkey.report.figures.theme import BLACK, BLUE, GRAY, ORANGE, VERMILLION
+from munkey.audits.family_audit import DEPLOYED
+from munkey.report.figures.theme import (
+    BAND,
+    BLACK,
+    BLUE,
+    DOUBLE,
+    GRAY,
+    LINE_HEIGHT,
+    ORANGE,
+    PANEL_WIDTHS,
+    THEME,
+    VERMILLION,
+    canvas,
+    checked,
+    freeze,
+    name_lines,
+    seconds_axis,
+)
+from munkey.report.tables.audits import audited_name, first_rows
 
+COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "chance", "verdict"]
+TIMES = ["method", "rate", "unlearn_s_mean", "train_s_mean"]
 NARROWEST, WIDEST = (-25.0, 110.0), (-300.0, 300.0)  # percent
 MARKS = {0: "never seen", 100: "nothing done"}
 
@@ -25,7 +51,7 @@ STYLES = {  # of verdicts
     "over-forgets": Style(ORANGE, "D", "over-forgets"),
     "no power": Style(GRAY, "X", "no power"),
     "control": Style(BLACK, "^", "control"),
-    "": Style(BLACK, "|", "exploratory path"),
+    "": Style(BLACK, "|", "exploratory path"),  # which has no verdict
 }
 
 
@@ -39,11 +65,82 @@ class Limits(NamedTuple):
 def limits(rows: pd.DataFrame) -> Limits:
     """Wide enough for all intervals, within reason. rows: with the columns share, share_low, share_high."""
     ends = rows[["share", "share_low", "share_high"]].to_numpy(dtype=float)
-    shown = ends[np.isfinite(ends)].clip(*WIDEST)
-    low, high = min(shown.min(), NARROWEST[0]), max(shown.max(), NARROWEST[1])
+    finite = ends[np.isfinite(ends)].clip(*WIDEST)
+    low, high = min(finite.min(), NARROWEST[0]), max(finite.max(), NARROWEST[1])
     return Limits(low - 0.03 * (high - low), high + 0.03 * (high - low))
 
 
-def verdict(line: pd.Series) -> str:
-    """The verdict of a row of an audit; empty for an exploratory path, which has none."""
-    return str(line["verdict"]) if pd.notna(line.get("verdict")) else ""
+@matplotlib.rc_context(THEME)
+def forest_plot(audit: pd.DataFrame) -> Figure:
+    """audit: rows of `munkey.audits.family_audit`. Lines at 0 (never seen) and 100 (nothing done); behind each row,
+    the band in which 95 % of shares fall by chance where nothing is left. An interval that has no end, or ends far
+    beyond the axis, has an arrow there.
+
+    Of methods alone, other paths than the deployed one are shown. Raises ValueError for no rows or missing columns.
+    """
+    rows = first_rows(checked(audit, COLUMNS, ["share"], "forest"))
+    figure = canvas(DOUBLE, 0.9 + LINE_HEIGHT * len(rows))
+    _panel(figure.subplots(), rows)
+    _legend(figure, rows)
+    return freeze(figure)
+
+
+@matplotlib.rc_context(THEME)
+def cost_plot(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str) -> Figure:
+    """A line for each method and each oracle of a data set, the least that is left first; beside it, its seconds.
+
+    An oracle's seconds are those of its training. summary: of that data set, with the columns TIMES; seconds are those
+    at its largest rate. audit: rows of `munkey.audits.family_audit`. Raises ValueError where no row has both a share
+    and a time.
+    """
+    times, columns = checked(summary, TIMES, ["rate"], "cost"), ["name", *COLUMNS]
+    largest = times[times["rate"] == times["rate"].max()].set_index("method")
+    rows = checked(audit, columns, ["share"], "cost")
+    rows = rows[(rows["path"] == DEPLOYED) & rows["role"].isin(["method", "oracle"])]
+    rows = rows.assign(x=rows["name"].map(largest["unlearn_s_mean"].fillna(largest["train_s_mean"]))).dropna(subset="x")
+    rows = checked(rows, [*columns, "x"], ["x"], "cost").sort_values("share", key=abs, ignore_index=True)
+    figure = canvas(DOUBLE, 1.1 + LINE_HEIGHT * len(rows))
+    shares, seconds = figure.subplots(1, 2, sharey=True, width_ratios=PANEL_WIDTHS)
+    _panel(shares, rows, emphasized)
+    for place, line in rows.iterrows():
+        style = _style(line)
+        seconds.plot(line["x"], place, marker=style.marker, color=style.color, markersize=5, zorder=3)
+    seconds_axis(seconds, f"time to forget {100 * times['rate'].max():g} % of the training set [s]")
+    _legend(figure, rows)
+    return freeze(figure)
+
+
+def _style(line: pd.Series) -> Style:
+    return STYLES[str(line["verdict"]) if pd.notna(line.get("verdict")) else ""]
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, emphasized: str = "") -> None:
+    """A line for each of `rows`, which are numbered from 0. emphasized: the name of one that is to stand out."""
+    ends = limits(rows)
+    for place, (_, line) in enumerate(rows.iterrows()):
+        style, band = _style(line), 1.96 * line["chance"]
+        axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=BAND, linewidth=0, zorder=0)
+        low, high = np.clip([line["share_low"], line["share_high"]], *ends)
+        axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
+        for beyond, edge, arrow in ((line["share_low"] < low, low, "<"), (line["share_high"] > high, high, ">")):
+            if beyond:
+                axes.plot(edge, place, marker=arrow, color=style.color, markersize=4, clip_on=False, zorder=3)
+        share = np.clip(line["share"], *ends)
+        axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
+    for value, words in MARKS.items():
+        axes.axvline(value, color=BLACK, linewidth=0.8, zorder=1)
+        axes.annotate(words, (value, -0.7), ha="center", va="bottom", annotation_clip=False)
+    name_lines(axes, [audited_name(line) for _, line in rows.iterrows()], emphasized)
+    axes.set(xlim=ends, xlabel="residual share [%]")
+
+
+def _legend(figure: Figure, rows: pd.DataFrame) -> None:
+    """The verdicts that occur, below the axis."""
+    present = {_style(line) for _, line in rows.iterrows()}
+    handles: list[Artist] = [
+        Line2D([], [], marker=style.marker, color=style.color, linestyle="none", label=style.words)
+        for style in STYLES.values()
+        if style in present
+    ]
+    handles.append(Patch(color=BAND, label="95 % by chance"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)

@@ -1,5 +1,6 @@
 """What all figures share: page widths, fonts, colors that colorblind readers can tell apart, checks, and saving."""
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,13 +9,17 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from munkey.core.files import sealed
 
 DOUBLE = 6.8  # inches: both columns of the paper
 DPI = 200
+LINE_HEIGHT = 0.24  # inches, of a line of a figure with a line for each system
+PANEL_WIDTHS = (3, 2)  # of such a figure: of what is measured, and of the seconds
 
 # The palette of Okabe and Ito; yellow is left out because it vanishes on white.
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -140,3 +145,37 @@ def over_seeds(counts: "pd.Series[int]") -> str:
     """What is drawn of these numbers of seeds: with a single one, there is no deviation."""
     several = counts.max() > 1
     return f"mean ± standard deviation over {seed_count(counts)} seeds" if several else "one seed, n = 1"
+
+
+def mean_curve(axes: Axes, groups: Any, color: str, top: float = math.inf, alpha: float = 0.15, **look: Any) -> None:
+    """A line at the means of `groups` (a pandas GroupBy of one column) over their keys, in a band of one sd.
+
+    The band ends at 0 and at `top`; one value has no deviation. look: of the line, as matplotlib wants it.
+    """
+    values = groups.agg(["mean", "std"]).fillna({"std": 0.0})
+    axes.plot(values.index, values["mean"], color=color, **look)
+    low, high = ((values["mean"] + sign * values["std"]).clip(0, top) for sign in (-1, 1))
+    axes.fill_between(values.index, low, high, color=color, alpha=alpha, linewidth=0)
+
+
+def name_lines(axes: Axes, names: Sequence[str], emphasized: str = "") -> None:
+    """Write the names of the lines of a panel, the first at the top; one may stand out."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    for label in axes.get_yticklabels():
+        label.set_fontweight("bold" if label.get_text() == emphasized else "normal")
+
+
+def seconds_axis(axes: Axes, label: str) -> None:
+    """Make this the panel of the seconds, on a logarithmic axis, beside one whose lines are named."""
+    axes.set(xscale="log", xlabel=label)
+    axes.margins(x=0.08)
+    axes.xaxis.set_major_locator(LogLocator(numticks=10))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.grid(axis="x", color=BAND, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0, labelleft=False)
+    axes.spines["left"].set_visible(False)

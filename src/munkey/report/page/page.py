@@ -1,17 +1,26 @@
-"""The report page: one file that opens from disk, with the story first, sortable tables, figures, and its origin."""
+"""The report, and the page of the audits: one file each that opens from disk.
 
-from collections.abc import Iterable, Sequence
+The report has the story first, then sortable tables, figures, and its origin; the page of the audits has, for each data
+set, its forest plot, its controls and its tables.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 import pandas as pd
 
-from munkey.report.page.audit_page import Audited, data_url
-from munkey.report.page.captions import caption
+from munkey.core.files import read_bytes, read_json, read_table
+from munkey.report.figures.charts import caption
 from munkey.report.page.chapters import Chapter, Link, chapter, rendered
-from munkey.report.tables import ablations, paper, rank_table, runtime, short
+from munkey.report.tables import ablations, paper
 from munkey.report.tables import main as tables
+from munkey.report.tables.audits import Residue, attacks_tables, audit_table, first_rows, storage_tables
+from munkey.report.tables.markup import Titled
+from munkey.report.tables.ranks import LINE, REMARK, rank_table
+from munkey.report.tables.runtime import runtime_table, short_tables
 from munkey.report.tables.summary import Row
 
 MAIN = "../tables/main.csv"  # from the page
@@ -69,13 +78,23 @@ class TrackedRun(TypedDict):
 
 
 @dataclass(frozen=True)
+class AuditChapter:
+    """What a page shows of a data set's audit. figure: the forest plot as a data URL; controls: in words, by family."""
+
+    dataset: str
+    figure: str
+    controls: Mapping[str, Sequence[str]]
+    chapter: Chapter
+
+
+@dataclass(frozen=True)
 class Results:
     """What the tables of the page are made from.
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
     the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
-    left: what audits found to be left; empty where none was run. ranks: as `rank_table` has them, from CSV; none where
-    there is too little to rank.
+    residue: what audits found to be left; empty where none was run. ranks: from their CSV file; none where there is too
+    little to rank.
     """
 
     main: pd.DataFrame
@@ -84,7 +103,7 @@ class Results:
     case_rows: Sequence[Row]
     grids: Sequence[pd.DataFrame]
     statements: Sequence[str]
-    left: tables.Left = field(default_factory=dict)
+    residue: Residue = field(default_factory=dict)
     ranks: Sequence[pd.DataFrame] = ()
 
 
@@ -107,7 +126,7 @@ class Page:
     heading: Heading
     story: Chapter
     costs: Sequence[Figure]
-    audits: Sequence[Audited]
+    audits: Sequence[AuditChapter]
     chapters: Sequence[Chapter]
     figures: Sequence[Figure]
     origin: Sequence[Fact]
@@ -125,35 +144,59 @@ class Page:
         return self.runs[0].address.partition("/#")[0] if self.runs else ""
 
 
-def render(page: Page, template: Path) -> str:
-    """The page as HTML."""
+def report_page(page: Page, template: Path) -> str:
+    """The report as HTML."""
     return rendered(template, page=page)
+
+
+def audit_page(name: str, audits: Sequence[AuditChapter], template: Path) -> str:
+    """The page of the audits as HTML. name: of the configuration."""
+    return rendered(template, name=name, audits=audits)
+
+
+def audit_chapter(
+    dataset: str, audit: pd.DataFrame, controls: str, figure: str, further: Sequence[Titled]
+) -> AuditChapter:
+    """audit: its rows. controls, figure: files of it. further: tables below that of the audit."""
+    files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage")]  # from the folder of either page
+    shown = chapter(dataset, dataset, [audit_table(audit, dataset), *further], files=files)
+    return AuditChapter(dataset, data_url(figure), read_json(controls), shown)
+
+
+def audit_in_report(dataset: str, audit: pd.DataFrame, storage: str, controls: str, figure: str) -> AuditChapter:
+    """What the report shows of an audit, with what its storage audit found."""
+    return audit_chapter(dataset, first_rows(audit), controls, figure, storage_tables(read_table(storage)))
+
+
+def attacks_of(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
+    """The tables of attacks on one model, titled as such."""
+    tables = attacks_tables(found, tidy, rows)
+    return [Titled(f"Attacks on one model: {titled.title}", titled.frame) for titled in tables]
+
+
+def data_url(path: str | Path) -> str:
+    """An SVG as a data URL."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(read_bytes(path)).decode()}"
 
 
 def story(results: Results) -> Chapter:
     """What matters most: a short table for each data set."""
-    return chapter("story", "In short", short.tables(results.main, results.rows, results.left), files=[MAIN])
+    return chapter("story", "In short", short_tables(results.main, results.rows, results.residue), files=[MAIN])
 
 
 def chapters(results: Results) -> list[Chapter]:
     """The tables of the page in its order."""
     grids = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
     selections = [f"../selection/{grid['dataset'][0]}/table.csv" for grid in results.grids]
-    main = tables.main_tables(results.main, results.rows, "html", results.left)
+    main = tables.main_tables(results.main, results.rows, "html", results.residue)
     both = paper.compare(results.main, results.cases)
     return [
         chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
         *(
-            chapter(
-                "ranks",
-                "Ranks",
-                [rank_table.table(rank_table.read(each))],
-                [rank_table.REMARK],
-                ["../tables/ranks.csv"],
-            )
+            chapter("ranks", "Ranks", [rank_table(each.set_index(LINE))], [REMARK], ["../tables/ranks.csv"])
             for each in results.ranks
         ),
-        chapter("runtime", "Run time", [runtime.runtime_table(results.main, results.rows, "html")], files=[MAIN]),
+        chapter("runtime", "Run time", [runtime_table(results.main, results.rows, "html")], files=[MAIN]),
         *(
             chapter(name, title, titled, files=["../tables/ablations.csv"])
             for name, title in ABLATIONS.items()

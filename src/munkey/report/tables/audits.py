@@ -1,4 +1,4 @@
-"""The table of an audit: how much is left, how well attacks do, and in which words it may be said."""
+"""The tables of the audits: what is left, how well attacks do, what files hold, and what a grid of settings changes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.audits.registry import AUDITS
 from munkey.report.tables.markup import ABSENT, Titled, seeds
 from munkey.report.tables.summary import Row
+from munkey.settings import short_names
 
 PATHS = {  # how a memory is asked; the first is how it is deployed
     "deployed": "",
@@ -18,53 +19,52 @@ PATHS = {  # how a memory is asked; the first is how it is deployed
 }
 CONTROL = "Control: MUNKEY that keeps"  # trained so that its weights remember
 TITLES = {"nothing": "nothing done", "oracle": "oracle", "control nothing": "nothing done"}
+ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
+RESIDUE = "left [%]"
+Residue = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
 
 
-def named(line: pd.Series) -> str:
+def audited_name(line: pd.Series) -> str:
     """A row's name: the method or what was done to which model, and how it was asked."""
     role, path = str(line["role"]), PATHS[str(line["path"])]
     name = CONTROL if role.startswith("control") else str(line["title"])
-    done = TITLES.get(role)
-    return name + (f", {done}" if done else "") + (f", {path}" if path else "")
+    return ", ".join(filter(None, [name, TITLES.get(role), path]))
 
 
-def table(audit: pd.DataFrame, dataset: str) -> Titled:
+def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
     """A line for each system and path, in the order of the audit."""
-    lines = [_line(line) for _, line in audit.iterrows()]
+    lines = [
+        {
+            "Model, and what was done": audited_name(line),
+            RESIDUE: interval(line, "share"),
+            "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
+            "LiRA AUROC": interval(line, "u-lira_auroc"),
+            "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
+            "RMIA AUROC": interval(line, "rmia_auroc"),
+            "p": ABSENT if pd.isna(line["p"]) else "< 0.001" if line["p"] < 0.0005 else f"{line['p']:.3f}",
+            "distance / floor": ABSENT if pd.isna(line.get("js_ratio")) else f"{line['js_ratio']:.2f}",
+        }
+        for _, line in audit.iterrows()
+    ]
     pairs = audit["pairs"]
     return Titled(f"{dataset}: {pairs.min()} to {pairs.max()} pairs of models, percent", pd.DataFrame(lines))
 
 
-def shown(audit: pd.DataFrame) -> pd.DataFrame:
+def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
     """The rows to look at first: other paths than the deployed one of methods alone."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
 
 
-def left_of(audits: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str]]:
-    """The column `left [%]` of the main table, by data set and system: the share on the deployed path."""
-    return {dataset: _left(audit) for dataset, audit in audits.items()}
-
-
-def _left(audit: pd.DataFrame) -> dict[str, str]:
-    """Where an audit has no power, its shares say nothing."""
-    deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
-    return {
-        str(line["name"]): "no power" if line["verdict"] == "no power" else interval(line, "share")
-        for _, line in deployed.iterrows()
-    }
-
-
-def _line(line: pd.Series) -> dict[str, str]:
-    return {
-        "Model, and what was done": named(line),
-        "left [%]": interval(line, "share"),
-        "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
-        "LiRA AUROC": interval(line, "u-lira_auroc"),
-        "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
-        "RMIA AUROC": interval(line, "rmia_auroc"),
-        "p": _p(line["p"]),
-        "distance / floor": _number(line, "js_ratio", 2),
-    }
+def residue_of(audits: Mapping[str, pd.DataFrame]) -> Residue:
+    """The column `left [%]` of the main table: the share on the deployed path; none where an audit has no power."""
+    residue = {}
+    for dataset, audit in audits.items():
+        deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
+        residue[dataset] = {
+            str(line["name"]): "no power" if line["verdict"] == "no power" else interval(line, "share")
+            for _, line in deployed.iterrows()
+        }
+    return residue
 
 
 def interval(line: pd.Series, name: str) -> str:
@@ -76,21 +76,11 @@ def interval(line: pd.Series, name: str) -> str:
     return f"{line[name]:.1f} [{bounds}]"
 
 
-def _p(p: float) -> str:
-    return ABSENT if pd.isna(p) else "< 0.001" if p < 0.0005 else f"{p:.3f}"
-
-
-def _number(line: pd.Series, name: str, digits: int) -> str:
-    return ABSENT if pd.isna(line.get(name)) else f"{line[name]:.{digits}f}"
-
-
-ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
-
-
 def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
     """Attacks on one model beside the paper's MIA, a table for each data set and rate: means over seeds, percent.
 
-    found: lines of munkey.audits.one_model; tidy: metrics. In brackets: the lowest and the highest bound of any seed.
+    found: lines of `munkey.audits.main_run.attacked`; tidy: metrics. In brackets: the lowest and the highest bound of
+    any seed.
     """
     mia, titled = tidy[tidy["metric"] == "MIA"], []
     others = {str(name): AUDITS[str(name)].title for name in found["attack"].unique() if name not in ATTACKS}
@@ -110,10 +100,17 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
     return titled
 
 
+def _over_seeds(lines: pd.DataFrame, name: str) -> str:
+    """Mean over seeds; `too few test samples` where there are too few for the rate."""
+    if name not in lines or lines[name].isna().any():
+        return "too few test samples"
+    return f"{lines[name].mean():.1f} [{lines[f'{name}_low'].min():.1f}, {lines[f'{name}_high'].max():.1f}]"
+
+
 def storage_tables(found: pd.DataFrame) -> list[Titled]:
     """What files still hold of what was deleted, before and after deletion, a table for each data set: sums over seeds.
 
-    found: lines of munkey.audits.memories.
+    found: lines of `munkey.audits.main_run.searched`.
     """
     titled = []
     for dataset, part in found.groupby("dataset", sort=False):
@@ -122,7 +119,7 @@ def storage_tables(found: pd.DataFrame) -> list[Titled]:
             line = {"Method": str(title), "Forget": f"{100 * float(own['rate'].iloc[0]):g} %"}
             for column, name in (("keys and tokens", "rows"), ("ids", "ids")):
                 for when, file in (("before", "original"), ("after", "unlearned")):
-                    line[f"{column}, {when}"] = _found(own[own["file"] == file], name)
+                    line[f"{column}, {when}"] = _found_of_deleted(own[own["file"] == file], name)
             lines.append(line)
         over = seeds(part["seed"].nunique())
         title = f"{dataset}: what was deleted and is found in the system's file, {over}"
@@ -130,15 +127,55 @@ def storage_tables(found: pd.DataFrame) -> list[Titled]:
     return titled
 
 
-def _found(lines: pd.DataFrame, name: str) -> str:
-    """`found of deleted`, or why the search proves nothing."""
+def _found_of_deleted(lines: pd.DataFrame, name: str) -> str:
+    """`6 of 6`, or why the search proves nothing."""
     if lines["why"].notna().any():
         return str(lines["why"].dropna().iloc[0])
     return f"{lines[name].sum():.0f} of {lines[f'{name}_of'].sum()}"
 
 
-def _over_seeds(lines: pd.DataFrame, name: str) -> str:
-    """Mean over seeds; `too few test samples` where there are too few for the rate."""
-    if name not in lines or lines[name].isna().any():
-        return "too few test samples"
-    return f"{lines[name].mean():.1f} [{lines[f'{name}_low'].min():.1f}, {lines[f'{name}_high'].max():.1f}]"
+def knobs_of(grid: pd.DataFrame) -> list[str]:
+    """The knobs of an audit's grid whose values differ, by dotted name."""
+    return [name for name in grid.columns if "." in name and grid[name].astype(str).nunique() > 1]
+
+
+def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
+    """A row for each setting of a grid, as it is deployed, in the order of its knobs."""
+    rows, knobs = grid[grid["path"] == DEPLOYED], knobs_of(grid)
+    return rows.sort_values(knobs, kind="stable").reset_index(drop=True) if knobs else rows
+
+
+def knob_text(value: object) -> str:
+    """A knob's value as a person writes it: 0.6–1 for [0.6, 1.0]."""
+    if isinstance(value, str) and value.startswith("["):
+        return "–".join(f"{float(part):g}" for part in value.strip("[]").split(","))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
+    """What the weights keep, by how they are trained, a line for each setting of the grid.
+
+    Shares by path, what training had put there, P_s before deletion, accuracies.
+    """
+    names, rows, lines = short_names(knobs_of(grid)), deployed_rows(grid), []
+    for _, line in rows.iterrows():
+        shares = grid[grid["setting"] == line["setting"]].set_index("path")["share"]
+        lines.append(
+            {
+                **{name: knob_text(line[knob]) for knob, name in names.items()},
+                RESIDUE: interval(line, "share"),
+                **{
+                    f"{RESIDUE}, {words}": f"{shares[path]:.1f}" if path in shares else ABSENT
+                    for path, words in PATHS.items()
+                    if path != DEPLOYED
+                },
+                "put there [sd]": f"{line['nothing']:.2f}",
+                "P_s": f"{line['P_s']:.3f}",
+                "VA before": f"{line['val_before']:.1f}",
+                "VA after": f"{line['val_after']:.1f}",
+                "TA after": f"{line['test_after']:.1f}",
+            }
+        )
+    pairs, rank = grid["pairs"].max(), float(rows["P_s"].corr(rows["share"], "spearman"))
+    title = f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share: {rank:.2f}"
+    return Titled(title, pd.DataFrame(lines))

@@ -1,10 +1,11 @@
 """The tables of a whole experiment: the main table, and the grid of the selection."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
+from munkey.report.tables.audits import RESIDUE, Residue
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
@@ -22,8 +23,6 @@ from munkey.report.tables.markup import (
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import GAP_METRICS, Row, summarize, with_seed_gaps
 
-Left = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
-LEFT = "left [%]"
 COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
 CSS = (
     "body{font:14px system-ui,sans-serif;margin:1.5em}table{border-collapse:collapse}"
@@ -61,28 +60,28 @@ def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left | None = None) -> str:
+def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None) -> str:
     """The paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
 
-    left: for a column of what is left, where audits were run.
+    residue: for a column of what is left, where audits were run.
     """
     if markup == "latex":
-        return _main_latex(summary, rows, left or {})
-    text = render(main_tables(summary, rows, markup, left), markup)
+        return _main_latex(summary, rows, residue or {})
+    text = render(main_tables(summary, rows, markup, residue), markup)
     return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}" if markup == "html" else text
 
 
-def main_tables(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left | None = None) -> list[Titled]:
+def main_tables(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None) -> list[Titled]:
     """The main table as one table per data set, whose columns name both metric and rate."""
     metrics = [f"{name} @{100 * rate:g} %" for rate in _rates(summary) for name in COLUMNS]
-    columns = ["Method", *([LEFT] if left else []), *metrics]
-    audited = "; left: an audit's share and its 95 % interval" if left else ""
+    columns = ["Method", *([RESIDUE] if residue else []), *metrics]
+    audited = "; left: an audit's share and its 95 % interval" if residue else ""
     return [
         Titled(
             f"{block.dataset}: {over_seeds(block.n)}, percent; {marked(block.n)}{audited}",
             pd.DataFrame(block.lines, columns=columns),
         )
-        for block in _blocks(summary, rows, markup, left or {})
+        for block in _blocks(summary, rows, markup, residue or {})
     ]
 
 
@@ -109,7 +108,7 @@ def _rates(summary: pd.DataFrame) -> list[float]:
     return sorted(summary["rate"].unique(), reverse=True)
 
 
-def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Left) -> list[Block]:
+def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue) -> list[Block]:
     rates, absent = _rates(summary), [ABSENT] * len(COLUMNS)
     titles = {row.name: (row.latex_title or row.title) if markup == "latex" else row.title for row in rows}
     blocks = []
@@ -118,7 +117,7 @@ def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, left: Le
         lines = [
             [
                 title,
-                *([left.get(str(dataset), {}).get(name, ABSENT)] if left else []),
+                *([residue.get(str(dataset), {}).get(name, ABSENT)] if residue else []),
                 *(cell for systems in at_rates for cell in systems.get(name, absent)),
             ]
             for name, title in titles.items()
@@ -139,10 +138,10 @@ def _cells(part: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> dict[str,
     return cells
 
 
-def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], left: Left) -> str:
+def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) -> str:
     """All data sets in one table, each under a row with its name. Needs booktabs and amsmath."""
-    rates, blocks = _rates(summary), _blocks(summary, rows, "latex", left)
-    leading = ["Method", *([LEFT] if left else [])]
+    rates, blocks = _rates(summary), _blocks(summary, rows, "latex", residue)
+    leading = ["Method", *([RESIDUE] if residue else [])]
     width = len(leading) + len(COLUMNS) * len(rates)
     lines = [line for block in blocks for line in _under_its_name(block, width, first=block is blocks[0])]
     frame = pd.DataFrame(lines, columns=_main_header(rates, leading))

@@ -7,17 +7,28 @@ says whether the methods differ at all; if it does, Nemenyi's says which two do.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # planning imports this file, and nothing heavy
     import pandas as pd
 
+    from munkey.report.tables.markup import Titled
+    from munkey.report.tables.summary import Row
+
 FEWEST_BLOCKS = 5  # with fewer, the distributions that the tests assume are far off
 FEWEST_METHODS = 3
 LEVEL = 0.05
 DIGITS = 6  # gaps that differ by less differ by rounding alone
 BLOCK = ["dataset", "seed"]
+LINE = [*BLOCK, "rate"]
+REMARK = (
+    "At every seed and rate, methods are ranked by the gap to their own oracle; 1 is the best. The rates of a seed"
+    " start from the same trained models, so only seeds are independent, and the tests count seeds. The smaller"
+    " critical difference would hold if rates were independent too; it claims too much. Where Friedman's p is 0.05 or"
+    " more, no two methods are told apart, however far apart their ranks."
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,18 @@ def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
     return gaps.dropna(axis="columns").round(DIGITS).rank(axis="columns")
 
 
+def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
+    """A line of ranks for each data set, seed and rate, a column for each method, named by its title.
+
+    tidy: metrics with the gap of each seed. Originals and what has no oracle are not ranked. Its CSV file is read with
+    `set_index(LINE)`.
+    """
+    titles = {row.name: row.title for row in rows if row.oracle and not row.context}
+    gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
+    wide = gaps.pivot(index=LINE, columns="method", values="value")
+    return ranks_of(wide.reindex(columns=list(titles)).rename(columns=titles).rename_axis(columns=None))
+
+
 def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
     """The blocks: ranks of each data set and seed, from the mean over its rates. ranks: from `ranks_of`."""
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
@@ -90,3 +113,33 @@ def critical_difference(methods: int, blocks: int) -> float:
     from scipy.stats import studentized_range
 
     return float(studentized_range.ppf(1 - LEVEL, methods, math.inf)) * math.sqrt(methods * (methods + 1) / blocks / 12)
+
+
+def rank_table(ranks: "pd.DataFrame") -> "Titled":
+    """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from."""
+    import pandas as pd
+
+    from munkey.report.tables.markup import ABSENT, Titled
+
+    found = ranking(by_seed(ranks))
+    rates = ranks.groupby(level="rate").mean().sort_index(ascending=False)
+    lines = []
+    for title, mean in found.mean.items():
+        p_values = found.pairs[title].reindex(found.mean.index)
+        lines.append(
+            {
+                "Method": title,
+                "Rank, by seed": f"{mean:.2f}",
+                "by seed and rate": f"{ranks[title].mean():.2f}",
+                **{f"at {100 * float(rate):g} %": f"{each:.2f}" for rate, each in rates[str(title)].items()},
+                "told apart from": ", ".join(map(str, p_values.index[p_values < LEVEL])) or ABSENT,
+            }
+        )
+    datasets = ", ".join(dict.fromkeys(ranks.index.get_level_values("dataset")))
+    independent = critical_difference(len(ranks.columns), len(ranks))
+    title = (
+        f"{datasets}: mean ranks of {len(ranks.columns)} methods by Avg Gap, n = {blocks_in_words(ranks)};"
+        f" {found.friedman}; critical difference {found.difference:.2f} by seed ({independent:.2f} if all"
+        f" {len(ranks)} pairs of seed and rate were independent)"
+    )
+    return Titled(title, pd.DataFrame(lines))

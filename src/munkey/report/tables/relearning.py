@@ -9,7 +9,7 @@ from munkey.audits.attacks.relearning import RelearnedSystem, relearning
 from munkey.audits.evidence import Curves
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.files import read_table
-from munkey.report.tables.audits import named
+from munkey.report.tables.audits import audited_name
 from munkey.report.tables.markup import ABSENT, Titled, plus_minus, seeds
 
 FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name", "title", "role")
@@ -65,7 +65,7 @@ def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:
 
 def _line(line: pd.Series) -> dict[str, str]:
     shown = {
-        "Model, and what was done": named(line),
+        "Model, and what was done": audited_name(line),
         "FA [%]": f"{line['FA_first']:.1f} → {line['FA_last']:.1f}",
         "TA [%]": f"{line['TA_first']:.1f} → {line['TA_last']:.1f}",
     }
