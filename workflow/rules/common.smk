@@ -19,7 +19,7 @@ from munkey.experiment.tracking import tracking
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of
 from munkey.experiment.params.load import ParamsError, memory_family, load, refusals
-from munkey.report.page.captions import caption
+from munkey.report.figures.charts import caption
 from munkey.report.tables.terminal import plain
 from munkey.unlearn.contract import METHODS
 

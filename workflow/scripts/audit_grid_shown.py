@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
 from munkey.experiment.run.job import job
-from munkey.report.figures import audit_grid as figure
 from munkey.report.figures import theme
-from munkey.report.tables import audit_grid
+from munkey.report.figures.audit_grid import grid_plot
+from munkey.report.tables.audits import grid_table
 from munkey.report.tables.markup import render
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     found, output = read_table(snakemake.input.table), snakemake.output
-    titled = [audit_grid.table(found, snakemake.wildcards.dataset)]
+    titled = [grid_table(found, snakemake.wildcards.dataset)]
     write_text(output.markdown, render(titled, "markdown"))
     write_text(output.latex, render(titled, "latex"))
-    theme.save(figure.draw(found), Path(output.svg).with_suffix(""))
+    theme.save(grid_plot(found), Path(output.svg).with_suffix(""))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
 from munkey.experiment.run.job import job
-from munkey.report.page import audit_page
-from munkey.report.tables import audits
+from munkey.report.page import page
+from munkey.report.tables.audits import storage_tables
 from munkey.report.tables.summary import Row, read_metrics
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ with job(snakemake.log[0], snakemake.threads):
     rows, shown = [Row(**row) for row in params.rows], []
     for number, dataset in enumerate(params.datasets):
         metrics = read_metrics([inputs.metrics[number]])
-        attacks = audit_page.attacks_of(read_table(inputs.attacks[number]), metrics, rows)
-        further = [*audits.storage_tables(read_table(inputs.storage[number])), *attacks]
+        attacks = page.attacks_of(read_table(inputs.attacks[number]), metrics, rows)
+        further = [*storage_tables(read_table(inputs.storage[number])), *attacks]
         files = (inputs.controls[number], inputs.figures[number])
-        shown.append(audit_page.audited(dataset, read_table(inputs.tables[number]), *files, further))
-    write_text(snakemake.output.page, audit_page.render(params.name, shown, Path(inputs.template)))
+        shown.append(page.audit_chapter(dataset, read_table(inputs.tables[number]), *files, further))
+    write_text(snakemake.output.page, page.audit_page(params.name, shown, Path(inputs.template)))

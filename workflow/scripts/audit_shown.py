@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
 from munkey.experiment.run.job import job
-from munkey.report.figures import forest, theme
-from munkey.report.tables import audits
+from munkey.report.figures import theme
+from munkey.report.figures.shares import forest_plot
+from munkey.report.tables.audits import audit_table, first_rows
 from munkey.report.tables.markup import render
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     found, output = read_table(snakemake.input.table), snakemake.output
-    shown = [audits.table(audits.shown(found), snakemake.wildcards.dataset)]
+    shown = [audit_table(first_rows(found), snakemake.wildcards.dataset)]
     write_text(output.markdown, render(shown, "markdown"))
     write_text(output.latex, render(shown, "latex"))
-    theme.save(forest.draw(found), Path(output.svg).with_suffix(""))
+    theme.save(forest_plot(found), Path(output.svg).with_suffix(""))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
 from munkey.experiment.run.job import job
-from munkey.report.tables import audits, main
+from munkey.report.tables import main
+from munkey.report.tables.audits import residue_of
 from munkey.report.tables.markup import markup_of
 from munkey.report.tables.summary import Row
 
@@ -18,6 +19,6 @@ if TYPE_CHECKING:
 with job(snakemake.log[0], snakemake.threads):
     inputs, params = snakemake.input, snakemake.params
     summary, rows = read_table(inputs.main), [Row(**row) for row in params.rows]
-    left = audits.left_of(dict(zip(params.datasets, map(read_table, inputs.audits), strict=True)))
+    residue = residue_of(dict(zip(params.datasets, map(read_table, inputs.audits), strict=True)))
     for path in snakemake.output:
-        write_text(path, main.main_table(summary, rows, markup_of(path), left))
+        write_text(path, main.main_table(summary, rows, markup_of(path), residue))

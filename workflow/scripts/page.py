@@ -12,8 +12,9 @@ import yaml
 from munkey.core.files import read_json, read_table, write_text
 from munkey.experiment.run.job import job, now
 from munkey.report.page import page
-from munkey.report.tables import audits, paper
+from munkey.report.tables import paper
 from munkey.report.tables.ablations import read
+from munkey.report.tables.audits import residue_of
 from munkey.report.tables.summary import Row
 
 if TYPE_CHECKING:
@@ -24,17 +25,17 @@ with job(snakemake.log[0], snakemake.threads):
     (main, cases), grids, ranks = ([*map(read, inputs.get(name))] for name in ("tables", "selections", "ranks"))
     rows, case_rows = ([Row(**row) for row in listed] for listed in (params.rows, params.ablation_rows))
     audited = dict(zip(params.audited, map(read_table, inputs.audits), strict=True))
-    statements, left = paper.statements(params.settings, params.seeds), audits.left_of(audited)
-    results = page.Results(main, cases, rows, case_rows, grids, statements, left, ranks)
+    statements, residue = paper.statements(params.settings, params.seeds), residue_of(audited)
+    results = page.Results(main, cases, rows, case_rows, grids, statements, residue, ranks)
     content = page.Page(
         heading=page.Heading(params.name, list(params.settings), params.grid),
         story=page.story(results),
         costs=[*map(page.cost, audited, map(Path, inputs.costs))],
-        audits=[*map(audit_page.in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)],
+        audits=[*map(page.audit_in_report, audited, audited.values(), inputs.storage, inputs.controls, inputs.shares)],
         chapters=page.chapters(results),
         figures=[page.figure(Path(path)) for path in inputs.figures],
         origin=page.origin([read_json(path) for path in inputs.records], now()),
         runs=page.links(read_json(inputs.tracking)["runs"]),
         params=yaml.safe_dump(params.config, sort_keys=False),
     )
-    write_text(snakemake.output.page, page.render(content, Path(inputs.template)))
+    write_text(snakemake.output.page, page.report_page(content, Path(inputs.template)))

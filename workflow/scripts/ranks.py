@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import read_table, write_text
 from munkey.experiment.run.job import job
-from munkey.report.figures import ranks as figure
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
-from munkey.report.tables import rank_table
+from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables.markup import render
+from munkey.report.tables.ranks import rank_table, ranks_by_title
 from munkey.report.tables.summary import Row
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     output, rows = snakemake.output, [Row(**row) for row in snakemake.params.rows]
-    ranks = rank_table.ranks(read_table(snakemake.input.metrics), rows)
+    ranks = ranks_by_title(read_table(snakemake.input.metrics), rows)
     write_text(output.csv, ranks.to_csv())
-    write_text(output.markdown, render([rank_table.table(ranks)], "markdown"))
-    theme.save(figure.draw(ranks, PAPERS_METHOD), Path(output.svg).with_suffix(""))
+    write_text(output.markdown, render([rank_table(ranks)], "markdown"))
+    theme.save(rank_diagram(ranks, PAPERS_METHOD), Path(output.svg).with_suffix(""))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import write_text
 from munkey.experiment.run.job import job
-from munkey.report.figures import relearning as figure
 from munkey.report.figures import theme
+from munkey.report.figures.relearning import relearning_plot
 from munkey.report.tables import relearning
 from munkey.report.tables.markup import render
 
@@ -26,4 +26,4 @@ with job(snakemake.log[0], snakemake.threads):
     shown = [relearning.table(found, curves, snakemake.wildcards.dataset)]
     write_text(output.markdown, render(shown, "markdown"))
     write_text(output.latex, render(shown, "latex"))
-    theme.save(figure.draw(curves), Path(output.svg).with_suffix(""))
+    theme.save(relearning_plot(curves), Path(output.svg).with_suffix(""))

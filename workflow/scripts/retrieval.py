@@ -11,8 +11,9 @@ from munkey.core.files import read_npz
 from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import job
 from munkey.memory import neighbors
-from munkey.report.figures import retrieval, theme
+from munkey.report.figures import theme
 from munkey.report.figures.examples import Deletion, Snapshot, examples
+from munkey.report.figures.retrieval import retrieval_plot
 from munkey.settings import InferenceSettings
 
 if TYPE_CHECKING:
@@ -26,4 +27,4 @@ with job(snakemake.log[0], snakemake.threads):
         for near, logits in ((inputs.full, inputs.before), (inputs.left, inputs.after))
     )
     deletion = Deletion(dataset, forget_sets.read(inputs.forget), before, after)
-    theme.save(retrieval.draw(examples(deletion, settings)), Path(snakemake.output.svg).with_suffix(""))
+    theme.save(retrieval_plot(examples(deletion, settings)), Path(snakemake.output.svg).with_suffix(""))

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from munkey.core.files import atomic, read_table
 from munkey.experiment.run.job import job
-from munkey.report.figures import charts, forgetting, losses, theme
+from munkey.report.figures import theme
+from munkey.report.figures.charts import PAPERS_METHOD
+from munkey.report.figures.forgetting import gap_plot
+from munkey.report.figures.losses import loss_curves
 from munkey.report.tables import summary
 
 if TYPE_CHECKING:
@@ -23,5 +26,5 @@ with job(snakemake.log[0], snakemake.threads):
         # In a folder and without checksums: DVC would show what else there is as metrics too.
         with atomic(Path(output.methods, "means", f"{name}.json")) as file:
             file.write_text(json.dumps(metrics, indent=2) + "\n")
-    theme.save(losses.draw(summary.training_losses(files.records)), Path(output.losses).with_suffix(""))
-    theme.save(forgetting.draw(table, charts.PAPERS_METHOD), Path(output.forgetting).with_suffix(""))
+    theme.save(loss_curves(summary.training_losses(files.records)), Path(output.losses).with_suffix(""))
+    theme.save(gap_plot(table, PAPERS_METHOD), Path(output.forgetting).with_suffix(""))

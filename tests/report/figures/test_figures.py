@@ -10,8 +10,14 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
-from munkey.report.figures import cost, curves, diagram, forgetting, losses, projection, retrieval, theme
-from munkey.report.figures import selection as pairs
+from munkey.report.figures import diagram, projection, retrieval, theme
+from munkey.report.figures.curves import neighbors_plot, sensitivity_plot
+from munkey.report.figures.forgetting import gap_plot
+from munkey.report.figures.losses import loss_curves
+from munkey.report.figures.projection import projection_plot
+from munkey.report.figures.retrieval import retrieval_plot
+from munkey.report.figures.selection import selection_plot
+from munkey.report.figures.shares import cost_plot
 
 RNG = np.random.default_rng(0)
 
@@ -105,16 +111,16 @@ def trainings():
 
 
 ALL = {
-    "k_curve": lambda: curves.k_curve(curve()),
-    "pairs": lambda: pairs.draw(grid(), 0.3),
-    "cost": lambda: cost.draw(*costs(), "MUNKEY"),
-    "forgetting": lambda: forgetting.draw(methods(), "MUNKEY"),
-    "forgetting, nothing to draw": lambda: forgetting.draw(methods().assign(gap_mean=np.nan), "MUNKEY"),
-    "losses": lambda: losses.draw(trainings()),
-    "sensitivity": lambda: curves.sensitivity(training()),
-    "projection": lambda: projection.draw([moment(), moment(), moment()]),
-    "projection, many classes": lambda: projection.draw([moment(30, 90)]),
-    "retrieval": lambda: retrieval.draw([example(), example("new", "5")]),
+    "k_curve": lambda: neighbors_plot(curve()),
+    "pairs": lambda: selection_plot(grid(), 0.3),
+    "cost": lambda: cost_plot(*costs(), "MUNKEY"),
+    "forgetting": lambda: gap_plot(methods(), "MUNKEY"),
+    "forgetting, nothing to draw": lambda: gap_plot(methods().assign(gap_mean=np.nan), "MUNKEY"),
+    "losses": lambda: loss_curves(trainings()),
+    "sensitivity": lambda: sensitivity_plot(training()),
+    "projection": lambda: projection_plot([moment(), moment(), moment()]),
+    "projection, many classes": lambda: projection_plot([moment(30, 90)]),
+    "retrieval": lambda: retrieval_plot([example(), example("new", "5")]),
     "overview": diagram.overview,
 }
 
@@ -146,7 +152,7 @@ def test_all_text_is_inside_the_figure_and_large_enough(name):
 
 def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds_and_munkey_stands_out():
     later = methods().assign(rate=0.02, gap_mean=1.0, gap_sd=np.nan)
-    gaps, seconds = forgetting.draw(pd.concat([later, methods()]), "MUNKEY").axes
+    gaps, seconds = gap_plot(pd.concat([later, methods()]), "MUNKEY").axes
     names = {label.get_text(): label for label in gaps.get_yticklabels()}
     order = methods().sort_values("gap_mean")["title"].tolist()
     assert list(names) == order and order[0] == "MUNKEY"
@@ -174,7 +180,7 @@ def test_losses_are_means_over_seeds_with_a_line_for_each_subset_and_a_panel_for
 
 def test_a_rate_looks_the_same_in_every_panel_of_the_losses_and_stands_in_the_legend_wherever_it_is():
     lines = trainings()
-    figure = losses.draw(lines[(lines["dataset"] == "other") | (lines["subset"] != "rate0.02")])
+    figure = loss_curves(lines[(lines["dataset"] == "other") | (lines["subset"] != "rate0.02")])
     looks = [{line.get_label(): line.get_color() for line in axes.lines} for axes in figure.axes]
     assert looks[0].keys() == {"on all samples", "without 10 %"} and looks[0].items() < looks[2].items()
     legend = {line.get_label(): line.get_color() for line in figure.legends[0].get_lines()}
@@ -201,7 +207,7 @@ def test_no_bar_goes_below_zero_and_none_is_cut_off():
         for place, limits in enumerate((axes.get_xlim(), axes.get_ylim())):
             low, high = sorted(limits)
             assert low <= ends[:, place].min() + 1e-9 and ends[:, place].max() <= high + 1e-9
-    drawn = curves.k_curve(curve().assign(gap_sd=5.0)).axes[1].collections
+    drawn = neighbors_plot(curve().assign(gap_sd=5.0)).axes[1].collections
     assert min(segment[:, 1].min() for bar in drawn for segment in bar.get_segments()) == 0
 
 
@@ -236,11 +242,11 @@ def test_ten_classes_differ_in_color_and_in_shape():
 
 def test_curves_over_training_are_means_over_seeds_with_a_band():
     several = pd.concat([training(seed).assign(A_image=lambda f, s=seed: f["A_image"] + 4 * s) for seed in (0, 1)])
-    figure = curves.sensitivity(several)
+    figure = sensitivity_plot(several)
     image = next(line for line in figure.axes[1].lines if line.get_label() == "image alone")
     assert image.get_ydata()[0] == 42
     assert figure.get_supxlabel() == "mean ± standard deviation over n = 2 seeds"
-    assert curves.sensitivity(training()).get_supxlabel() == "one seed, n = 1"
+    assert sensitivity_plot(training()).get_supxlabel() == "one seed, n = 1"
 
 
 def test_the_svg_has_no_background_and_other_colors_on_a_dark_screen(tmp_path):
@@ -265,7 +271,7 @@ def test_frames_and_marks_tell_what_became_of_neighbors_and_predictions():
     queries = [axes.get_xlabel() for axes in figure.axes if "predicted" in axes.get_xlabel()]
     assert [("✓" in text, "✗" in text) for text in queries] == [(True, False), (False, True)] * 2
     with pytest.raises(ValueError, match="unknown status"):
-        retrieval.draw([example("gone")])
+        retrieval_plot([example("gone")])
 
 
 @pytest.mark.soak
@@ -279,14 +285,14 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
 @pytest.mark.parametrize(
     ("draw", "frame", "message"),
     [
-        (curves.k_curve, curve().iloc[:0], "no rows"),
-        (curves.k_curve, curve().drop(columns="TA_sd"), "lacks the columns"),
-        (curves.k_curve, curve().assign(TA_mean=np.nan), "NaN"),
-        (partial(pairs.draw, threshold=0.3), grid().assign(chosen=True), "at most one chosen"),
-        (partial(forgetting.draw, emphasized="MUNKEY"), methods().assign(unlearn_s_mean=0.0), "must be positive"),
-        (curves.sensitivity, training().assign(P_s=np.inf), "infinite"),
-        (losses.draw, trainings().assign(loss=np.nan), "NaN"),
-        (losses.draw, trainings().iloc[:0], "no rows"),
+        (neighbors_plot, curve().iloc[:0], "no rows"),
+        (neighbors_plot, curve().drop(columns="TA_sd"), "lacks the columns"),
+        (neighbors_plot, curve().assign(TA_mean=np.nan), "NaN"),
+        (partial(selection_plot, threshold=0.3), grid().assign(chosen=True), "at most one chosen"),
+        (partial(gap_plot, emphasized="MUNKEY"), methods().assign(unlearn_s_mean=0.0), "must be positive"),
+        (sensitivity_plot, training().assign(P_s=np.inf), "infinite"),
+        (loss_curves, trainings().assign(loss=np.nan), "NaN"),
+        (loss_curves, trainings().iloc[:0], "no rows"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, frame, message):
@@ -295,4 +301,4 @@ def test_what_cannot_be_drawn_is_refused(draw, frame, message):
 
 
 def test_the_grid_says_where_no_pair_passes():
-    assert pairs.draw(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")
+    assert selection_plot(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")

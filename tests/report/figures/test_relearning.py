@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.report.figures.relearning import draw
+from munkey.report.figures.relearning import relearning_plot
 
 STEPS = [0, 1, 10, 100]
 SYSTEMS = [
@@ -28,7 +28,7 @@ def curves() -> pd.DataFrame:
 
 
 def test_each_method_has_a_panel_with_the_references_of_its_family(curves):
-    panels = [axes for axes in draw(curves).axes if axes.get_visible()]
+    panels = [axes for axes in relearning_plot(curves).axes if axes.get_visible()]
     assert [axes.get_title() for axes in panels] == [*(f"Method {number}" for number in range(5)), "MUNKEY"]
     means = curves.groupby(["name", "step"])["FA"].mean()
     for axes, names in (
@@ -43,13 +43,13 @@ def test_each_method_has_a_panel_with_the_references_of_its_family(curves):
 
 
 def test_it_says_what_is_shown_and_over_how_many_seeds(curves):
-    figure = draw(curves)
+    figure = relearning_plot(curves)
     assert figure.get_supxlabel() == "steps on the retain set alone; mean ± standard deviation over n = 2 seeds"
     assert figure.get_supylabel() == "forget accuracy [%]"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["after unlearning", "oracle", "nothing done"]
 
 
-def test_one_seed_has_no_band_and_nothing_is_nothing_to_draw(curves):
-    assert draw(curves[curves["seed"] == 0]).axes
+def test_one_seed_has_no_band_and_nothing_is_nothing_to_relearning_plot(curves):
+    assert relearning_plot(curves[curves["seed"] == 0]).axes
     with pytest.raises(ValueError, match="nothing to draw"):
-        draw(curves[:0])
+        relearning_plot(curves[:0])

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import sealed, write_csv, write_json
-from munkey.report.page.audit_page import Audited, audited, in_report, render
+from munkey.report.page.page import AuditChapter, audit_chapter, audit_in_report, audit_page
 from munkey.report.tables.markup import Titled
 from tests.conftest import ROOT
 
@@ -18,18 +18,18 @@ FOUND = {"original": 3, "unlearned": 0}  # ids that a file lists
 
 
 @pytest.fixture
-def shown(tmp_path) -> Audited:
+def shown(tmp_path) -> AuditChapter:
     write_json(tmp_path / "controls.json", {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]})
     with sealed(tmp_path / "shares.svg") as temporary:
         temporary.write_bytes(b"picture")
     files = [str(tmp_path / name) for name in ("controls.json", "shares.svg")]
-    return audited(
+    return audit_chapter(
         "digits", pd.DataFrame([LINE]), *files, [Titled("Attacks", pd.DataFrame({"Method": ["CF"], "MIA": ["51.7"]}))]
     )
 
 
 def test_it_shows_the_table_the_attacks_and_the_controls(shown):
-    text = render("mine", [shown], TEMPLATE)
+    text = audit_page("mine", [shown], TEMPLATE)
     assert "<h2>digits</h2>" in text and "<b>mine</b>" in text
     assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text and "51.7" in text
     assert re.search(r"<li>vit: oracle passed", text)
@@ -37,15 +37,15 @@ def test_it_shows_the_table_the_attacks_and_the_controls(shown):
 
 
 def test_a_control_that_came_out_wrong_stands_out(shown):
-    assert re.search(r'<li class="wrong">vit: sham was flagged, but must not', render("mine", [shown], TEMPLATE))
+    assert re.search(r'<li class="wrong">vit: sham was flagged, but must not', audit_page("mine", [shown], TEMPLATE))
 
 
 def test_it_loads_nothing_from_elsewhere(shown):
-    assert not re.search(r"(src|href)=.http", render("mine", [shown, shown], TEMPLATE))
+    assert not re.search(r"(src|href)=.http", audit_page("mine", [shown, shown], TEMPLATE))
 
 
 def test_names_are_escaped(shown):
-    assert "<b>a&lt;b</b>" in render("a<b", [shown], TEMPLATE)
+    assert "<b>a&lt;b</b>" in audit_page("a<b", [shown], TEMPLATE)
 
 
 def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(shown, tmp_path):
@@ -54,6 +54,6 @@ def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(shown
     write_csv(tmp_path / "storage.csv", found)
     audit = pd.DataFrame([LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}])
     files = [str(tmp_path / name) for name in ("storage.csv", "controls.json", "shares.svg")]
-    table, storage = in_report("digits", audit, *files).chapter.tables
+    table, storage = audit_in_report("digits", audit, *files).chapter.tables
     assert table.html.count("SCRUB") == 2 and ", oracle" not in table.html
     assert "<td>6 of 6</td>" in storage.html and "<td>0 of 6</td>" in storage.html

@@ -8,8 +8,7 @@ from munkey.report.page import glossary
 from munkey.report.page.chapters import chapter
 from munkey.report.tables.main import main_tables
 from munkey.report.tables.markup import Titled
-from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.short import tables as short_tables
+from munkey.report.tables.runtime import runtime_table, short_tables
 from munkey.report.tables.summary import summarize
 from tests.report.inputs import ROWS, tidy
 

@@ -6,10 +6,7 @@ import pandas as pd
 
 from munkey.core.files import write_text
 from munkey.experiment.plan import exhibits
-from munkey.report.figures import charts
 from munkey.report.page import page
-from munkey.report.page.audit_page import Audited
-from munkey.report.page.captions import CAPTIONS
 from munkey.report.tables.ablations import summarize_cases
 from munkey.report.tables.markup import Titled
 from munkey.report.tables.summary import summarize
@@ -36,7 +33,7 @@ def page_of(**contents):
 
 def test_the_page_escapes_text_but_not_tables():
     chapter = page.chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
-    text = page.render(
+    text = page.report_page(
         page_of(heading=page.Heading("small", [], "<script>"), chapters=[chapter], params="a: <b>"), TEMPLATE
     )
     assert " &lt;script&gt;" in text and "<script>" not in text.split("<script>\n")[0] and "<td><b>1</b></td>" in text
@@ -44,7 +41,7 @@ def test_the_page_escapes_text_but_not_tables():
 
 
 def test_the_page_shows_all_that_it_is_given():
-    text = page.render(
+    text = page.report_page(
         page_of(
             heading=page.Heading("small", ["digits", "other"], ""),
             figures=[page.Figure("pairs", "Pairs.", "data:image/svg+xml;base64,AAAA", "../figures/pairs.svg")],
@@ -58,12 +55,12 @@ def test_the_page_shows_all_that_it_is_given():
     assert "<dt>Commit</dt><dd>abc</dd>" in text
     assert "1 run in MLflow" in text and '<a href="http://localhost/#/1">digits: CF</a>' in text
     assert '<a href="http://localhost">http://localhost</a>' in text and "make ui" not in text
-    assert "MLflow" not in page.render(page_of(), TEMPLATE)
+    assert "MLflow" not in page.report_page(page_of(), TEMPLATE)
 
 
 def test_runs_in_a_store_of_its_own_are_seen_while_its_pages_are_served():
     local = page.Link("digits: CF", "http://127.0.0.1:5000/#/experiments/1/runs/2")
-    text = page.render(page_of(runs=[local]), TEMPLATE)
+    text = page.report_page(page_of(runs=[local]), TEMPLATE)
     assert '<a href="http://127.0.0.1:5000">' in text and "<code>make ui</code>" in text
 
 
@@ -71,7 +68,9 @@ def test_the_story_comes_first_and_its_columns_are_explained_beside_it():
     summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
     results = page.Results(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
     picture = page.Figure("cost-digits", "Cost.", "data:image/svg+xml;base64,AAAA", "../audit/digits/cost.svg")
-    text = page.render(page_of(story=page.story(results), costs=[picture], chapters=page.chapters(results)), TEMPLATE)
+    text = page.report_page(
+        page_of(story=page.story(results), costs=[picture], chapters=page.chapters(results)), TEMPLATE
+    )
     parts = ['id="story"', 'id="cost-digits"', "<dt>left [%]</dt>", "<td>2.4</td>", "../tables/main.csv", 'id="main"']
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
@@ -89,9 +88,9 @@ def test_tables_can_be_had_as_csv():
 
 def test_what_is_left_is_shown_before_all_else():
     chapter = page.chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
-    audits = [Audited("digits", "data:image/svg+xml;base64,AAAA", {}, chapter)]
+    audits = [page.AuditChapter("digits", "data:image/svg+xml;base64,AAAA", {}, chapter)]
     chapters = [page.chapter("main", "Unlearning", [])]
-    text = page.render(page_of(audits=audits, chapters=chapters), TEMPLATE)
+    text = page.report_page(page_of(audits=audits, chapters=chapters), TEMPLATE)
     parts = [
         'href="#audit"',
         '<h2 id="story">',
@@ -103,7 +102,7 @@ def test_what_is_left_is_shown_before_all_else():
     ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
-    assert "audit" not in page.render(page_of(chapters=chapters), TEMPLATE)
+    assert "audit" not in page.report_page(page_of(chapters=chapters), TEMPLATE)
 
 
 def test_the_main_table_of_the_page_has_what_is_left():
@@ -155,11 +154,6 @@ def test_a_figures_caption_names_its_data_set(tmp_path):
         made = page.figure(path)
         assert made.name == stem and all(word in made.caption for word in words)
         assert made.data.startswith("data:image/svg+xml;base64,") and made.file == f"../figures/{stem}.svg"
-
-
-def test_every_kind_of_figure_has_a_caption():
-
-    assert set(CAPTIONS) == {*charts.CHARTS, "ranks", "retrieval"}
 
 
 def record(device, started, ended, torch="2"):

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.report.figures import audit_grid
-from munkey.report.tables.audit_grid import knobs_of, table
+from munkey.report.figures.audit_grid import grid_plot
+from munkey.report.tables.audits import grid_table, knobs_of
 
 NUMBERS = {"chance": 2.0, "pairs": 4, "nothing": 0.4, "val_before": 95.0, "val_after": 94.5, "test_after": 94.0}
 
@@ -30,7 +30,7 @@ def test_only_knobs_that_differ_are_named(grid):
 
 def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
     grid.loc[0:1, "train.crop_scale"] = "[1.0, 1.0]"
-    titled = table(grid, "digits")
+    titled = grid_table(grid, "digits")
     assert titled.title == "digits: 4 pairs of models for each setting; Spearman's correlation of P_s and share: 1.00"
     assert titled.frame.iloc[0].to_dict() == {
         "p_token": "0.1",
@@ -49,7 +49,7 @@ def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
 
 
 def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):
-    shares, *others = audit_grid.draw(grid).axes
+    shares, *others = grid_plot(grid).axes
     assert [label.get_text().strip() for label in shares.get_yticklabels()] == ["0.1", "0.3", "0.6"]
     dots = {line.get_label(): line for line in shares.lines}["as deployed, 95 %"]
     assert dots.get_xdata().tolist() == [3.0, 20.0, shares.get_xlim()[1]]
@@ -61,4 +61,4 @@ def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):
 
 def test_a_frame_without_rows_is_refused(grid):
     with pytest.raises(ValueError, match="kept"):
-        audit_grid.draw(grid.iloc[:0])
+        grid_plot(grid.iloc[:0])

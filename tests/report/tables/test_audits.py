@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from munkey.report.figures import forest
-from munkey.report.tables.audits import attacks_tables, left_of, shown, storage_tables, table
+from munkey.report.figures.shares import forest_plot
+from munkey.report.tables.audits import attacks_tables, audit_table, first_rows, residue_of, storage_tables
 from munkey.report.tables.summary import Row
 
 SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
@@ -37,7 +37,7 @@ def audit() -> pd.DataFrame:
 
 
 def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
-    assert table(audit, "digits").frame["Model, and what was done"].tolist() == [
+    assert audit_table(audit, "digits").frame["Model, and what was done"].tolist() == [
         "MUNKEY, nothing done",
         "MUNKEY",
         "MUNKEY, image alone",
@@ -47,7 +47,7 @@ def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
 
 
 def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audit):
-    titled = table(audit, "digits")
+    titled = audit_table(audit, "digits")
     assert titled.title == "digits: 2 to 8 pairs of models, percent"
     line = titled.frame.iloc[1]
     assert line["left [%]"] == "4.2 [-2.0, 10.5]"
@@ -58,8 +58,8 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
 
 
 def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
-    axes = forest.draw(audit).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == table(audit, "").frame.iloc[:, 0].tolist()
+    axes = forest_plot(audit).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == audit_table(audit, "").frame.iloc[:, 0].tolist()
     points = {
         (line.get_ydata()[0], round(float(line.get_xdata()[0]), 2)): (line.get_marker(), to_hex(line.get_color()))
         for line in axes.lines
@@ -78,21 +78,21 @@ def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
 
 
 def test_never_seen_and_nothing_done_are_marked(audit):
-    axes = forest.draw(audit).axes[0]
+    axes = forest_plot(audit).axes[0]
     marked = {text.get_text(): text.xy[0] for text in axes.texts}
     assert marked == {"never seen": 0, "nothing done": 100}
 
 
 def test_only_verdicts_that_occur_are_explained(audit):
-    legends = [text.get_text() for text in forest.draw(audit).legends[0].get_texts()]
+    legends = [text.get_text() for text in forest_plot(audit).legends[0].get_texts()]
     assert legends == ["residue", "none found", "control", "exploratory path", "95 % by chance"]
 
 
 def test_no_rows_or_a_missing_column_is_an_error(audit):
     with pytest.raises(ValueError, match="forest"):
-        forest.draw(audit.iloc[:0])
+        forest_plot(audit.iloc[:0])
     with pytest.raises(ValueError, match=r"lacks the columns \['chance'\]"):
-        forest.draw(audit.drop(columns="chance"))
+        forest_plot(audit.drop(columns="chance"))
 
 
 def test_attacks_on_one_model_stand_beside_the_papers_mia():
@@ -121,12 +121,12 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
 
 def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
     asked = pd.concat([audit, audit.iloc[[0, 3]].assign(path="image")])
-    assert shown(asked)[["role", "path"]].values.tolist() == audit[["role", "path"]].values.tolist()
+    assert first_rows(asked)[["role", "path"]].values.tolist() == audit[["role", "path"]].values.tolist()
 
 
 def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
     names = ["original-m", "munkey", "munkey", "retrain-m", "munkey"]
-    (column,) = left_of({"digits": audit.assign(name=names)}).values()
+    (column,) = residue_of({"digits": audit.assign(name=names)}).values()
     assert column == {
         "original-m": "100.0 [100.0, 100.0]",
         "munkey": "4.2 [-2.0, 10.5]",
@@ -136,7 +136,7 @@ def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
 
 def test_where_an_audit_has_no_power_no_share_is_given(audit):
     powerless = audit.assign(name="munkey", verdict="no power").iloc[[1]]
-    assert left_of({"digits": powerless}) == {"digits": {"munkey": "no power"}}
+    assert residue_of({"digits": powerless}) == {"digits": {"munkey": "no power"}}
 
 
 def stored(rate: float, seed: int, file: str, ids: float, rows: float, why: str | None = None) -> dict[str, object]:

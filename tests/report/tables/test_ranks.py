@@ -7,9 +7,18 @@ import pandas as pd
 import pytest
 from scikit_posthocs import posthoc_nemenyi_friedman
 
-from munkey.report.figures import ranks as figure
-from munkey.report.tables import rank_table
-from munkey.report.tables.ranks import FEWEST_BLOCKS, by_seed, critical_difference, enough, ranking, ranks_of
+from munkey.report.figures.ranks import rank_diagram
+from munkey.report.tables.ranks import (
+    FEWEST_BLOCKS,
+    LINE,
+    by_seed,
+    critical_difference,
+    enough,
+    rank_table,
+    ranking,
+    ranks_by_title,
+    ranks_of,
+)
 from munkey.report.tables.summary import Row, with_seed_gaps
 from tests.report.inputs import MEASURED, ROWS, extra, tidy
 
@@ -38,7 +47,7 @@ NAMES = ["a", "b", "c"]
 
 def lines(seeds, rates=(0.1, 0.02), dataset="digits"):
     """The index of gaps."""
-    return pd.MultiIndex.from_product([[dataset], range(seeds), rates], names=rank_table.LINE)
+    return pd.MultiIndex.from_product([[dataset], range(seeds), rates], names=LINE)
 
 
 def gaps(seeds=6, **columns):
@@ -115,7 +124,7 @@ def test_nobody_is_told_apart_where_friedmans_test_finds_no_difference():
 
 def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
     metrics = pd.concat([tidy(), tidy(rate=0.02)])
-    ranks = rank_table.ranks(with_seed_gaps(metrics, ROWS), ROWS)
+    ranks = ranks_by_title(with_seed_gaps(metrics, ROWS), ROWS)
     assert ranks.columns.tolist() == ["CF", "SCRUB"]  # not the original, nor what has no oracle
     assert ranks.index.names == ["dataset", "seed", "rate"] and len(ranks) == 6
     assert ranks["SCRUB"].tolist() == [1] * 6  # MEASURED: gaps of 5.75, 5.5, 5.5 against 1.25, 0.5, 2.5
@@ -124,13 +133,13 @@ def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
 def test_ranks_are_read_as_they_were_written(tmp_path):
     ranks = ranks_of(gaps(2))
     ranks.to_csv(tmp_path / "ranks.csv")
-    pd.testing.assert_frame_equal(rank_table.read(pd.read_csv(tmp_path / "ranks.csv")), ranks)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "ranks.csv").set_index(LINE), ranks)
 
 
 def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
     index = lines(10)
     swapped = {"b": np.where(index.get_level_values("rate") == 0.02, 0.5, 2.0)}
-    title, frame = rank_table.table(ranks_of(gaps(10, **swapped)))
+    title, frame = rank_table(ranks_of(gaps(10, **swapped)))
     # a: 1 at 10 %, 2 at 2 %; b: 2 and 1; so both 1.5 by seed. Three methods, 10 seeds: q 2.343 * sqrt(12 / 60) = 1.05
     assert frame.to_dict("records") == [
         {"Method": "a", "Rank, by seed": "1.50", "by seed and rate": "1.50", "at 10 %": "1.00", "at 2 %": "2.00"}
@@ -148,8 +157,8 @@ def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
 
 def test_the_blocks_of_several_data_sets_are_pairs():
     ranks = ranks_of(pd.concat([gaps(5), gaps(5).rename(index={"digits": "cells"}, level="dataset")]))
-    assert ": mean ranks of 3 methods by Avg Gap, n = 10 pairs of data set and seed;" in rank_table.table(ranks).title
-    (axes,) = figure.draw(ranks, "b").axes
+    assert ": mean ranks of 3 methods by Avg Gap, n = 10 pairs of data set and seed;" in rank_table(ranks).title
+    (axes,) = rank_diagram(ranks, "b").axes
     assert "n = 10 pairs of data set and seed" in texts(axes)[3]
 
 
@@ -158,30 +167,30 @@ def texts(axes):
 
 
 def test_the_figure_names_every_method_at_its_rank_and_joins_what_is_not_told_apart():
-    drawn = figure.draw(ranks_of(gaps(10)), "b")
+    drawn = rank_diagram(ranks_of(gaps(10)), "b")
     (axes,) = drawn.axes
     assert [text.split() for text in texts(axes)[:3]] == [["a", "1.00"], ["b", "2.00"], ["3.00", "c"]]
     assert texts(axes)[3].split("\n") == ["  critical difference 1.05, n = 10 seeds", "  Friedman p < 0.001"]
     bars = sorted(tuple(sorted(line.get_xdata())) for line in axes.lines if line.get_linewidth() == 2.5)
     assert bars == [(1, 2), (2, 3)]
     noise = pd.DataFrame(np.random.default_rng(0).random((10, 3)), columns=NAMES, index=lines(10)[:10])
-    assert texts(figure.draw(ranks_of(noise), "b").axes[0])[3].endswith(": none are told apart")
+    assert texts(rank_diagram(ranks_of(noise), "b").axes[0])[3].endswith(": none are told apart")
 
 
 def test_the_axis_of_the_figure_has_all_ranks_also_those_that_no_method_reaches():
     ranks = ranks_of(pd.DataFrame(np.random.default_rng(0).random((10, 9)), index=lines(10, (0.1,))).add_prefix("m"))
-    (axes,) = figure.draw(ranks, "m0").axes
+    (axes,) = rank_diagram(ranks, "m0").axes
     low, high = axes.get_xlim()
     assert by_seed(ranks).mean().max() < 8 and low <= 1 and high >= 9 and set(axes.get_xticks()) == set(range(1, 10))
 
 
 def test_without_differences_one_bar_joins_all():
-    (axes,) = figure.draw(ranks_of(gaps(10, b=1.0, c=1.0)), "b").axes
+    (axes,) = rank_diagram(ranks_of(gaps(10, b=1.0, c=1.0)), "b").axes
     (bar,) = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2.5]
     assert set(bar) == {2}
 
 
 def test_rows_that_share_nothing_with_the_metrics_are_left_out():
     metrics = with_seed_gaps(pd.concat([tidy(), extra([(0, "cf", "P_s", 0.1)])]), ROWS)
-    ranks = rank_table.ranks(metrics, [*ROWS, Row("amun", "AMUN", "retrain-t")])
+    ranks = ranks_by_title(metrics, [*ROWS, Row("amun", "AMUN", "retrain-t")])
     assert ranks.columns.tolist() == ["CF", "SCRUB"] and len(ranks) == len(MEASURED["cf"])

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from itertools import product
 from typing import TypedDict
 
 from munkey.core.paths import fill
@@ -11,6 +10,7 @@ from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import name_of
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
+from munkey.report.figures.charts import CHARTS
 from munkey.report.tables.ranks import enough
 from munkey.unlearn.contract import METHODS, Method
 
@@ -70,12 +70,17 @@ class Exhibits:
 
     @cached_property
     def charts(self) -> dict[str, Chart]:
-        """Figures that are drawn from tables or a trace, by name."""
-        charts = {name: Chart(kind=name, dataset=None) for name in ("overview", "forgetting")}
-        if any(self.params.for_case(dataset).ablations.get("inference.k") for dataset in self.params.datasets):
-            charts["neighbors"] = Chart(kind="neighbors", dataset=None)
-        per_dataset = product(("selection", "sensitivity", "tokens"), self.params.datasets)
-        return charts | {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for kind, dataset in per_dataset}
+        """Figures that are drawn from tables or a trace, by name: one of each kind, or one for each data set."""
+        charts: dict[str, Chart] = {}
+        for kind, described in CHARTS.items():
+            varied = any(self.params.for_case(dataset).ablations.get("inference.k") for dataset in self.params.datasets)
+            if kind == "neighbors" and not varied:
+                continue
+            if "{dataset}" in "".join(described.inputs(self.plan.layout).values()):
+                charts |= {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for dataset in self.params.datasets}
+            else:
+                charts[kind] = Chart(kind=kind, dataset=None)
+        return charts
 
     @property
     def ranked(self) -> bool:
@@ -90,17 +95,11 @@ class Exhibits:
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
         """What a chart is drawn from: files, and traces of all seeds."""
-        kind, dataset = self.charts[name]["kind"], self.charts[name]["dataset"]
-        traces = [fill(self.plan.layout.trace, case=dataset, seed=seed) for seed in self.params.seeds]
-        inputs: dict[str, Mapping[str, str | list[str]]] = {
-            "overview": {},
-            "forgetting": {"table": fill(self.plan.layout.table, table="main", ending="csv")},
-            "neighbors": {"table": fill(self.plan.layout.table, table="ablations", ending="csv")},
-            "selection": {"table": fill(self.plan.layout.selection_table, dataset=dataset, ending="csv")},
-            "sensitivity": {"traces": traces},
-            "tokens": {"trace": traces[0], "classes": fill(self.plan.layout.classes, dataset=dataset)},
-        }
-        return inputs[kind]
+        chart, inputs = self.charts[name], {}
+        for role, path in CHARTS[chart["kind"]].inputs(self.plan.layout).items():
+            files = [fill(path, dataset=chart["dataset"], seed=seed) for seed in self.params.seeds]
+            inputs[role] = files if role == "traces" else files[0]
+        return inputs
 
     @property
     def compared(self) -> dict[str, dict[str, object]]:

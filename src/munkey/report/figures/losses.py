@@ -11,7 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from munkey.report.figures.theme import CLASS_COLORS, DASHES, DOUBLE, THEME, canvas, checked, freeze, mean_curve, over_seeds
+from munkey.report.figures.theme import (
+    CLASS_COLORS,
+    DASHES,
+    DOUBLE,
+    THEME,
+    canvas,
+    checked,
+    freeze,
+    mean_curve,
+    over_seeds,
+)
 
 COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
 

@@ -71,7 +71,9 @@ def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, resid
     return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}" if markup == "html" else text
 
 
-def main_tables(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None) -> list[Titled]:
+def main_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
+) -> list[Titled]:
     """The main table as one table per data set, whose columns name both metric and rate."""
     metrics = [f"{name} @{100 * rate:g} %" for rate in _rates(summary) for name in COLUMNS]
     columns = ["Method", *([RESIDUE] if residue else []), *metrics]

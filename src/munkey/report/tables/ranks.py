@@ -123,7 +123,7 @@ def rank_table(ranks: "pd.DataFrame") -> "Titled":
 
     found = ranking(by_seed(ranks))
     rates = ranks.groupby(level="rate").mean().sort_index(ascending=False)
-    lines = []
+    columns, lines = [f"at {100 * rate:g} %" for rate in map(float, rates.index)], []
     for title, mean in found.mean.items():
         p_values = found.pairs[title].reindex(found.mean.index)
         lines.append(
@@ -131,7 +131,7 @@ def rank_table(ranks: "pd.DataFrame") -> "Titled":
                 "Method": title,
                 "Rank, by seed": f"{mean:.2f}",
                 "by seed and rate": f"{ranks[title].mean():.2f}",
-                **{f"at {100 * float(rate):g} %": f"{each:.2f}" for rate, each in rates[str(title)].items()},
+                **{name: f"{each:.2f}" for name, each in zip(columns, rates[str(title)], strict=True)},
                 "told apart from": ", ".join(map(str, p_values.index[p_values < LEVEL])) or ABSENT,
             }
         )
