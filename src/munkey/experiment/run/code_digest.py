@@ -11,13 +11,14 @@ The source is parsed, never imported. What a registry finds, or `importlib` impo
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from types import MethodType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import munkey
 from munkey.core.plugins import announced, origin
@@ -31,6 +32,7 @@ NO_INFLUENCE = frozenset({
     "munkey.core.registry", "munkey.core.plugins",  # find code, which is passed as a root
     "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
 })  # fmt: skip
+DOTTED = re.compile(r"'(\w+\.[\w.]+)'")  # a registry names the package of its entries, which may be moved with it
 
 Root = object  # a module's name, or what is defined in it: a function, class, method or object; or the path of a script
 
@@ -101,7 +103,7 @@ class Sources:
             for path in place.rglob("*.py"):
                 parts = path.relative_to(place).with_suffix("").parts
                 self.files[".".join([name, *parts]).removesuffix(".__init__")] = path
-        self._module, self._digest = cache(self._parse), cache(self._hash)
+        self._module, self._mark, self._digest = cache(self._parse), cache(self._mark_of), cache(self._hash)
 
     def digest(self, roots: Iterable[Root]) -> str:
         return self._digest(frozenset(map(module_of, roots)))
@@ -123,7 +125,7 @@ class Sources:
         modules = self.closure(roots)
         return _sha256(*sorted(map(self._mark, modules)), *self._origins({*roots, *modules}))[:16]
 
-    def _mark(self, name: str) -> str:
+    def _mark_of(self, name: str) -> str:
         """A hash in which the text of an imported module stands for its name, so that a.load and b.load differ."""
         module = self._module(name)
         imports = sorted(f"{_sha256(self._module(source).text)} {rest}" for source, *rest in module.imports)
@@ -140,6 +142,7 @@ class Sources:
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
         bare = Bare(package, self.files)
         text = ast.unparse(bare.visit(ast.parse(file.read_bytes())))
+        text = DOTTED.sub(lambda found: "" if found[1] in self.files else found[0], text)
         return Module(text, frozenset(each for each in bare.imports if each[0] not in NO_INFLUENCE))
 
 
@@ -149,6 +152,10 @@ class Bare(ast.NodeTransformer):
     def __init__(self, package: str, files: Mapping[str, Path]) -> None:
         self.package, self.files, self.in_class = package, files, False
         self.imports: set[tuple[str, str, str]] = set()
+
+    def visit(self, node: ast.AST) -> Any:
+        """As of every transformer, but expressions stay as they are: this is most of the time."""
+        return node if isinstance(node, ast.expr) else super().visit(node)
 
     def visit_Import(self, node: ast.Import) -> ast.AST | None:
         followed = [alias for alias in node.names if alias.name in self.files]
@@ -184,8 +191,7 @@ class Bare(ast.NodeTransformer):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.annotation = None
-        return node
+        return ast.arg(node.arg)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
         if self.in_class:
@@ -197,10 +203,6 @@ class Bare(ast.NodeTransformer):
 
     def visit_Pass(self, _: ast.Pass) -> None:
         return None  # as a docstring in its place would be
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        is_module = isinstance(node.value, str) and "." in node.value and node.value in self.files
-        return ast.Constant("<module>") if is_module else node  # a registry names the package of its entries
 
 
 def _sha256(*texts: str) -> str:
