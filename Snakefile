@@ -53,7 +53,7 @@ onsuccess:
         f"tables    {results}/tables/main.{{csv,md,tex}}, {results}/tables/runtime.md",
         f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)",
         f"logits    {results}/logits: every model on every sample; models in {results}/models",
-        f"MLflow    {tracking.outcome(LAYOUT.tracking)}",
+        f"MLflow    {mirror.outcome(LAYOUT.tracking)}",
     ]
     page = Path(LAYOUT.report)
     if page.exists() and page.stat().st_mtime >= os.path.getmtime(table("main", "csv")):

@@ -16,14 +16,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
 
 from munkey.deploy.mlflow_model import _load_pyfunc
 from munkey.deploy.model.predictor import Predictor
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.tracking.mirror import mirror
-from munkey.experiment.tracking.runs import model_run
-from munkey.experiment.tracking.store import StoreError, opened
-from munkey.experiment.tracking.tracking import Model, Run
+from munkey.experiment.tracking.runs import Model, Run, model_run
+from munkey.experiment.tracking.store import StoreError
 from tests.deploy.inputs import result_in, sections
 from tests.deploy.small import picture_in
 
@@ -52,6 +52,11 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         os.chdir(before)
 
 
+def stored_in(checkout: Path) -> list:
+    client = MlflowClient(f"sqlite:///{checkout}/mlflow.db")
+    return client.search_runs([client.get_experiment_by_name("toy").experiment_id])
+
+
 def logged_folder(checkout: Path) -> Path:
     (found,) = checkout.glob("mlartifacts/**/MLmodel")
     return found.parent
@@ -68,16 +73,16 @@ def trained_in(checkout: Path) -> Path:
 
 
 def test_the_head_of_the_chain_is_a_tag(logged):
-    with Predictor.load(directory_in(logged_folder(logged))) as predictor, opened(URI, "default") as store:
-        (run,) = store.runs()
-        tags = store.client.get_run(run.id).data.tags
+    (run,) = stored_in(logged)
+    tags = run.data.tags
+    with Predictor.load(directory_in(logged_folder(logged))) as predictor:
         assert (tags["munkey.head"], tags["munkey.memory"]) == (predictor.head, predictor.manifest.memory.store)
-        assert (tags["kind"], tags["method"]) == ("model", "original-m") and "rate" not in tags
-        assert run.name == "Model of Original (M) seed 0"
+    assert (tags["kind"], tags["method"]) == ("model", "original-m") and "rate" not in tags
+    assert run.info.run_name == "Model of Original (M) seed 0"
 
 
 def test_it_is_logged_only_once(logged):
-    assert mirror(URI, "default", [run_of(trained_in(logged))]).counts["kept"] == 1
+    assert mirror(URI, "default", [run_of(trained_in(logged))]).counts["unchanged"] == 1
 
 
 def test_one_that_cannot_be_exported_says_so_and_all_else_is_there(logged, tmp_path, monkeypatch):
@@ -89,10 +94,9 @@ def test_one_that_cannot_be_exported_says_so_and_all_else_is_there(logged, tmp_p
     keyfile.rename(keyfile.with_name("moved"))
     with pytest.raises(StoreError, match=r"cannot be logged as a model .*tracking\.models: false"):
         mirror(URI, "default", [other, run])
-    with opened(URI, "default") as store:
-        assert [(stored.name, stored.whole) for stored in store.runs() if stored.whole] == [("another", True)]
+    assert [run.info.run_name for run in stored_in(tmp_path) if run.info.status == "FINISHED"] == ["another"]
     keyfile.with_name("moved").rename(keyfile)
-    assert mirror(URI, "default", [other, run]).counts == {"kept": 1, "created": 1, "restored": 0, "superseded": 0}
+    assert mirror(URI, "default", [other, run]).counts == {"unchanged": 1, "created": 1, "deleted": 1}
 
 
 def test_what_is_no_picture_is_refused_in_a_sentence_of_mlflows(logged, tmp_path):

@@ -15,7 +15,7 @@ from munkey.core.files import CONFIGFILES
 from munkey.experiment.plan import audits, plan, relearning, exhibits
 from munkey.experiment.run import code_digest, start_run
 from munkey.experiment.cost import estimate
-from munkey.experiment.tracking import tracking
+from munkey.experiment.tracking import mirror
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of
 from munkey.experiment.params.load import ParamsError, memory_family, load, refusals

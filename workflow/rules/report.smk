@@ -129,7 +129,7 @@ rule track:
     params:
         name=PARAMS.name,
         uri=PARAMS.tracking.uri,
-        attempt=tracking.attempt(LAYOUT.tracking),
+        attempt=mirror.next_attempt(LAYOUT.tracking),
         runs=[asdict(run) for run in PLAN.main],
         searches={path: asdict(run) for path, run in PLAN.searches_of(PLAN.main).items()},
         models={

@@ -10,16 +10,15 @@ from munkey.core.files import write_json
 from munkey.core.paths import Layout
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.run.job import job
-from munkey.experiment.tracking import mirror
-from munkey.experiment.tracking import runs as tracked
-from munkey.experiment.tracking.tracking import Model
+from munkey.experiment.tracking.mirror import record
+from munkey.experiment.tracking.runs import Model, Results, runs_of
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 with job(snakemake.log[0], snakemake.threads):
     params = snakemake.params
-    results = tracked.Results(
+    results = Results(
         Layout(params.name),
         [Evaluation(**run) for run in params.runs],
         {path: Evaluation(**run) for path, run in params.searches.items()},
@@ -27,5 +26,4 @@ with job(snakemake.log[0], snakemake.threads):
         params.asked,
         [Model(path, Evaluation(**model["run"]), model["sections"]) for path, model in params.models.items()],
     )
-    runs = tracked.runs_of(results)
-    write_json(snakemake.output.mirrored, mirror.record(params.uri, params.name, runs, params.attempt))
+    write_json(snakemake.output.mirrored, record(params.uri, params.name, runs_of(results), params.attempt))

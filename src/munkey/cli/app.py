@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from munkey.cli import experiment, output
+from munkey.cli import experiment, mlflow, output
 
 if TYPE_CHECKING:
     from munkey.deploy.model.predictor import Predictor
@@ -326,6 +326,7 @@ def serve(
 for command in (experiment.plan, experiment.preflight, experiment.compare_paper, experiment.search_summary):
     app.command(rich_help_panel=EXPERIMENT)(command)
 app.command(hidden=True)(experiment.external_state)
+app.add_typer(mlflow.app, rich_help_panel=EXPERIMENT)
 
 
 def main() -> None:

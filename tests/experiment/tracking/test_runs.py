@@ -1,13 +1,15 @@
 """What MLflow shows of the results: made from the files on disk, methods first and their seeds below them."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from munkey.core.files import write_json, write_npy, write_text
 from munkey.core.paths import Layout
+from munkey.deploy.model.manifest import MODEL_FORMAT
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.tracking.runs import NOTE, NOTES, Results, runs_of
-from munkey.experiment.tracking.tracking import Run, Samples
+from munkey.experiment.tracking.runs import NOTE, NOTES, Model, Results, Run, Samples, flat, model_run, runs_of
 
 LAYOUT = Layout("default")
 TITLES = {"original-m": "Original (M)", "scrub": "SCRUB"}
@@ -152,10 +154,10 @@ def test_a_candidate_is_shown_with_its_settings_and_whether_it_was_chosen(result
 
 
 def test_tables_are_files_whose_numbers_the_methods_have(results):
-    shown = runs_of(results)[-1]
-    assert shown.metrics == {} and shown.params == {"n_seeds": 2}
+    tables = runs_of(results)[-1]
+    assert tables.metrics == {} and tables.params == {"n_seeds": 2}
     files = ("tables/main.csv", "tables/main.md", "tables/runtime.md", "metrics.csv")
-    assert shown.artifacts == tuple(f"results/default/{file}" for file in files)
+    assert tables.artifacts == tuple(f"results/default/{file}" for file in files)
 
 
 def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
@@ -165,3 +167,26 @@ def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
     after = runs_of(results)
     changed = [run.name for run, digest in zip(after, before, strict=True) if run.digest() != digest]
     assert changed == ["Original (M) @0.1 seed 0", "SCRUB @0.1 seed 0"]
+
+
+def test_nested_settings_are_named_with_dots():
+    assert flat({"train": {"lr": 1, "crop": {"low": 2}}, "k": [3]}) == {"train.lr": 1, "train.crop.low": 2, "k": [3]}
+
+
+def test_a_model_says_what_it_is_and_is_registered_under_a_name_of_its_own(results):
+    original, unlearned = results.evaluations[:2]
+    models = [Model(f"{run.method}.safetensors", run, {"inference": {"k": 4}}) for run in (original, unlearned)]
+    trained, left = runs_of(replace(results, models=models))[-2:]
+    assert left == model_run(models[1], TITLES, "default")
+    names = {"dataset": "digits", "seed": "0", "method": "original-m"}
+    assert trained.params == names | {"inference.k": 4, "format": MODEL_FORMAT}
+    assert trained.tags == names | {"kind": "model", NOTE: "Trained on all samples; holds them all."}
+    assert (trained.name, trained.parent) == ("Model of Original (M) seed 0", "Original (M) @0.1 seed 0")
+    assert trained.registered == "munkey-default-digits-original-m-seed0" and trained.model == models[0]
+    names = {"dataset": "digits", "rate": "0.1", "seed": "0", "method": "scrub"}
+    assert left.params == names | {"inference.k": 4, "format": MODEL_FORMAT}
+    note = "What is left after deletion, at a forget rate of 0.1."
+    assert left.tags == names | {"kind": "model", NOTE: note}
+    assert (left.name, left.parent) == ("Model of SCRUB @0.1 seed 0", "SCRUB @0.1 seed 0")
+    assert left.registered == "munkey-default-digits-scrub-rate0.1-seed0"
+    assert (left.started, left.ended, left.experiment) == (STARTED.format(0), ENDED.format(0), "digits")

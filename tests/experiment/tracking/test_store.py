@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from munkey.experiment.tracking import store as mlflow_store
-from munkey.experiment.tracking.store import StoreError, opened
+from munkey.experiment.tracking import store as stores
+from munkey.experiment.tracking.store import StoreError, every, open_store
 
 
 def refusal(uri: str) -> str:
-    with pytest.raises(StoreError) as refused, opened(uri, "default") as store:
-        store.runs()
+    with pytest.raises(StoreError) as refused, open_store(uri) as store:
+        store.client.search_experiments()
     return str(refused.value)
 
 
@@ -43,34 +43,46 @@ def test_a_refused_connection_is_named_with_what_to_do_and_without_the_password(
     monkeypatch.chdir(tmp_path)
     assert refusal("http://me:secret@127.0.0.1:9") == (
         "The MLflow store at tracking.uri = http://127.0.0.1:9 cannot be used: [Errno 111] Connection refused. All"
-        " results are on disk; once the store works, the next run or `make track` shows them there"
+        " results are on disk; once the store works, the next run or `munkey mlflow sync` shows them there"
     )
 
 
 def test_a_server_that_never_answers_is_asked_once(silent, tmp_path, monkeypatch):
     uri, accepted = silent
     monkeypatch.chdir(tmp_path)
-    assert mlflow_store.DEFAULTS["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "10"
+    assert stores.DEFAULTS["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "10"
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     assert "it did not answer in time (10 s unless" in refusal(uri)
     assert len(accepted) == 1
 
 
 def test_a_locked_file_is_waited_for_and_then_named(checkout, monkeypatch):
-    monkeypatch.setattr(mlflow_store, "WAIT_S", 0.5)
+    monkeypatch.setattr(stores, "WAIT_S", 0.5)
     other = sqlite3.connect("mlflow.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert "cannot be used: database is locked" in refusal("sqlite:///mlflow.db")
     other.execute("ROLLBACK")
-    with opened("sqlite:///mlflow.db", "default") as store:
-        assert store.runs() == []
+    with open_store("sqlite:///mlflow.db") as store:
+        assert [each.name for each in store.client.search_experiments()] == ["Default"]
     other.close()
 
 
 def test_another_mirror_that_does_not_end_is_named(checkout, monkeypatch):
-    monkeypatch.setattr(mlflow_store, "TURN_S", 0.2)
-    with opened("sqlite:///mlflow.db", "default"):
+    monkeypatch.setattr(stores, "TURN_S", 0.2)
+    with open_store("sqlite:///mlflow.db"):
         assert "mlflow.db.lock" in refusal("sqlite:///mlflow.db")
+
+
+def test_a_search_goes_on_until_its_last_page():
+    class Page(list):
+        token = None
+
+    def search(filter_string, page_token):
+        page = Page([f"{filter_string}{page_token}"])
+        page.token = {None: "1", "1": "2"}.get(page_token)
+        return page
+
+    assert list(every(search, "page ")) == ["page None", "page 1", "page 2"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Models in an MLflow store: a MUNKEY is exported, logged with a run, and registered while that run is current.
+"""Models in an MLflow store: a MUNKEY is exported, logged with its run, and registered as long as that run stands.
 
-A registered model has at most one version of each checkout and configuration. That of a run which was superseded is
-deleted, and a name without versions too: the registry offers what the results on disk are, and does not grow.
+A registered model has at most one version of each folder of results: the registry offers what the results on disk are,
+and does not grow.
 """
 
 import importlib.metadata
@@ -10,29 +10,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from munkey.experiment.tracking.experiments import every
-from munkey.experiment.tracking.tracking import Model
+from munkey.experiment.tracking.store import StoreError, every
 
 if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
     from mlflow.tracking import MlflowClient
 
+    from munkey.experiment.tracking.runs import Model
+
 MEMORY, HEAD = "munkey.memory", "munkey.head"  # tags of a model: its memory's name, and the head of its chain
-SHOWN = (MEMORY, HEAD, "dataset", "rate", "seed", "method")  # tags of a run that its model's version has too
-NOTE = "mlflow.note.content"
+VERSION_TAGS = (MEMORY, HEAD, "dataset", "rate", "seed", "method")  # tags of a run that its model's version has too
 
 
-class ModelError(RuntimeError):
-    """A model cannot be exported here; the message says why."""
-
-
-def log(client: "MlflowClient", run_id: str, model: Model) -> None:
+def log(client: "MlflowClient", run_id: str, model: "Model") -> None:
     """Export a model and log it as `model`: for MLflow a directory, and the name of the module that reads it.
 
-    Raises ModelError.
+    Raises StoreError where it cannot be exported here.
     """
     from mlflow import pyfunc
-    from mlflow.entities import RunTag
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
 
@@ -46,9 +40,13 @@ def log(client: "MlflowClient", run_id: str, model: Model) -> None:
         try:
             directory = export(model.system, Path(folder) / "exported", model.sections)
         except (ExportError, MissingEncoderError) as error:
-            raise ModelError(f"{model.system} cannot be logged as a model ({error})") from error
+            raise StoreError(
+                f"{model.system} cannot be logged as a model ({error}): all other runs are in MLflow;"
+                " `tracking.models: false` leaves models out"
+            ) from error
         with Predictor.load(directory) as predictor:
-            tags = {MEMORY: predictor.manifest.memory.store, HEAD: predictor.head}
+            client.set_tag(run_id, MEMORY, predictor.manifest.memory.store)
+            client.set_tag(run_id, HEAD, predictor.head)
         pyfunc.save_model(
             Path(folder) / "logged" / "model",
             loader_module="munkey.deploy.mlflow_model",
@@ -57,37 +55,28 @@ def log(client: "MlflowClient", run_id: str, model: Model) -> None:
             pip_requirements=[f"munkey=={importlib.metadata.version('munkey')}"],
         )
         client.log_artifacts(run_id, str(Path(folder) / "logged"))
-    client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
 
-def register(client: "MlflowClient", owner: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+def register(client: "MlflowClient", owner: tuple[str, str], wanted: Mapping[str, str]) -> None:
     """Have the registry hold exactly these models of an owner, each as a version of its name.
 
-    owner: tags of what is ours; wanted: names by the id of the run that logged the model.
+    owner: the tag of what is ours, and its value; wanted: names by the id of the run that logged the model. The address
+    of a version is relative to its run, so that a store that was moved still finds it.
     """
-    ours = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in owner.items())
-    there = {version.run_id or "": version for version in _versions(client, ours)}
-    for run_id, version in there.items():
-        if wanted.get(run_id) != version.name:
-            _remove(client, version)
+    there = set()
+    for version in list(every(client.search_model_versions, f'tags.`{owner[0]}` = "{owner[1]}"')):
+        if wanted.get(version.run_id or "") == version.name:
+            there.add(version.run_id)
+        else:
+            client.delete_model_version(version.name, version.version)
+            if not client.search_model_versions(f"name = '{version.name}'"):
+                client.delete_registered_model(version.name)
     for run_id, name in wanted.items():
-        if run_id not in there or there[run_id].name != name:
+        if run_id not in there:
             _add(client, owner, run_id, name)
 
 
-def _add(client: "MlflowClient", owner: Mapping[str, str], run_id: str, name: str) -> None:
-    """Its address is relative to the run, so that a store that was moved still finds it."""
-    run = client.get_run(run_id)
-    tags = {tag: run.data.tags[tag] for tag in SHOWN if tag in run.data.tags}
-    if not _versions(client, f"name = '{name}'"):
-        _create(client, name)
-    client.create_model_version(
-        name, f"runs:/{run_id}/model", run_id, {**tags, **owner}, description=run.data.tags[NOTE], await_creation_for=0
-    )
-
-
-def _create(client: "MlflowClient", name: str) -> None:
-    """Make a registered model, unless another mirror just did, or one without versions was left."""
+def _add(client: "MlflowClient", owner: tuple[str, str], run_id: str, name: str) -> None:
     from mlflow.exceptions import MlflowException
 
     try:
@@ -95,14 +84,7 @@ def _create(client: "MlflowClient", name: str) -> None:
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-
-
-def _remove(client: "MlflowClient", version: "ModelVersion") -> None:
-    client.delete_model_version(version.name, version.version)
-    if not _versions(client, f"name = '{version.name}'"):
-        client.delete_registered_model(version.name)
-
-
-def _versions(client: "MlflowClient", condition: str) -> "list[ModelVersion]":
-    """All versions that a condition finds."""
-    return list(every(lambda token: client.search_model_versions(condition, page_token=token)))
+    run = client.get_run(run_id)
+    tags = {tag: run.data.tags[tag] for tag in VERSION_TAGS if tag in run.data.tags} | dict([owner])
+    note = run.data.tags.get("mlflow.note.content")
+    client.create_model_version(name, f"runs:/{run_id}/model", run_id, tags, description=note, await_creation_for=0)

@@ -5,15 +5,16 @@ the truth: a store that was deleted is filled again.
 """
 
 import hashlib
+import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from munkey.core.files import read_bytes, read_json, read_table, sum_file
 from munkey.core.paths import Layout, fill
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.tracking.tracking import Model, Run, Samples, flat
 from munkey.report.tables.summary import Key, short
 
 CURVES = ("loss", "accuracy", "lr")
@@ -28,6 +29,56 @@ NOTES = {
     "candidate": "A candidate of the search for settings, measured on validation; `chosen` says whether it won.",
     "table": "The tables of this configuration, as artifacts.",
 }
+
+
+@dataclass(frozen=True)
+class Model:
+    """A MUNKEY to export and log. system: its file; sections: of params.yaml, by name, as they hold for it."""
+
+    system: str
+    evaluation: Evaluation
+    sections: Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples that a run was made with. context: what for; source: their path; digest: of them; count: how many."""
+
+    name: str
+    context: str
+    source: str
+    digest: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one MLflow run shows. curves: one value per epoch, from epoch 1; artifacts: file paths; times: ISO 8601.
+
+    parent: the name of the run that it is nested under, empty for one at the top. model: is exported when the run is
+    written, and logged as the artifact `model`. registered: the name of that model in the registry.
+    """
+
+    experiment: str
+    name: str
+    params: Mapping[str, object]
+    metrics: Mapping[str, float]
+    tags: Mapping[str, str]
+    curves: Mapping[str, list[float]] = field(default_factory=dict)
+    artifacts: tuple[str, ...] = ()
+    started: str | None = None
+    ended: str | None = None
+    parent: str = ""
+    inputs: tuple[Samples, ...] = ()
+    model: Model | None = None
+    registered: str = ""
+
+    def digest(self) -> str:
+        """A hash of everything it shows, artifacts included."""
+        paths = (*self.artifacts, self.model.system) if self.model else self.artifacts
+        files = [hashlib.sha256(read_bytes(path)).hexdigest() for path in paths]
+        text = json.dumps([asdict(self), files], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -51,11 +102,12 @@ def runs_of(results: Results) -> list[Run]:
 
     Models come last: where one cannot be exported, all else is there.
     """
-    candidates = [
-        run for path, each in results.searches.items() for run in _candidates(Path(path), each, results.titles)
+    return [
+        *_methods(results),
+        *(run for path, each in results.searches.items() for run in _candidates(Path(path), each, results.titles)),
+        *_tables(results.layout),
+        *(model_run(model, results.titles, results.layout.name) for model in results.models),
     ]
-    models = [model_run(model, results.titles, results.layout.name) for model in results.models]
-    return [*_methods(results), *candidates, *_tables(results.layout), *models]
 
 
 def _methods(results: Results) -> Iterator[Run]:
@@ -70,17 +122,24 @@ def _methods(results: Results) -> Iterator[Run]:
         yield from runs
 
 
-def _method(seeds: Sequence[Run], summary: Mapping[Hashable, object]) -> Run:
+def _method(seeds: Sequence[Run], line: Mapping[Hashable, Any]) -> Run:
     """The run over seeds: what they have in common, with means and standard deviations from a line of the table."""
     first = seeds[0]
-    params, tags = (_shared([getattr(run, name) for run in seeds], but="seed") for name in ("params", "tags"))
-    numbers = ", ".join(str(run.params["seed"]) for run in seeds)
+    params = {
+        name: value for name, value in first.params.items() if all(run.params.get(name) == value for run in seeds)
+    }
+    tags = {name: value for name, value in first.tags.items() if all(run.tags.get(name) == value for run in seeds)}
+    params.pop("seed", None)  # of the only one
+    tags.pop("seed", None)
+    numbers = {
+        str(name).removesuffix("_mean"): value for name, value in line.items() if str(name).endswith(("_mean", "_sd"))
+    }
     return Run(
         experiment=first.experiment,
         name=first.parent,
-        params=params | {"seeds": numbers},
-        metrics=_means(summary),
-        tags={name: str(value) for name, value in tags.items()} | {"kind": "method", NOTE: NOTES["method"]},
+        params=params | {"seeds": ", ".join(str(run.params["seed"]) for run in seeds)},
+        metrics={name: short(value) for name, value in numbers.items() if not math.isnan(value)},
+        tags=tags | {"kind": "method", NOTE: NOTES["method"]},
         started=min(run.started or "" for run in seeds),
         ended=max(run.ended or "" for run in seeds),
         inputs=tuple(each for each in first.inputs if all(each in run.inputs for run in seeds)),
@@ -100,12 +159,13 @@ def _seeds(results: Results) -> Iterator[Run]:
         if run.record != run.training:
             curves |= _curves("unlearn", record)
         settings = flat(record["settings"]) | flat(results.asked[run.dataset][run.method])
+        origin = {name: str(value) for name, value in flat(record["provenance"]).items()}
         yield Run(
             experiment=run.dataset,
             name=_title(run, results.titles),
             params=names | settings | flat({"facts": record.get("facts", {})}),
-            metrics=_rounded(dict(zip(measured["metric"], measured["value"], strict=True))),
-            tags=names | {"kind": "run", NOTE: NOTES["run"]} | _origin(record["provenance"]),
+            metrics={name: short(value) for name, value in zip(measured["metric"], measured["value"], strict=True)},
+            tags=names | {"kind": "run", NOTE: NOTES["run"]} | origin | {COMMIT: origin["commit"]},
             curves=curves,
             artifacts=(run.record, run.forget),
             started=record["started"],
@@ -125,7 +185,7 @@ def _candidates(search: Path, evaluation: Evaluation, titles: Mapping[str, str])
             experiment=evaluation.dataset,
             name=f"{title} candidate {number}",
             params=names | flat(candidate["settings"]),
-            metrics=_rounded({name: value for name, value in candidate.items() if name != "settings"}),
+            metrics={name: short(float(value)) for name, value in candidate.items() if name != "settings"},
             tags=names | {"kind": "candidate", "chosen": chosen, NOTE: NOTES["candidate"]},
             curves=_curves("unlearn", record),
             artifacts=(str(path),),
@@ -137,8 +197,8 @@ def _candidates(search: Path, evaluation: Evaluation, titles: Mapping[str, str])
 
 def _tables(layout: Layout) -> Iterator[Run]:
     """For each data set, the tables. Their numbers are those of the methods' runs."""
-    shown = (("main", "csv"), ("main", "md"), ("runtime", "md"))
-    tables = tuple(fill(layout.table, table=table, ending=ending) for table, ending in shown)
+    parts = (("main", "csv"), ("main", "md"), ("runtime", "md"))
+    tables = tuple(fill(layout.table, table=table, ending=ending) for table, ending in parts)
     for dataset, part in read_table(tables[0]).groupby("dataset"):
         yield Run(
             experiment=str(dataset),
@@ -151,7 +211,7 @@ def _tables(layout: Layout) -> Iterator[Run]:
 
 
 def model_run(model: Model, titles: Mapping[str, str], configuration: str) -> Run:
-    """A MUNKEY as it was trained, or as a method left it, to be served. The store adds the tags of its memory."""
+    """A MUNKEY as it was trained, or as a method left it, to be served. The mirror adds the tags of its memory."""
     from munkey.deploy.model.manifest import MODEL_FORMAT
 
     evaluation = model.evaluation
@@ -175,6 +235,14 @@ def model_run(model: Model, titles: Mapping[str, str], configuration: str) -> Ru
     )
 
 
+def flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Nested settings by dotted names: {"train": {"lr": 1}} becomes {"train.lr": 1}."""
+    flattened: dict[str, object] = {}
+    for name, value in settings.items():
+        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flattened
+
+
 def _names(evaluation: Evaluation) -> dict[str, str]:
     return {name: str(getattr(evaluation, name)) for name in ("dataset", "rate", "seed", "method")}
 
@@ -187,33 +255,8 @@ def _title(evaluation: Evaluation, titles: Mapping[str, str]) -> str:
     return f"{_title_of_method(evaluation, titles)} seed {evaluation.seed}"
 
 
-def _origin(provenance: Mapping[str, object]) -> dict[str, str]:
-    """Tags of where a result came from; the commit also as MLflow's pages look for it."""
-    return {name: str(value) for name, value in flat(provenance).items()} | {COMMIT: str(provenance["commit"])}
-
-
 def _curves(stage: str, record: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
     return {f"{stage}/{curve}": [short(epoch[curve]) for epoch in record["history"]] for curve in CURVES}
-
-
-def _means(line: Mapping[Hashable, object]) -> dict[str, float]:
-    """Means and standard deviations of a line of the main table, as METRIC and METRIC_sd, but for empty ones."""
-    numbers = {str(name): value for name, value in line.items() if str(name).endswith(("_mean", "_sd"))}
-    metrics = _rounded({name.removesuffix("_mean"): value for name, value in numbers.items()})
-    return {name: value for name, value in metrics.items() if not math.isnan(value)}
-
-
-def _rounded(metrics: Mapping[str, object]) -> dict[str, float]:
-    return {str(name): short(float(str(value))) for name, value in metrics.items()}
-
-
-def _shared(each: Sequence[Mapping[str, object]], but: str) -> dict[str, object]:
-    """What all of them have, with the same value; without one name."""
-    return {
-        name: value
-        for name, value in each[0].items()
-        if name != but and all(name in other and other[name] == value for other in each)
-    }
 
 
 def _training(dataset: str, layout: Layout) -> Samples:

@@ -5,14 +5,23 @@ what such a tag holds: the state of the page as MLflow 3.17 reads it.
 """
 
 import base64
+import hashlib
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from munkey.experiment.tracking.tracking import Run
+from munkey.experiment.tracking.store import every
 
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+    from munkey.experiment.tracking.runs import Run
+
+RESULTS = "munkey.results"  # a tag of runs: whose they are
+NOTE = "mlflow.note.content"
+KIND, TRAINING = "mlflow.experimentKind", "custom_model_development"  # what MLflow's page of an experiment shows first
 TAG = "mlflow.sharedViewState."  # begins the name of the tag; the view's key follows
 ORDER = "gap"  # what the methods are sorted by
 PAGE = 100  # runs that MLflow's page loads at once; a group has the average of those alone
@@ -42,7 +51,7 @@ MLflow loads 100 runs at once: where there are more, a view leaves out the seeds
 | seed_gap | the gap of one seed to the same seed of its oracle |
 
 `original-…` are trained on all samples; `retrain-…`, the oracles, without the forget set: t is a ViT, m is MUNKEY.
-Numbers have four digits here, and all in `results/`. Runs whose tag `munkey.state` is `superseded` show earlier ones.
+Numbers have four digits here, and all in `results/`.
 """
 
 
@@ -55,40 +64,68 @@ class View(NamedTuple):
     content: str
 
 
-def views_of(runs: Sequence[Run], owner: Sequence[str], mine: str) -> list[View]:
-    """A view for each data set and rate of which there are methods.
+def publish(
+    client: "MlflowClient", site: str, owner: str, runs: "Sequence[Run]", experiments: Mapping[str, str]
+) -> dict[str, str]:
+    """Have the store hold exactly these views of an owner, and a note in each experiment: addresses by name.
 
-    owner: words that tell this checkout and configuration from others; mine: a filter of MLflow that finds its runs.
+    experiments: ids by name. A note or kind that somebody wrote stays.
     """
-    places: dict[str, list[Run]] = {}
+    views = views_of(runs, owner)
+    wanted = {(experiments[view.experiment], f"{TAG}{view.key}") for view in views}
+    for experiment in every(client.search_experiments):
+        for tag in experiment.tags:
+            if tag.startswith(f"{TAG}{_key(owner, '')}") and (experiment.experiment_id, tag) not in wanted:
+                client.delete_experiment_tag(experiment.experiment_id, tag)
+        for tag, value in {NOTE: HOW_TO_READ, KIND: TRAINING}.items():
+            if experiment.experiment_id in experiments.values() and tag not in experiment.tags:
+                client.set_experiment_tag(experiment.experiment_id, tag, value)
+    for view in views:
+        client.set_experiment_tag(experiments[view.experiment], f"{TAG}{view.key}", view.content)
+    return {f"{view.experiment}: {view.name}": _address(site, experiments[view.experiment], view.key) for view in views}
+
+
+def published(client: "MlflowClient", site: str) -> dict[str, str]:
+    """The views that munkey wrote into a store, whoever's: addresses by name."""
+    return {
+        f"{experiment.name}: {json.loads(value)['name']}": _address(
+            site, experiment.experiment_id, tag.removeprefix(TAG)
+        )
+        for experiment in every(client.search_experiments)
+        for tag, value in sorted(experiment.tags.items())
+        if tag.startswith(f"{TAG}munkey-")
+    }
+
+
+def views_of(runs: "Sequence[Run]", owner: str) -> list[View]:
+    """A view for each data set and rate of which there are methods. owner: what their tag `munkey.results` says."""
+    places: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.tags.get("kind") in ("method", "run"):
-            places.setdefault(f"{run.experiment}/{run.tags['rate']}", []).append(run)
-    return [_view(each, owner, mine) for each in places.values()]
+            places.setdefault((run.experiment, run.tags["rate"]), []).append(run)
+    return [_view(experiment, rate, each, owner) for (experiment, rate), each in places.items()]
 
 
-def view_in(experiment: str, tag: str, content: str) -> View:
-    """The view that a tag of an experiment holds."""
-    return View(experiment, tag.removeprefix(TAG), json.loads(content)["name"], content)
-
-
-def key_of(owner: Sequence[str], what: str) -> str:
-    """The key of a view of this owner, or the beginning of all of them."""
-    return "/".join(["munkey", *owner, what])
-
-
-def _view(runs: Sequence[Run], owner: Sequence[str], mine: str) -> View:
-    rate = runs[0].tags["rate"]
-    words = ", ".join(word for word in owner if word not in ("local", "default"))
-    name = f"Methods by gap, {100 * float(rate):g} % forgotten" + (f" ({words})" if words else "")
+def _view(experiment: str, rate: str, runs: "Sequence[Run]", owner: str) -> View:
+    name = f"Methods by gap, {100 * float(rate):g} % forgotten"
+    name += "" if owner == "results/default" else f" ({owner})"
     latest = max(run.ended or "1970-01-01T00:00:00+00:00" for run in runs)
     created = round(datetime.fromisoformat(latest).timestamp() * 1000)
-    state = base64.b64encode(zlib.compress(json.dumps(_state(runs, rate, mine)).encode())).decode()
+    state = base64.b64encode(zlib.compress(json.dumps(_state(runs, rate, owner)).encode())).decode()
     envelope = {"name": name, "createdAt": created, "state": f"deflate;{state}"}
-    return View(runs[0].experiment, key_of(owner, f"rate{rate}"), name, json.dumps(envelope))
+    return View(experiment, _key(owner, rate), name, json.dumps(envelope))
 
 
-def _state(runs: Sequence[Run], rate: str, mine: str) -> dict[str, object]:
+def _key(owner: str, rate: str) -> str:
+    """The key of a view, or the beginning of all of an owner's: a tag's name takes no `:`, so the owner is hashed."""
+    return f"munkey-{hashlib.sha256(owner.encode()).hexdigest()[:12]}-rate{rate}"
+
+
+def _address(site: str, experiment: str, key: str) -> str:
+    return f"{site}/#/experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={key}"
+
+
+def _state(runs: "Sequence[Run]", rate: str, owner: str) -> dict[str, object]:
     """The page: what is found, its order, groups, columns and charts.
 
     If MLflow loaded some of the seeds only, it would average those: then the methods' own runs are shown alone.
@@ -99,7 +136,7 @@ def _state(runs: Sequence[Run], rate: str, mine: str) -> dict[str, object]:
     columns = [f"metrics.`{name}`" for name in COLUMNS]
     charts = _charts(list(dict.fromkeys(name for run in runs for name in (*run.metrics, *run.curves))))
     return {
-        "searchFilter": f"{mine} and tags.rate = '{rate}' and {kinds}",
+        "searchFilter": f"tags.`{RESULTS}` = \"{owner}\" and tags.rate = '{rate}' and {kinds}",
         "orderByKey": f"metrics.`{ORDER}`",
         "orderByAsc": True,
         "startTime": "ALL",

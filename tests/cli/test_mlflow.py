@@ -1,0 +1,102 @@
+"""`munkey mlflow`: mirroring again refuses what it cannot mirror; `ui` shows the store that the parameters name."""
+
+import os
+import sys
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from munkey.cli import mlflow
+from munkey.cli.experiment import plan_of
+from munkey.cli.mlflow import StaleResultsError, results_of
+from munkey.core.files import write_csv, write_json
+from munkey.experiment.params.load import ParamsError
+from munkey.experiment.tracking.store import StoreError
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with parameters and no results."""
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*words):
+    """What the command prints, or the error that the front door tells."""
+    done = CliRunner().invoke(mlflow.app, words)
+    if isinstance(done.exception, Exception):
+        raise done.exception
+    return done.output
+
+
+def make(plan):
+    """The settings and the metrics of a run, without anything else."""
+    write_json(plan.layout.settings, {case: plan.export_settings(case) for case in plan.params.datasets})
+    write_csv(plan.layout.all_metrics, [run.key | {"metric": "TA", "value": 1.0} for run in plan.main])
+
+
+def test_without_results_it_says_what_makes_them(project):
+    with pytest.raises(FileNotFoundError, match=r"^results/default/settings.json is missing: `make run` makes it$"):
+        command("sync")
+    (project / "overlay.yaml").write_text("{name: other, seeds: many}")
+    with pytest.raises(ParamsError, match="seeds"):
+        command("sync", "overlay.yaml")
+    assert not (project / "mlflow.db").exists()
+
+
+def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_the_store_is_touched(project):
+    plan = plan_of([])
+    make(plan)
+    assert results_of(plan).evaluations == plan.main
+    config = yaml.safe_load((project / "params.yaml").read_text())
+    for changes in (
+        {"seeds": [0, 1, 2, 3]},
+        {"methods": ["knn", "cf"]},
+        {"forget": config["forget"] | {"rates": [0.1]}},
+        {"inference": config["inference"] | {"k": 1}},
+    ):
+        (project / "params.yaml").write_text(yaml.safe_dump(config | changes))
+        with pytest.raises(StaleResultsError, match="not made with the present parameters"):
+            command("sync")
+    assert not (project / "mlflow.db").exists()
+
+
+def test_sync_mirrors_what_the_results_are(project, monkeypatch):
+    make(plan_of([]))
+    tracking = "munkey.experiment.tracking"
+    monkeypatch.setattr(f"{tracking}.runs.runs_of", lambda results: [results.layout.name])
+    monkeypatch.setattr(f"{tracking}.mirror.mirror", lambda *given: given)
+    assert command("sync") == "MLflow at sqlite:///mlflow.db, runs: ('sqlite:///mlflow.db', 'default', ['default'])\n"
+
+
+@pytest.fixture
+def started(project, monkeypatch):
+    """The commands that took the place of this one."""
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "true")
+    commands: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda path, words: commands.append(words))
+    return commands
+
+
+def test_mlflow_starts_on_the_store_of_the_overlay(started, project):
+    (project / "overlay.yaml").write_text("tracking: {uri: 'sqlite:///other.db'}")
+    assert "This store is empty" in command("ui", "overlay.yaml")
+    (words,) = started
+    assert " ".join(words) == f"{sys.executable} -m mlflow ui --workers 1 --backend-store-uri sqlite:///other.db"
+    assert (project / "other.db").exists() and not (project / "mlflow.db").exists()
+
+
+def test_a_store_that_cannot_be_used_is_named_and_nothing_starts(started, project):
+    (project / "mlflow.db").write_text("no database")
+    with pytest.raises(StoreError, match=r"tracking\.uri = sqlite:///mlflow\.db cannot be used"):
+        command("ui")
+    assert started == []
+
+
+def test_a_server_is_not_started_again(started, project, monkeypatch):
+    monkeypatch.setattr("munkey.experiment.tracking.views.published", lambda client, site: {"view": f"{site}/#/1"})
+    (project / "overlay.yaml").write_text("tracking: {uri: 'http://127.0.0.1:5999'}")
+    assert command("ui", "overlay.yaml") == "Compare methods at:\nhttp://127.0.0.1:5999/#/1  view\n" and started == []
