@@ -1,7 +1,6 @@
 """The command, called in this process, on a small model of its own."""
 
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,14 +24,9 @@ class Ended(NamedTuple):
         return json.loads(self.out)
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return model_in(tmp_path_factory.mktemp("made") / "model")
-
-
 @pytest.fixture
-def model(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "model"))
+def model(tmp_path: Path) -> Path:
+    return model_in(tmp_path / "model")
 
 
 @pytest.fixture

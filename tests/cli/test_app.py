@@ -1,6 +1,7 @@
 """The other commands, and how each ends: a sentence and a code, never a traceback."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -199,9 +200,10 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     assert (earlier["first"], earlier["last"]) == (1, 2) and (tmp_path / "earlier.html").exists()
 
 
-def test_a_certificate_of_a_deletion_that_a_restored_copy_lacks_ends_with_1(munkey, model, tmp_path, made):
+def test_a_certificate_of_a_deletion_that_a_restored_copy_lacks_ends_with_1(munkey, model, tmp_path):
+    backup = shutil.copytree(model, tmp_path / "backup")
     munkey("forget", model, "--ids", "10", "--certificate", tmp_path / "receipt.json")
-    ended = munkey("certificate", made, tmp_path / "receipt.json", "--check")
+    ended = munkey("certificate", backup, tmp_path / "receipt.json", "--check")
     assert ended.code == 1 and "this is an older copy" in ended.err
 
 

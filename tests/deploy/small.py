@@ -1,6 +1,9 @@
 """A small model in a directory, as an export would write it: random weights, keys of a real encoder."""
 
 import hashlib
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +36,14 @@ def picture_in(folder: Path, name: str = "picture.png", seed: int = 0) -> Path:
 
 def model_in(folder: Path) -> Path:
     """A model of 24 samples in `folder`, ids 10, 12, ..., whose source files are pets/ID.png."""
+    return Path(shutil.copytree(Path(_made().name) / "model", folder))
+
+
+@cache
+def _made() -> "tempfile.TemporaryDirectory[str]":
+    """Where a model lies that is made once for all tests of a process."""
+    made = tempfile.TemporaryDirectory()
+    folder = Path(made.name) / "model"
     folder.mkdir()
     build = find(ENCODER.encoder).build(ENCODER, "cpu")
     probe = probe_key(ENCODER, build, "cpu")
@@ -47,7 +58,7 @@ def model_in(folder: Path) -> Path:
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (manifests.WEIGHTS, manifests.CARD)
     }
     _manifest(probe, memory, sums).write(folder)
-    return folder
+    return made
 
 
 def _manifest(probe: list[float], memory: MemoryReference, sums: dict[str, str]) -> Manifest:

@@ -31,18 +31,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def service(folder: Path) -> Iterator[Service]:
     """One for all tests that delete nothing."""
-    with serving(shutil.copytree(made(folder), folder / "model")) as running:
+    with serving(model_in(folder / "model")) as running:
         yield running
 
 
-def made(folder: Path) -> Path:
-    """A model that no service has used."""
-    return folder / "made" if (folder / "made").exists() else model_in(folder / "made")
-
-
 @pytest.fixture
-def model(folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made(folder), tmp_path / "model"))
+def model(tmp_path: Path) -> Path:
+    """A model that no service has used."""
+    return model_in(tmp_path / "model")
 
 
 @pytest.fixture(scope="module")

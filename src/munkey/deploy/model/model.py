@@ -46,6 +46,8 @@ def built(settings: EncoderSettings, device: str) -> Encoder:
         raise
     except Exception as error:
         why = f"the encoder {settings.encoder} cannot be loaded here ({type(error).__name__}: {error})"
+        if isinstance(error, ModuleNotFoundError):
+            why += "; pip install 'munkey[experiment]' brings what this project's encoders need"
         raise MissingEncoderError(f"{why}; nothing was changed") from error
 
 

@@ -1,0 +1,106 @@
+"""The wheel, installed with its base dependencies alone: it predicts, forgets and verifies, and says what it lacks."""
+
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.conftest import ROOT
+from tests.deploy.small import model_in, picture_in
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site-packages of an environment that holds the wheel of this project, what its base needs, and nothing else.
+
+    What it needs are links to what is installed here.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    build = "from setuptools.build_meta import build_wheel; build_wheel('.')"
+    subprocess.run([sys.executable, "-c", build], cwd=folder, capture_output=True, check=True)
+    venv.create(folder / "environment")
+    (packages,) = (folder / "environment").glob("lib/python*/site-packages")
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (metadata,) = packages.glob("munkey-*.dist-info")
+    for needed in needs_of(Distribution.at(metadata)).values():
+        for name in {file.parts[0] for file in needed.files or ()} - {"..", "__pycache__"}:
+            if not (packages / name).exists():
+                (packages / name).symlink_to(str(needed.locate_file(name)))
+    return packages
+
+
+def needs_of(project: Distribution) -> dict[str, Distribution]:
+    """The distributions that it needs without any extra, and all that they need, by name."""
+    needed: dict[str, Distribution] = {}
+    todo = [(line, "") for line in project.requires or ()]
+    while todo:
+        line, extra = todo.pop()
+        requirement = Requirement(line)
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        if (not requirement.marker or requirement.marker.evaluate({"extra": extra})) and name not in needed:
+            needed[name] = distribution(name)
+            todo += [(one, of) for one in needed[name].requires or () for of in ("", *requirement.extras)]
+    return needed
+
+
+def python(packages: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    interpreter = packages.parents[2] / "bin" / "python"
+    return subprocess.run([interpreter, "-I", *map(str, words)], capture_output=True, text=True, check=False)
+
+
+def test_the_wheel_has_every_file_of_the_package(packages):
+    """Templates, tables and the mark that it has types among them."""
+    for package in ("munkey", "snakemake_logger_plugin_munkey"):
+        sources = {path.relative_to(ROOT / "src") for path in (ROOT / "src" / package).rglob("*") if path.is_file()}
+        there = {path.relative_to(packages) for path in (packages / package).rglob("*") if path.is_file()}
+        assert {path for path in sources if "__pycache__" not in path.parts} <= there
+
+
+def test_the_library_predicts_explains_forgets_and_verifies(packages, tmp_path):
+    model, picture = model_in(tmp_path / "model"), picture_in(tmp_path)
+    code = f"""
+from munkey import Predictor
+from munkey.deploy.model import explain
+with Predictor.load({str(model)!r}, writer=True, device="cpu") as model:
+    answer = model.predict({str(picture)!r})
+    assert explain.table(answer) and explain.page(answer)
+    near = answer.neighbors.ids[0]
+    receipt = model.forget(near[:1])
+    assert near[0] not in model.predict({str(picture)!r}).neighbors.ids
+    assert model.verify(receipt.after).sound
+"""
+    done = python(packages, "-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_forgets_and_verifies_and_says_what_else_it_needs(packages, tmp_path):
+    model = model_in(tmp_path / "model")
+
+    def munkey(*words: object) -> subprocess.CompletedProcess[str]:
+        return python(packages, "-m", "munkey.cli", *words)
+
+    for words in (
+        ["--help"],
+        ["forget", model, "--ids", "10", "--certificate", tmp_path / "receipt.json"],
+        ["verify", model],
+    ):
+        done = munkey(*words)
+        assert done.returncode == 0, done.stderr
+    for words, extra in ((["serve", model], "service"), (["search-summary", tmp_path], "experiment")):
+        done = munkey(*words)
+        assert done.returncode == 2 and f"pip install 'munkey[{extra}]'" in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
