@@ -8,15 +8,14 @@ import pytest
 from munkey.cli import output
 from tests.conftest import ROOT
 from tests.deploy.small import picture_in
-
-PAGE = (ROOT / "docs" / "serving.md").read_text().split("## The command `munkey`")[1]
+from tests.pages import blocks
 
 
 def test_the_commands_run_as_printed(munkey, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     picture_in(tmp_path)
-    block = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)[0]
-    for line in block.splitlines():
+    [commands] = blocks("serving", "sh", "The command `munkey`")
+    for line in commands.splitlines():
         command, *words = shlex.split(line)
         ended = munkey(*words)
         assert (command, ended.code) == ("munkey", 0), ended.err
@@ -26,5 +25,6 @@ def test_the_commands_run_as_printed(munkey, model, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("code", [output.FAILED, output.BAD_INPUT, output.LOCKED, output.MACHINE])
 def test_the_codes_are_those_of_the_help(code, munkey):
-    (sentence,) = re.findall(rf"^\| {code} \| (.*) \|$", PAGE, re.MULTILINE)
+    page = (ROOT / "docs/serving.md").read_text()
+    [sentence] = re.findall(rf"^\| {code} \| (.*) \|$", page, re.MULTILINE)
     assert f"  {code}  {sentence}\n" in munkey("--help").out

@@ -12,10 +12,10 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-from tests.integration.conftest import BIN, ROOT, Project
+from tests.integration.conftest import BIN, Project
 from tests.integration.slurm import free_ports, wait
+from tests.pages import blocks
 
-PAGE = ROOT / "docs" / "tracking.md"
 PATH = ":".join([str(BIN), os.environ["PATH"], *sorted(glob.glob("/usr/lib/postgresql/*/bin"))])  # noqa: PTH207
 PROGRAMS = ("initdb", "postgres", "psql", "rclone")
 PATIENT = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "120"}  # a busy machine is not a server that is down
@@ -24,12 +24,6 @@ MISSING = [
     *(name for name in PROGRAMS if shutil.which(name, path=PATH) is None),
     *(name for name in MODULES if importlib.util.find_spec(name) is None),
 ]
-
-
-def commands(heading: str) -> list[str]:
-    """The blocks of the shell below a heading of the page."""
-    section = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^```sh\n(.*?)```", section, re.MULTILINE | re.DOTALL)
 
 
 class Services:
@@ -43,8 +37,8 @@ class Services:
         self.site = self.adapted("http://127.0.0.1:5000")
         self.environment = os.environ | {"PATH": PATH, "HOME": str(self.folder)}
         self.servers: dict[str, subprocess.Popen[bytes]] = {}
-        self.s3, self.variables = commands("S3")
-        self.role, self.mlflow = commands("An MLflow server")
+        self.s3, self.variables = blocks("tracking", "sh", "S3")
+        self.role, self.mlflow = blocks("tracking", "sh", "An MLflow server")
         try:
             self._start_postgresql()
             self._start("rclone", self.s3)

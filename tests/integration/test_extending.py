@@ -1,12 +1,12 @@
 """What docs/extending.md promises: one of everything is added where it says, and nowhere else, and takes part."""
 
-import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from tests.integration.conftest import ROOT, Project
+from tests.pages import block
 
 DATA_SET = """
 import numpy as np
@@ -99,12 +99,6 @@ def keep(system: System, request: Request, settings: Section) -> System:
 """
 
 
-def first_code(page: str, containing: str, language: str = "python") -> str:
-    """The first block of code of a page that contains a text, as it is printed."""
-    blocks = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
-    return next(block for block in blocks if containing in block)
-
-
 def replaced(path: Path, before: str, after: str) -> None:
     text = path.read_text()
     assert text.count(before) == 1, (path, before)
@@ -113,9 +107,7 @@ def replaced(path: Path, before: str, after: str) -> None:
 
 def test_the_method_as_printed_runs(finished: Project, tmp_path: Path) -> None:
     project = finished.copy(tmp_path / "project")
-    (project.path / "src/munkey/unlearn/methods/my_method.py").write_text(
-        first_code("docs/extending.md", '"my-method",')
-    )
+    (project.path / "src/munkey/unlearn/methods/my_method.py").write_text(block("extending", "python", '"my-method",'))
     assert project.planned() == {}  # a file alone changes nothing
     project.params(
         {"methods": ["knn", "my-method"], "unlearn": {"my-method": {"lr_factor": 0.5, "strength": 1.0}}},

@@ -1,7 +1,6 @@
 """The commands of docs/forgetting-everywhere.md remove a deleted row from DVC and MLflow, as they stand on the page."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +9,8 @@ import pytest
 
 from munkey.audits.attacks.storage import files_of, search, trace
 from munkey.deploy.store.store import Store
-from tests.conftest import ROOT
 from tests.deploy.store.inputs import create, raw
+from tests.pages import blocks
 
 IDS, KEYS, TOKENS = raw(12)
 GONE, KEPT = [{trace(row) for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])]
@@ -20,8 +19,7 @@ WORD = b"a name that only this row has"
 
 def page(section: str, block: int = 0) -> str:
     """The commands, or the Python, of a section."""
-    text = (ROOT / "docs/forgetting-everywhere.md").read_text().split(f"## {section}\n")[1].split("\n## ")[0]
-    return re.findall(r"```(?:sh|python)\n(.*?)```", text, re.DOTALL)[block]
+    return blocks("forgetting-everywhere", "(?:sh|python)", section)[block]
 
 
 def run(folder: Path, commands: str, **variables: str) -> str:

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from tests.integration.conftest import Project
-from tests.integration.test_extending import DATA_SET, ENCODER, FAMILY, METHOD_OF_FAMILY, first_code, replaced
+from tests.integration.test_extending import DATA_SET, ENCODER, FAMILY, METHOD_OF_FAMILY, replaced
+from tests.pages import block
 from tests.plugins import install, project, written
 
 ANNOUNCED = {
@@ -20,8 +21,8 @@ ANNOUNCED = {
 }
 MODULES = {
     "__init__": "",
-    "my_method": first_code("docs/extending.md", '"my-method",'),
-    "my_audit": first_code("docs/extending.md", '"my-audit",'),
+    "my_method": block("extending", "python", '"my-method",'),
+    "my_audit": block("extending", "python", '"my-audit",'),
     "keep": METHOD_OF_FAMILY,
     "squares": DATA_SET,
     "mean_color": ENCODER,
@@ -33,7 +34,7 @@ METRICS, ATTACKS = "results/default/metrics.csv", "results/default/audit/bright-
 
 def as_printed() -> dict[str, dict[str, str]]:
     """What the page's example announces."""
-    printed = tomllib.loads(first_code("docs/extending.md", "[project.entry-points", "toml"))["project"]
+    printed = tomllib.loads(block("extending", "toml", "[project.entry-points"))["project"]
     assert (printed["name"], printed["version"]) == ("my-unlearning", "0.1.0")
     return dict(printed["entry-points"])
 

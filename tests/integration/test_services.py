@@ -15,10 +15,11 @@ from mlflow.tracking import MlflowClient
 from munkey.experiment.tracking.runs import SEED_GAP
 from munkey.report.tables.summary import short
 from tests.integration.conftest import Project
-from tests.integration.services import MISSING, Services, commands
+from tests.integration.services import MISSING, Services
 from tests.integration.slurm import wait
 from tests.integration.test_kills import results
 from tests.integration.test_mlflow import AFTER_K, RUNS
+from tests.pages import blocks
 
 TABLES, SETTINGS = "results/default/tables", "results/default/settings.json"
 
@@ -46,7 +47,7 @@ def states(runs: list[Run]) -> Counter[str]:
 
 def track(services: Services, projects: list[Project]) -> list[CompletedProcess[str]]:
     """`make track` in several checkouts at once."""
-    [command] = commands("When a server is down")
+    [command] = blocks("tracking", "sh", "When a server is down")
     with ThreadPoolExecutor(len(projects)) as pool:
         return list(pool.map(lambda project: services.run(project, command, check=False), projects))
 
@@ -81,7 +82,7 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
 ) -> None:
     first = fresh.copy(tmp_path / "first")
     first.params({"tracking": {"uri": services.site}})
-    publish, take = commands("From one checkout to another")
+    publish, take = blocks("tracking", "sh", "From one checkout to another")
     services.run(first, publish)
     second = first.clone(tmp_path / "second")
     done = services.run(second, take)
