@@ -13,7 +13,7 @@ from munkey.core import gpu_seats
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
 from munkey.experiment.plan import audits, plan, relearning, exhibits
-from munkey.experiment.run import code_digest, start_run
+from munkey.experiment.run import code_digest, fork_server
 from munkey.experiment.cost import estimate
 from munkey.experiment.tracking import mirror
 from munkey.experiment.run.job import last_words

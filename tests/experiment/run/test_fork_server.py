@@ -5,7 +5,6 @@
 
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -18,18 +17,18 @@ import pytest
 
 from munkey.core import gpu_seats
 from munkey.experiment.run import fork_server
+from tests.plugins import written
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux")
 HEAD = "from munkey.experiment.run import fork_server\nfork_server.start()\nimport os, sys, time\n"
 FORKED = "print('MUNKEY_FORKED' in os.environ)"
 SNAKEMAKE = """
 import os
-from munkey.experiment.run import start_run
-start_run.open_run()
+from munkey.experiment.run import fork_server
+fork_server.open_run()
 print(os.environ["MUNKEY_RUN"], flush=True)
 input()
 """
-LIMITED = resource.RLIMIT_NOFILE
 
 
 def heeds_interrupts() -> None:
@@ -128,15 +127,15 @@ def libraries(tmp_path_factory):
         yield run
 
 
-def quick(folder) -> dict[str, str]:
+def quick(folder, **constants) -> dict[str, str]:
     """The environment in which this package is a copy of the module alone, whose server imports nothing slow."""
-    package = Path(fork_server.__file__).parents[1]
-    copy = folder / "copy"
-    (copy / "munkey/experiment/run").mkdir(parents=True, exist_ok=True)
-    for name in ("__init__.py", "pipeline/__init__.py", "pipeline/fork_server.py", "pipeline/opening.py"):
-        source = re.sub(r"LIBRARIES = \(.*?\n\)", "LIBRARIES = ()", (package / name).read_text(), flags=re.DOTALL)
-        (copy / "munkey" / name).write_text(source)
-    return {"PYTHONPATH": str(copy)}
+    source = Path(fork_server.__file__).read_text()
+    for name, value in ({"LIBRARIES": ()} | constants).items():
+        source = re.sub(rf"^{name} = (\(.*?\n\)|.*?$)", f"{name} = {value}", source, flags=re.DOTALL | re.MULTILINE)
+    packages = ("munkey", "munkey/experiment", "munkey/experiment/run")
+    files = {f"{package}/__init__.py": "" for package in packages} | {"munkey/experiment/run/fork_server.py": source}
+    written(folder / "copy", files)
+    return {"PYTHONPATH": str(folder / "copy")}
 
 
 @pytest.fixture
@@ -170,21 +169,6 @@ print(before["cpu_s"], usage()["max_rss_mb"] - before["max_rss_mb"])
         "SC_CLK_TCK"
     )
     assert cpu < imports and 190 < held < 220
-
-
-def test_a_job_has_the_umask_priority_processors_and_limits_of_its_caller(run):
-    def restrict():
-        os.nice(3)
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        resource.setrlimit(LIMITED, (99, 123))
-
-    body = f"""import resource
-open("made", "w")
-print(oct(os.stat("made").st_mode & 0o777), os.nice(0), os.sched_getaffinity(0), resource.getrlimit({LIMITED}))
-{FORKED}"""
-    process = run.job(body, preexec_fn=restrict, umask=0o037)
-    expected = ("0o640", min(19, os.nice(0) + 3), {min(os.sched_getaffinity(0))}, (99, 123))
-    assert process.stdout == f"{' '.join(map(str, expected))}\nTrue\n"
 
 
 @pytest.mark.parametrize("off", ["switched off", "by hand"])
@@ -296,26 +280,13 @@ def waits_for_answer(pid: int) -> bool:
         return False
 
 
-def patched(folder, line) -> dict[str, str]:
-    """The environment in which that copy ends with a further line."""
-    environment = quick(folder / "patched")
-    module = folder / "patched/copy/munkey/experiment/run/fork_server.py"
-    module.write_text(module.read_text().replace('if __name__ == "__main__"', f'{line}\nif __name__ == "__main__"'))
-    return environment
-
-
-def test_a_fork_that_cannot_take_over_leaves_the_job_to_its_own_process(run):
-    process = run.job(FORKED, env=patched(run.folder, "_invocation = dict"))  # it gets nothing to take over
-    assert (process.returncode, process.stdout, process.stderr) == (0, "False\n", "")
-
-
 def test_a_stopped_server_holds_nobody_up_and_no_job_runs_twice(run):
     server = run.server()
     os.kill(server, signal.SIGSTOP)
-    env = patched(run.folder, "ANSWER_S = 1")
+    env = quick(run.folder / "patched", ANSWER_S=0.5)
     body = f"open('ran', 'a').write('once '); {FORKED}"
     first = run.job(body, env=env)
-    assert (first.returncode, first.stdout) == (0, "False\n") and "has not answered for 1 s" in first.stderr
+    assert (first.returncode, first.stdout) == (0, "False\n") and "has not answered for 0.5 s" in first.stderr
     second = run.job(FORKED, env=env)  # it does not wait again
     assert (second.stdout, second.stderr) == ("False\n", "")
     os.kill(server, signal.SIGCONT)
@@ -342,15 +313,3 @@ def test_the_server_ends_with_its_run(run):
     run.process.communicate("\n")
     wait(lambda: not alive(server))
     assert not run.shared.exists()
-
-
-def test_a_run_removes_what_is_left_of_those_that_were_killed_with_their_servers(tmp_path, tmp_path_factory):
-    temporary = tmp_path_factory.mktemp("t")  # a short path, as a socket's must be
-    environment = quick(tmp_path) | {"TMPDIR": str(temporary)}
-    with opened(tmp_path, **environment) as killed, opened(tmp_path, **environment) as running:
-        os.kill(killed.server(), signal.SIGKILL)
-        killed.end(signal.SIGKILL)
-        assert {*temporary.iterdir()} == {killed.shared, running.shared}
-        with opened(tmp_path, **environment) as one:
-            assert {*temporary.iterdir()} == {running.shared, one.shared}
-            assert running.job(FORKED).stdout == "True\n"

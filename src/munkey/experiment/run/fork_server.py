@@ -1,31 +1,34 @@
 """Fast start for short jobs: they are forked from one process that has already imported the slow libraries.
 
 A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them. Snakemake launches one
-server per run (`munkey.experiment.run.start_run`), which imports libraries but nothing of this package, so that edited
-code always takes effect. Each job asks the server for a fork of itself. The fork takes over the job's arguments,
-environment, folder, output, umask, priority, processors and limits, and runs the job's script. What libraries and the
-loader read when they are loaded, e.g. LD_LIBRARY_PATH, is that of the run. If there is no server, or it does not
-answer, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the server off. On a cluster there is none.
+server per run, which imports libraries but nothing of this package, so that edited code always takes effect. Each job
+asks the server for a fork of itself. The fork takes over the job's arguments, environment, folder and output, and runs
+the job's script. What libraries and the loader read when they are loaded, e.g. LD_LIBRARY_PATH, is that of the run. If
+there is no server, or it does not answer, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the server off.
+On a cluster there is none.
 
 Every job of a run, forked or not, ends when Snakemake does, even if that is killed: otherwise a second run would write
 the same files as the jobs left over from the first.
 """
 
+import atexit
 import contextlib
 import hashlib
 import importlib
+import json
 import os
-import pickle
 import runpy
 import select
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from pathlib import Path
-from typing import NoReturn, TypedDict
+from typing import NoReturn
 
 LIBRARIES = (
     "snakemake.script", "numpy", "torch", "torch._dynamo", "safetensors.torch", "pydantic", "faiss", "pandas",
@@ -38,24 +41,47 @@ ANSWER_S = 300.0  # how long a job waits for the server to answer; on a busy mac
 KILLED = "this job was killed; if nobody killed it, the machine ran out of memory: see its system log"
 INTERRUPTED = 128 + signal.SIGINT  # exit status
 HELLO, BEGUN = b"h", b"b"  # what a fork sends: before and after it takes over
-
-
-class Invocation(TypedDict):
-    """What a fork takes over: a dictionary, because the server does not import this module to unpickle it."""
-
-    argv: list[str]
-    path: list[str]
-    cwd: str
-    environment: dict[str, str]
-    umask: int
-    nice: int
-    processors: set[int]
-    limits: dict[int, tuple[int, int]]
+# The server imports with one thread, since threads do not survive a fork. Each job sets its own number.
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def socket_in(folder: Path) -> Path:
     """The server's socket, for jobs that run in the same Python environment."""
     return folder / hashlib.sha256(f"{sys.prefix}\n{sys.version}".encode()).hexdigest()[:16]
+
+
+# In Snakemake's process
+
+
+def open_run() -> None:
+    """Launch the server of a run and let its jobs notice when Snakemake ends. To be called before the first job."""
+    with contextlib.suppress(OSError, ImportError):  # Windows has no fcntl
+        import fcntl
+
+        folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)  # left open: this process has the lock until it ends
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # if Snakemake is killed, the server does it
+        os.environ[RUN] = str(folder)
+        if sys.platform == "linux" and os.environ.get(SWITCH) != "0":
+            _launch(socket_in(folder))
+
+
+def _launch(path: Path) -> None:
+    """Launch the server in a session of its own. Jobs can connect at once."""
+    reading, _ = os.pipe()  # the other end is left open: the server ends when it is closed, as this process ends
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(256)  # jobs can queue while the libraries are being imported
+        subprocess.Popen(
+            [sys.executable, "-P", __file__, str(path), str(listener.fileno())],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            env=os.environ | SINGLE_THREADED,
+            start_new_session=True,  # Ctrl-C is for Snakemake
+        )
+    os.close(reading)
 
 
 # In a job's process
@@ -103,14 +129,16 @@ def _fork_at(path: Path) -> socket.socket:
         connection.connect(str(path))
         _expect(HELLO, connection)
         connection.settimeout(None)  # the fork may take its time: it is this job now
-        _send(connection)
+        socket.send_fds(connection, [HELLO], [0, 1, 2])
+        invocation = [sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]
+        connection.sendall(json.dumps(invocation).encode() + b"\n")
         _expect(BEGUN, connection)
     except OSError as error:
         connection.close()
         if isinstance(error, TimeoutError):
             path.unlink(missing_ok=True)  # so that no further job waits
-            said = f"the fork server has not answered for {ANSWER_S:g} s: jobs now start by themselves, more slowly"
-            print(said, file=sys.stderr)
+            message = f"the fork server has not answered for {ANSWER_S:g} s: jobs now start by themselves, more slowly"
+            print(message, file=sys.stderr)
         raise
     return connection
 
@@ -120,36 +148,7 @@ def _expect(byte: bytes, connection: socket.socket) -> None:
         raise ConnectionResetError
 
 
-def _send(connection: socket.socket) -> None:
-    """Send what a fork takes over, standard input, output and error included."""
-    message = pickle.dumps(_invocation())
-    socket.send_fds(connection, [len(message).to_bytes(8, "big")], [0, 1, 2])
-    connection.sendall(message)
-
-
-def _invocation() -> Invocation:
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return Invocation(
-        argv=sys.argv,
-        path=sys.path,
-        cwd=str(Path.cwd()),
-        environment=dict(os.environ),
-        umask=umask,
-        nice=os.getpriority(os.PRIO_PROCESS, 0),
-        processors=os.sched_getaffinity(0),
-        limits=_limits(),
-    )
-
-
-def _limits() -> dict[int, tuple[int, int]]:
-    import resource
-
-    kinds = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
-    return {kind: resource.getrlimit(kind) for kind in kinds}
-
-
-def _exit_like(fork: socket.socket) -> None:
+def _exit_like(fork: socket.socket) -> NoReturn:
     """Pass signals on to the fork, wait for its end and exit with its status; with 1 if it did not send one."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: fork.sendall(bytes([number])))
@@ -172,18 +171,13 @@ def serve(path: Path, listener: socket.socket) -> None:
             importlib.import_module(library)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel clears forks away
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
-        _fork_job(listener)
+        with contextlib.suppress(OSError):  # where no job can be forked, closing the connection says so
+            connection, _ = listener.accept()
+            with connection:
+                if not os.fork():
+                    listener.close()
+                    _run(connection)
     shutil.rmtree(path.parent, ignore_errors=True)
-
-
-def _fork_job(listener: socket.socket) -> None:
-    """Accept a connection and fork a job for it. Where it cannot be forked, closing the connection says so."""
-    with contextlib.suppress(OSError):
-        connection, _ = listener.accept()
-        with connection:
-            if not os.fork():
-                listener.close()
-                _run(connection)
 
 
 # In a fork
@@ -193,7 +187,7 @@ def _run(connection: socket.socket) -> NoReturn:
     """Run the job's script, send its exit status and exit; if it cannot begin, exit before the job has begun."""
     try:
         connection.sendall(HELLO)
-        _take_over(_receive(connection))
+        _take_over(connection)
         connection.sendall(BEGUN)
     except Exception:  # whatever it is: this process must not go on as a second server
         os._exit(1)
@@ -206,33 +200,18 @@ def _run(connection: socket.socket) -> NoReturn:
     os._exit(status)
 
 
-def _receive(connection: socket.socket) -> Invocation:
-    """What `_send` sent. Its standard input, output and error replace those of this process."""
-    header, descriptors, *_ = socket.recv_fds(connection, 8, 3)
+def _take_over(connection: socket.socket) -> None:
+    """Become the process at the other end: its standard input, output and error, arguments, folder and environment."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _, descriptors, *_ = socket.recv_fds(connection, len(HELLO), 3)
     for standard, received in enumerate(descriptors):
         os.dup2(received, standard)
         os.close(received)
     with connection.makefile("rb") as file:
-        message = file.read(int.from_bytes(header, "big"))
-    invocation: Invocation = pickle.loads(message)
-    return invocation
-
-
-def _take_over(invocation: Invocation) -> None:
-    """Become the process that sent this. Raises OSError or ValueError where that needs more rights."""
-    import resource
-
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.umask(invocation["umask"])
-    os.sched_setaffinity(0, invocation["processors"])
-    os.setpriority(os.PRIO_PROCESS, 0, invocation["nice"])
-    for kind, limits in invocation["limits"].items():
-        if resource.getrlimit(kind) != limits:
-            resource.setrlimit(kind, limits)
-    os.chdir(invocation["cwd"])
+        sys.argv, sys.path[:], folder, environment = json.loads(file.readline())
+    os.chdir(folder)
     os.environ.clear()
-    os.environ.update(invocation["environment"] | {FORKED: "1"})
-    sys.argv, sys.path[:] = invocation["argv"], invocation["path"]
+    os.environ.update(environment | {FORKED: "1"})
 
 
 def _obey_client(connection: socket.socket) -> None:
