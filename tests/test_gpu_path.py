@@ -142,7 +142,7 @@ def request_of(params: Params, name: str, resident: bool) -> Request:
 
 def unlearned(params: Params, name: str, folder: Path, resident: bool = False) -> System:
     method = METHODS[name]
-    settings = method.settings.model_validate(params.unlearn[name])
+    settings = params.unlearn[name]
     return method.run(original(params, method.original, folder), request_of(params, name, resident), settings)
 
 

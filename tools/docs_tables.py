@@ -14,9 +14,9 @@ from pathlib import Path
 from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
-from munkey.experiment.cost.estimate import estimate, gigabytes, read
+from munkey.experiment.cost.estimate import estimate, gigabytes
 from munkey.experiment.cost.machines import machine
-from munkey.experiment.params.load import load
+from munkey.experiment.params.load import load, read
 from munkey.experiment.plan.plan import Plan
 from munkey.report.page import glossary
 from munkey.report.tables.markup import two_digits

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from munkey.core.files import DamagedFileError, read_json
 from munkey.experiment.params.load import rate_name
-from munkey.experiment.params.messages import ParamsError, validated
+from munkey.experiment.params.messages import ParamsError, noted
 from munkey.experiment.params.overlays import Values, merge
 from munkey.settings import Section
 
@@ -143,10 +143,9 @@ def said(folder: Path) -> Said:
 
 def _valid(model: type[Read], content: object, path: Path) -> Read:
     faults: list[str] = []
-    found = validated(model, _mapping(content), "", faults)
-    if found is None:
-        raise ParamsError(f"{path}: " + "; ".join(faults))
-    return found
+    with noted(faults, model):
+        return model.model_validate(_mapping(content))
+    raise ParamsError(f"{path}: " + "; ".join(faults))
 
 
 def _mapping(content: object) -> Values:

@@ -14,8 +14,7 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.core.files import DamagedFileError, read_json, read_table, write_json
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.cost.estimate import read
-from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.params.load import ParamsError, load, read
 from munkey.experiment.params.overlays import Values
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.cases import AUDIT

@@ -11,8 +11,7 @@ import pytest
 
 from munkey.core.files import read_csv, read_npz
 from munkey.data.registry import DATASETS
-from munkey.experiment.cost.estimate import read
-from munkey.experiment.params.load import load
+from munkey.experiment.params.load import load, read
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables import paper

@@ -10,8 +10,7 @@ import yaml
 
 from munkey.core.files import read_json, write_csv, write_json
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.cost.estimate import read
-from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.params.load import ParamsError, load, read
 from munkey.experiment.plan.plan import Plan
 from munkey.experiment.run.provenance import params_digest
 from tests.conftest import ROOT

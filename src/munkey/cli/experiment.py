@@ -24,12 +24,11 @@ def plan_of(overlays: list[Path]) -> "Plan":
     Raises ParamsError, a ValueError.
     """
     from munkey.core.files import CONFIGFILES
-    from munkey.experiment.cost import estimate
-    from munkey.experiment.params.load import load
+    from munkey.experiment.params.load import load, read
     from munkey.experiment.plan.plan import Plan
 
     os.environ[CONFIGFILES] = shlex.join(map(str, overlays))
-    return Plan(load(estimate.read(overlays)))
+    return Plan(load(read(overlays)))
 
 
 def plan(

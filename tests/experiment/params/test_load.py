@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey.data.registry import DATASETS
-from munkey.experiment.params.load import ParamsError, least_samples, load, memory_family, rate_name, refusals
+from munkey.experiment.params.load import ParamsError, least_samples, load, memory_family, rate_name, read, refusals
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS, method
 from tests.conftest import ROOT, changed
@@ -47,7 +47,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("search_grid", {"cf.rate": [0.1]}, ["search_grid", "unknown key 'cf.rate'", "cf.lr_factor"]),
         ("search_grid", {"amun.stride": [0.1, 2.0]}, ["search_grid: amun", "stride = 2.0", "less than or equal to 1"]),
         ("unlearn.cf.momentum", 0.9, ["unlearn.cf.momentum = 0.9", "unknown key", "lr_factor"]),
-        ("unlearn.nosuch", {}, ["unlearn", "unknown method 'nosuch'", "cf", "munkey"]),
+        ("unlearn.nosuch", {}, ["unlearn.nosuch = {}", "unknown key", "cf", "munkey"]),
         ("methods", ["nosuch"], ["methods", "unknown method 'nosuch'", "cf", "munkey"]),
         ("datasets", ["nosuch"], ["datasets", "unknown data set 'nosuch'", "digits"]),
         ("keys.encoder", "nosuch", ["keys", "unknown encoder 'nosuch'", "efficientnet-lite0"]),
@@ -56,7 +56,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("overrides.digits.seeds", [1], ["overrides.digits.seeds = [1]", "unknown key", "train"]),
         ("overrides.digits.train.lrr", 0.1, ["overrides.digits.train.lrr = 0.1", "unknown key", "did you mean 'lr'"]),
         ("overrides.digits.unlearn.cf.rl", 1.0, ["overrides.digits.unlearn.cf.rl = 1.0", "unknown key", "lr_factor"]),
-        ("overrides.digits.unlearn.nosuch", {}, ["overrides.digits.unlearn", "unknown method 'nosuch'", "cf"]),
+        ("overrides.digits.unlearn.nosuch", {}, ["overrides.digits.unlearn.nosuch", "unknown key", "cf"]),
         ("inference.fusion", "mean", ["inference.fusion = 'mean'", "'ensemble'", "'softmax'", "'rank'"]),
         ("forget.sampling", "random", ["forget.sampling = 'random'", "'stratified' or 'uniform'"]),
         ("device", "tpu", ["device = 'tpu'", "'auto'", "'cpu'", "'cuda'"]),
@@ -106,15 +106,11 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         # numbers and sizes that cannot be
         ("data.pixel_mean", float("inf"), ["data.pixel_mean = inf", "finite"]),
         ("overrides.digits.train.lr", float("nan"), ["overrides.digits.train.lr = nan", "finite"]),
-        ("overrides.cifar10.train.lr", float("nan"), ["overrides.cifar10.train.lr = nan", "finite"]),
-        ("ablations", {"train.lr": [0.1, float("nan")]}, ["ablations.train.lr.1 = nan", "finite"]),
-        ("search_grid", {"lr_factor": [float("-inf")]}, ["search_grid.lr_factor.0 = -inf", "finite"]),
+        ("ablations", {"train.lr": [0.1, float("nan")]}, ["ablations: train.lr/nan: train.lr = nan", "finite"]),
+        ("search_grid", {"lr_factor": [float("-inf")]}, ["search_grid: cf: lr_factor = -inf", "finite"]),
         ("selection.p_image", [0.1, float("nan")], ["selection.p_image.1 = nan", "finite"]),
         ("selection.p_image", [0.01 * i for i in range(21)], ["selection.p_image", "at most 20"]),
-        ("search_grid", {"lr_factor": [0.1] * 1001}, ["search_grid: cf", "1,001 combinations", "at most 1,000"]),
         ("keys.depth", 10**18, ["keys.depth = 1000000000000000000", "less than or equal to 1000000"]),
-        ("keys.depth", 10**30, ["keys.depth: must be between"]),
-        ("keys.depth", -(10**4000), ["keys.depth: must be between"]),
         ("data.image_size", 2**20, ["data.image_size = 1048576", "less than or equal to 4096"]),
         ("model.width", 2**40, ["model.width = 1099511627776", "less than or equal to 65536"]),
         ("model.depth", 10**9, ["model.depth = 1000000000", "less than or equal to 1000"]),
@@ -125,7 +121,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("seeds", [2**32], ["seeds.0 = 4294967296", "less than 4294967296"]),
         ("overrides.digits.keys.depth", 10**18, ["overrides.digits.keys.depth", "less than or equal to 1000000"]),
         ("train.x", "y" * 10**6, ["train.x = 'yyy", "unknown key"]),
-        ("overrides", {3: {}}, ["overrides.3: the key must be text"]),
+        ("overrides", {3: {}}, ["overrides.3", "string"]),
         ("overrides.digits.inference.k", 99, ["overrides.digits", "inference.k = 99", "at most keys.depth"]),
     ],
 )
@@ -312,15 +308,30 @@ def test_a_methods_settings_are_a_section():
         method("x", title="", description="", family="vit", settings=dict)
 
 
-def test_what_repeats_itself_without_end_is_refused(config):
-    loop: list[object] = []
-    loop.append(loop)
-    bomb: object = "x"
-    for _ in range(15):
-        bomb = [bomb] * 9
-    for value in (loop, bomb):
-        with pytest.raises(ParamsError, match=r"ablations: more than 100,000 values or 20 levels"):
-            load(config | {"ablations": {"train.lr": value}})
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "must hold keys at its top level"),
+        (b"- a\n- b\n", "must hold keys at its top level"),
+        (b"seeds: [0]\n\x9f\x92", "invalid start byte"),
+        (b"a: [1\nb: }", "line 2"),
+        (b"a: 2026-11-32", "day is out of range"),
+        (b"seeds: [0]\ntrain: {lr: 1.0}\nseeds: [1]\n", "the key 'seeds' stands on line 1 and again on line 3"),
+        (b"train:\n  lr: 1.0\n  'lr': 2.0\n", "the key 'lr' stands on line 2 and again on line 3"),
+        (b"a: [{b: 1, c: 2, b: 3}]", "the key 'b' stands on line 1 and again on line 1"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_in_a_sentence(tmp_path, content, words):
+    (tmp_path / "x.yaml").write_bytes(content)
+    with pytest.raises(ParamsError) as refused:
+        read([], tmp_path / "x.yaml")
+    said = str(refused.value)
+    assert said.startswith(f"{tmp_path / 'x.yaml'}: ") and words in said and "\n" not in said
+
+
+def test_an_overlay_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ParamsError, match=r"typo\.yaml: cannot be read \(No such file or directory\)"):
+        read([tmp_path / "typo.yaml"], ROOT / "params.yaml")
 
 
 def test_messages_stay_short(config):

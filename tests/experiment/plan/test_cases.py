@@ -119,13 +119,13 @@ def test_a_method_gets_its_section_and_those_that_it_depends_on(method: str, sec
     plan = small_plan()
     settings = plan.unlearn_settings("digits", method)
     assert settings.keys() == sections
-    assert settings["method"] == plan.params.unlearn[method]
+    assert settings["method"] == plan.params.unlearn[method].model_dump()
 
 
 def test_an_override_changes_a_methods_section_for_its_data_set_alone():
     overrides = {"cifar10": {"unlearn": {"ssd": {"alpha": 3.0}}}}
     plan = small_plan({"datasets": ["digits", "cifar10"], "overrides": overrides})
-    usual = plan.params.unlearn["ssd"]
+    usual = plan.params.unlearn["ssd"].model_dump()
     assert plan.unlearn_settings("digits", "ssd")["method"] == usual
     assert plan.unlearn_settings("cifar10", "ssd")["method"] == usual | {"alpha": 3.0}
 

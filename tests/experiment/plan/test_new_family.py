@@ -11,7 +11,6 @@ from torch import nn
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
 from munkey.evaluation.predict import predictions
-from munkey.experiment.params import schema
 from munkey.experiment.params.load import ParamsError, load
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
@@ -68,10 +67,8 @@ def frequency() -> Iterator[Family]:
         def logits(self, system, samples, data, device, retrieval) -> np.ndarray:
             return system.model.logits.detach().expand(len(samples), -1).numpy()
 
-    schema.models.cache_clear()
     yield FAMILIES["frequency"]
     FAMILIES.remove("frequency")
-    schema.models.cache_clear()
 
 
 def planned(**changes: object) -> Plan:

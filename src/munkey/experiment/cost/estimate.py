@@ -5,25 +5,19 @@ An estimate from the models' arithmetic and a machine's benchmark file. `munkey 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal, NamedTuple
-
-import yaml
 
 from munkey.core.device import gpu_visible
 from munkey.core.files import DamagedFileError
-from munkey.core.paths import fill, name_of
+from munkey.core.paths import fill
 from munkey.data.sizes import Size
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.machines import BENCHED, Machine
 from munkey.experiment.cost.workload import Work, Workload, disk_bytes, size_of
-from munkey.experiment.params import yaml_files
 from munkey.experiment.params.load import ParamsError, memory_family
-from munkey.experiment.params.overlays import Values, merge
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.plan import Plan
 
-PARAMS = Path("params.yaml")
 PROCESS = 0.7e9  # bytes that torch and its libraries take of a process before it computes anything
 TIGHT = 0.8  # share of the memory above which a job may fail
 MUCH = 0.5e9  # bytes that attention alone holds
@@ -194,19 +188,3 @@ def totals(costs: Estimate, on: Machine) -> Iterator[str]:
         yield f"on {count} {unit}{'s' * (count > 1)}: at least {hours:,.2f} hours"
     yield from (f"WARNING: {line}" for line in costs.warnings)
     yield from (f"DOES NOT FIT: {line}" for line in costs.refusals)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def read(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
-    """`params.yaml` with overlays, as Snakemake merges them. Raises ParamsError for a file that cannot be used."""
-    yaml_files.check([params, *overlays])
-    config: Values = {}
-    for path in (params, *overlays):
-        config = merge(config, yaml.safe_load(_text(path)))
-    return {**config, "name": name_of(str(config.get("name", "")), overlays, params)}

@@ -153,7 +153,7 @@ class Workload:
         params, size, network = self._params(run), self.sizes[run.dataset], self.network(run)
         forget, method = round(size.train * float(run.rate)), METHODS[run.method]
         tuning = params.finetune if method.finetunes else params.train
-        parts = Parts(size.train - forget, forget, size.val, tuning.epochs, params.unlearn[method.name])
+        parts = Parts(size.train - forget, forget, size.val, tuning.epochs, params.unlearn[method.name].model_dump())
         images, jobs = passes_of(method.name, parts) / 3, self.candidates(run) or 1
         steps = math.ceil(images / tuning.batch_size)
         return Work(

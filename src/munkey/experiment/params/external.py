@@ -34,8 +34,6 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
             f"datasets: {DATASETS.unknown(dataset)}. For your own files under this name set"
             f" overrides.{dataset}.source.reader to one of {listed}"
         ]
-    if not re.fullmatch(r"[\w-]{1,100}", dataset):
-        return [f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"]
     if not dataset[0].isalpha() or dataset.lower() in NO_NAMES:
         return [f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"]
     return []

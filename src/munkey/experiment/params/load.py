@@ -1,22 +1,59 @@
 """The check of `params.yaml` and overlays, before any job starts: every fault at once, in words."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+
+import yaml
 
 from munkey.audits.registry import AUDITS
+from munkey.core.paths import name_of as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import reader_faults, source_faults
-from munkey.experiment.params.messages import ParamsError, tree_faults, unknown, validated
+from munkey.experiment.params.messages import ParamsError, noted, unknown
 from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
 from munkey.experiment.params.schema import Params, memory_family, models, rate_name
 from munkey.models.family import FAMILIES
-from munkey.settings import SourceSettings
 from munkey.unlearn.contract import METHODS
 
-__all__ = ["Params", "ParamsError", "least_samples", "load", "memory_family", "rate_name", "refusals"]
+__all__ = ["Params", "ParamsError", "least_samples", "load", "memory_family", "rate_name", "read", "refusals"]
 
-MOST_CANDIDATES = 1000  # of a search
+PARAMS = Path("params.yaml")
+
+
+class Loader(yaml.CSafeLoader):
+    """A reader of YAML that refuses a key that stands twice in one mapping; others silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                raise yaml.YAMLError(f"the key {name!r} stands on line {lines[name]} and again on line {line}")
+            lines[name] = line
+        return super().construct_mapping(node, deep)
+
+
+def read_file(path: Path) -> dict[str, object]:
+    """A file of parameters. Raises ParamsError that says what is wrong with it, and where."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader)
+    except OSError as error:
+        raise ParamsError(f"{path}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, ValueError) as error:  # what is no text in UTF-8, or no date, is a ValueError
+        raise ParamsError(f"{path}: is not valid: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise ParamsError(f"{path}: must hold keys at its top level, as in `seeds: [0]`")
+    return content
+
+
+def read(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
+    """`params.yaml` with overlays, as Snakemake merges them. Raises ParamsError for a file that cannot be used."""
+    config: Values = {}
+    for path in (params, *overlays):
+        config = merge(config, read_file(path))
+    return {**config, "name": name_of_configuration(str(config.get("name", "")), overlays, params)}
 
 
 def load(config: Values) -> Params:
@@ -24,23 +61,16 @@ def load(config: Values) -> Params:
 
     Raises ParamsError that lists every fault at once: key, value, what is allowed.
     """
-    if faults := tree_faults(config):
-        raise _error(faults)
-    known = {key: value for key, value in config.items() if key not in FAMILIES.refused}
-    params = validated(models().whole, known, "", faults)
-    if params is not None:
+    faults: list[str] = []
+    with noted(faults, models().whole):
+        params = models().whole.model_validate(config)
         faults += _override_faults(params)
-        sections = {name: config.get(name) for name in models().dataset.model_fields}
         others = [name for name in params.overrides if name not in DATASETS.refused]
         for dataset in dict.fromkeys([*params.datasets, *others]) if not faults else ():
-            faults += _dataset_faults(params, sections, dataset)
-    if faults or params is None:
-        raise _error(faults)
-    return params
-
-
-def _error(faults: list[str]) -> ParamsError:
-    return ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in dict.fromkeys(faults)))
+            faults += _dataset_faults(params, dataset)
+        if not faults:
+            return params
+    raise ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in dict.fromkeys(faults)))
 
 
 def least_samples(config: Values, dataset: str) -> int:
@@ -59,62 +89,47 @@ def _override_faults(params: Params) -> list[str]:
     allowed = models().dataset.model_fields
     return [
         unknown(f"overrides.{dataset}.{section}", value, section, allowed)
-        for dataset in dict.fromkeys([*params.datasets, *params.overrides])
-        for section, value in params.overrides.get(dataset, {}).items()
+        for dataset, sections in params.overrides.items()
+        for section, value in sections.items()
         if section not in allowed
     ]
 
 
-def _dataset_faults(params: Params, sections: Values, dataset: str) -> list[str]:
-    """What is wrong with the parameters as they hold for a data set, for its methods and for its ablations."""
+def _dataset_faults(params: Params, dataset: str) -> list[str]:
+    """What is wrong with the parameters as they hold for a data set, for its ablations, audit and search."""
+    if not re.fullmatch(r"[\w-]{1,100}", dataset):
+        return [f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"]
     faults: list[str] = []
     override = params.overrides.get(dataset, {})
     prefix = f"overrides.{dataset}." if override else ""
-    resolved = validated(models().dataset, merge(sections, override), prefix, faults)
-    if resolved is None:
-        return faults
-    listed = dataset in params.datasets
-    faults += reader_faults(dataset, resolved.source if listed else _own_source(override, resolved.source), prefix)
-    if listed and not faults:
-        faults += source_faults(dataset, resolved.source, resolved.least_samples, prefix)
-    for method, settings in resolved.unlearn.items():
-        if method not in METHODS.refused:
-            validated(METHODS[method].settings, settings, f"{prefix}unlearn.{method}.", faults)
-    if not faults:
-        faults += _ablation_faults(params, dataset, merge(sections, override))
+    with noted(faults, models().dataset, prefix):
+        resolved, source = params.for_case(dataset), override.get("source")
+        listed = dataset in params.datasets
+        own = listed or (isinstance(source, Mapping) and source.get("reader") is not None)
+        # One that is not listed must name its reader itself: it may be a misspelled name.
+        reader = resolved.source if own else resolved.source.model_copy(update={"reader": None})
+        faults += reader_faults(dataset, reader, prefix)
+        if listed and not faults:
+            faults += source_faults(dataset, resolved.source, resolved.least_samples, prefix)
+    faults += _case_faults(params, dataset) if not faults else []
     for method in params.methods if not faults else ():
-        faults += _search_faults(params, dataset, method)
+        candidates = params.candidates(dataset, method)
+        if params.search and len(candidates) > 1 and METHODS[method].original.has_memory:
+            faults.append(f"search_grid: {method}: only methods of a family without a memory can be searched")
+        settings = METHODS[method].settings
+        for candidate in candidates:
+            with noted(faults, settings, f"search_grid: {method}: "):
+                settings.model_validate(candidate)
     return faults
 
 
-def _own_source(override: Values, source: SourceSettings) -> SourceSettings:
-    """The source of a data set that is not listed, which must name its reader itself: it may be a misspelled name."""
-    section = override.get("source")
-    own = isinstance(section, Mapping) and section.get("reader") is not None
-    return source if own else source.model_copy(update={"reader": None})
-
-
-def _search_faults(params: Params, dataset: str, method: str) -> list[str]:
-    """What is wrong with the candidates that the search would try for a method."""
-    if (tried := params.candidate_count(dataset, method)) > MOST_CANDIDATES:
-        return [f"search_grid: {method}: {tried:,} combinations; at most {MOST_CANDIDATES:,}"]
-    faults: list[str] = []
-    candidates = params.candidates(dataset, method)
-    if params.search and len(candidates) > 1 and METHODS[method].original.has_memory:
-        faults.append(f"search_grid: {method}: only methods of a family without a memory can be searched")
-    for candidate in candidates:
-        validated(METHODS[method].settings, candidate, f"search_grid: {method}: ", faults)
-    return faults
-
-
-def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str]:
-    """What is wrong with the values of a data set's ablations, each checked as if it stood in its section."""
-    ablations = params.for_case(dataset).ablations
+def _case_faults(params: Params, dataset: str) -> list[str]:
+    """What is wrong with the values of a data set's ablations and audit, each checked as if it stood in its section."""
+    family, ablations = memory_family(), params.for_case(dataset).ablations
+    own = ("data", "model", "train", family.name, "inference")
     knobs = {f"ablations.{knob}": (knob, values) for knob, values in ablations.items()}
     knobs["audit.control"] = ("audit.control", [params.audit.control])
     knobs["audit.grid"] = ("audit.grid", list(params.audit_grid.values()))
-    family = memory_family()
-    own = ("data", "model", "train", family.name, "inference")
     faults = []
     for where, (knob, values) in knobs.items():
         allowed = own if where.startswith("audit.") else ("keys", *own)  # an audit has one encoder
@@ -123,14 +138,14 @@ def _ablation_faults(params: Params, dataset: str, sections: Values) -> list[str
             for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))
             if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{family.name}.p_drop")
         ]
-    places = [f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values]
     faults += [
         f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and neither p_drop nor audit"
-        for place in places
+        for place in (f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values)
         if not re.fullmatch(r"(?!p_drop/|audit/)[\w.]+/[\w.-]+", place)
     ]
-    for place, change in params.changes_of(dataset).items() if not faults else ():
+    for place in params.changes_of(dataset) if not faults else ():
         audited = "audit.control" if place == "audit/control" else "audit.grid"
         where = audited if place.startswith("audit/") else f"ablations: {place}"
-        validated(models().dataset, merge(sections, change), f"{where}: ", faults)
+        with noted(faults, models().dataset, f"{where}: "):
+            params.for_case(f"{dataset}/{place}")
     return faults

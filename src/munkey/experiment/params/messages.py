@@ -1,29 +1,18 @@
 """What is wrong with parameters, in words: key, value, what is allowed."""
 
 import difflib
-import math
 import reprlib
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from munkey.core.registry import Registry
 
-Model = TypeVar("Model", bound=BaseModel)
 Entry = TypeVar("Entry")
-MOST = 2**63 - 1
-MOST_VALUES, MOST_LEVELS = 100_000, 20
 BRIEF = reprlib.Repr()
 BRIEF.maxlevel, BRIEF.maxlist, BRIEF.maxdict, BRIEF.maxstring, BRIEF.maxother = 4, 10, 10, 120, 120
-
-
-class Place(NamedTuple):
-    """A value of a configuration. where: its dotted key; level: how many levels down it lies."""
-
-    where: str
-    value: object
-    level: int
 
 
 class ParamsError(ValueError):
@@ -35,37 +24,13 @@ def shortened(value: object) -> str:
     return BRIEF.repr(value)
 
 
-def tree_faults(config: Mapping[str, object]) -> list[str]:
-    """What may stand nowhere: a number that is not finite or beyond 64 bits, a key that is not text, endless lists."""
-    faults, count, left = [], 0, [Place("", config, 0)]
-    while left:
-        where, value, level = left.pop()
-        count += 1
-        if count > MOST_VALUES or level > MOST_LEVELS:
-            key = where.partition(".")[0]
-            return [f"{key}: more than {MOST_VALUES:,} values or {MOST_LEVELS} levels; do aliases (*NAME) repeat it?"]
-        if isinstance(value, float) and not math.isfinite(value):
-            faults.append(f"{where} = {value}: must be a finite number")
-        elif isinstance(value, int) and abs(value) > MOST:
-            faults.append(f"{where}: must be between -{MOST} and {MOST}")
-        elif isinstance(value, Mapping):
-            below = {
-                key: f"{where}{'.' * bool(where)}{key if key and type(key) is str else repr(key)}" for key in value
-            }
-            faults += [f"{below[key]}: the key must be text" for key in value if type(key) is not str or not key]
-            left += [Place(below[key], each, level + 1) for key, each in value.items()]
-        elif isinstance(value, list):
-            left += [Place(f"{where}.{index}", each, level + 1) for index, each in enumerate(value)]
-    return faults
-
-
-def validated(model: type[Model], values: Mapping[str, object], prefix: str, faults: list[str]) -> Model | None:
-    """The checked values; or None, and what is wrong with them is added to `faults`."""
+@contextmanager
+def noted(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
+    """Add to `faults` what a model refuses, instead of raising ValidationError. prefix: of its keys."""
     try:
-        return model.model_validate(values)
+        yield
     except ValidationError as error:
         faults.extend(_explain(model, dict(fault), prefix) for fault in error.errors())
-        return None
 
 
 def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -> str:
@@ -74,7 +39,7 @@ def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -
     assert isinstance(loc, tuple)
     where = prefix + ".".join(str(part) for part in loc)
     if kind == "extra_forbidden":
-        return unknown(where, value, str(loc[-1]), _fields_at(model, loc[:-1]))
+        return unknown(where, value, str(loc[-1]), _keys_at(model, loc[:-1]))
     if kind == "missing":
         return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
     message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
@@ -84,14 +49,17 @@ def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -
     return f"{where} = {shortened(value)}: {message}{hint}"
 
 
-def _fields_at(model: type[BaseModel], loc: Sequence[object]) -> list[str]:
+def _keys(section: object) -> Mapping[str, object]:
+    """The keys of a section: of a model, or of a TypedDict."""
+    return getattr(section, "model_fields", None) or getattr(section, "__annotations__", {})
+
+
+def _keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
+    """The keys of a section within a model."""
     for part in loc:
-        field = model.model_fields.get(str(part))
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return list(model.model_fields)
+        field = _keys(model).get(str(part))
+        model = getattr(field, "annotation", field)
+    return _keys(model)
 
 
 def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> str:

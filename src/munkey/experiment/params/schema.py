@@ -5,11 +5,13 @@ models that have settings add a section under their name; unlearning methods hav
 """
 
 import math
-from functools import cache, cached_property
+from collections.abc import Iterable
+from functools import cache
 from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, create_model, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, create_model, model_validator, with_config
+from typing_extensions import TypedDict
 
 from munkey.data.registry import DatasetEntry, reader_of
 from munkey.experiment.params.external import check_encoder, check_uri
@@ -49,7 +51,7 @@ class DatasetParams(Section):
     forget: ForgetSettings
     inference: InferenceSettings
     finetune: FinetuneSettings
-    unlearn: dict[str, dict[str, object]]
+    unlearn: dict[str, Section]
     ablations: Annotated[dict[str, Annotated[list[object], Field(max_length=100)]], Field(max_length=50)]
 
     def of_family(self, family: Family) -> Section | None:
@@ -71,9 +73,6 @@ class DatasetParams(Section):
                 f" model.patch_size = {self.model.patch_size}"
             )
         self._check_limit()
-        for name in self.unlearn:
-            if name not in METHODS.refused:  # whose section can wait until its file is mended
-                require_registered("unlearn", name, METHODS)
         for knob, values in self.ablations.items():
             require_unique(f"ablations.{knob}", [name_of(value) for value in values])
         depth = self.keys.depth
@@ -116,15 +115,18 @@ class Params(DatasetParams):
     audit: AuditSettings
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
+    _cases: dict[str, DatasetParams] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _names(self) -> Self:
         check_uri(self.tracking.uri)
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
+        settings = {
+            f"{name}.{key}" for name in self.unlearn if name in METHODS for key in METHODS[name].settings.model_fields
+        }
         for key in self.search_grid:
-            known = {"lr_factor"} | {f"{name}.{field}" for name, values in self.unlearn.items() for field in values}
-            require_known("search_grid", "key", key, sorted(known))
+            require_known("search_grid", "key", key, sorted({"lr_factor", *settings}))
         for name in self.methods:
             require_registered(f"the method {name}", require_registered("methods", name, METHODS).family, FAMILIES)
             if name not in self.unlearn:
@@ -141,31 +143,22 @@ class Params(DatasetParams):
 
     def candidates(self, dataset: str, method: str) -> list[dict[str, object]]:
         """The settings that the search tries for a method: those of its section where there is no grid for them."""
-        settings = self.for_case(dataset).unlearn[method]
+        settings = self.for_case(dataset).unlearn[method].model_dump()
         values = values_to_try(settings, self.search_grid, method)
         return [settings | dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
-    def candidate_count(self, dataset: str, method: str) -> int:
-        """How many there are."""
-        return math.prod(
-            map(len, values_to_try(self.for_case(dataset).unlearn[method], self.search_grid, method).values())
-        )
-
     def for_case(self, case: str) -> DatasetParams:
-        """The parameters as they hold for a data set, its overrides applied, or for one of its cases."""
+        """The parameters as they hold for a data set, its overrides applied, or for one of its cases.
+
+        Raises ValidationError for values that do not fit together, KeyError for a case that there is not.
+        """
         if case not in self._cases:
             dataset, _, change = case.partition("/")
-            names = models().dataset.model_fields
-            sections = self.model_dump(include=set(names))
-            changed = merge(sections, self.overrides.get(dataset, {}))
-            self._cases[case] = models().dataset.model_validate(
-                merge(changed, self.changes_of(dataset)[change]) if change else changed
-            )
+            override = self.changes_of(dataset)[change] if change else self.overrides.get(dataset, {})
+            below = self.for_case(dataset) if change else self
+            sections = below.model_dump(include=set(models().dataset.model_fields))
+            self._cases[case] = models().dataset.model_validate(merge(sections, override))
         return self._cases[case]
-
-    @cached_property
-    def _cases(self) -> dict[str, DatasetParams]:
-        return {}
 
     def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:
         """What the ablations and the selection of a data set change, by the place below it: KNOB/VALUE."""
@@ -217,14 +210,29 @@ class Models(NamedTuple):
     whole: type[Params]
 
 
-@cache
 def models() -> Models:
-    """The models that check parameters, with the sections of all families. A plug-in's is needed where it is used."""
-    sections = {
-        family.name: (family.settings | None, None) if family.name in FAMILIES.origins else (family.settings, ...)
-        for family in FAMILIES.values()
-        if family.settings
-    }
+    """The models that check parameters, with the sections of all families and methods.
+
+    A section of a plug-in is needed only where it is used; one of a file that was refused is not looked at.
+    """
+    families = tuple(
+        (one.name, one.settings, one.name in FAMILIES.origins) for one in FAMILIES.values() if one.settings
+    )
+    methods = tuple((method.name, method.settings) for method in METHODS.values())
+    return _models(families, methods, tuple(FAMILIES.refused), tuple(METHODS.refused))
+
+
+@cache
+def _models(
+    families: Iterable[tuple[str, type[Section], bool]],
+    methods: Iterable[tuple[str, type[Section]]],
+    *refused: list[str],
+) -> Models:
+    sections: dict[str, object] = dict.fromkeys(refused[0], (object, None))
+    sections |= {name: (kind | None, None) if plugin else (kind, ...) for name, kind, plugin in families}
+    kinds = dict.fromkeys(refused[1], object) | dict(methods)
+    unlearn = with_config(ConfigDict(extra="forbid"))(TypedDict("unlearn", kinds, total=False))  # type: ignore[operator]
+    sections["unlearn"] = (unlearn, ...)
     return Models(
         create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
         create_model("Params", __base__=Params, **sections),  # type: ignore[call-overload]

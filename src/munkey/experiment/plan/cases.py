@@ -101,14 +101,14 @@ class Cases:
         method = METHODS[name]
         shared = self.sections(case, *method.original.sections, *(["finetune"] if method.finetunes else []))
         if candidate is None:
-            return shared | {"method": self.params.for_case(case).unlearn[name]}
+            return shared | {"method": self.params.for_case(case).unlearn[name].model_dump()}
         return shared | {"method": self.params.candidates(case, name)[candidate]}
 
     def tried(self, dataset: str) -> dict[str, dict[str, list[object]]]:
         """Every value that is tried of each setting of each method: several where its settings are searched."""
         tried: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
-            section = self.params.for_case(dataset).unlearn[name]
+            section = self.params.for_case(dataset).unlearn[name].model_dump()
             candidates = self.params.candidates(dataset, name) if name in self.searched else [section]
             tried[name] = {key: _each_once(candidate[key] for candidate in candidates) for key in section}
         return tried
