@@ -8,8 +8,8 @@ import pytest
 from munkey.audits import family_audit as rows
 from munkey.audits.attacks.distance import distance
 from munkey.audits.attacks.residual_share import Share, residual_share
-from munkey.audits.evidence import Compared, Halves, Pairs
-from munkey.audits.family_audit import Asked, FamilyAudit
+from munkey.audits.evidence import Compared, Pairs
+from munkey.audits.family_audit import AuditedSystem, FamilyAudit
 from munkey.audits.margins import margins
 from munkey.audits.read_evidence import family_audits
 from munkey.audits.verdict import MUST_BE_FLAGGED, p_values
@@ -27,7 +27,7 @@ def logits(models: int = 1, samples: int = 40, seed: int = 0) -> np.ndarray:
 
 @cache
 def family(
-    left: float = 0.0, *, kept: float | None = 0.9, oracle_left: float = 0.0, nothing: float = 1.0
+    left: float = 0.0, *, kept: float | None = 0.9, oracle_left: float = 0.0, nothing: float = 1.0, oracles: int = 4
 ) -> FamilyAudit:
     """A method that leaves `left` of what training put there; the control leaves `kept`."""
     generator = np.random.default_rng(5)
@@ -37,15 +37,15 @@ def family(
     halves = made.halves
 
     def asked(role, rows, logits, **paths):
-        return Asked(f"its {role}", role, role, {"deployed": rows, **paths}, logits)
+        return AuditedSystem(f"its {role}", role, role, {"deployed": rows, **paths}, logits)
 
     size = made.margins.shape
     trained = made.margins - left * made.halves.deleted
-    oracles = trained[:4] + oracle_left * halves.deleted[:4]
+    never_saw = trained[:4] + oracle_left * halves.deleted[:4]
     systems = [
         asked("nothing", before, logits()),
         asked("method", made.margins, logits(seed=1), image=np.random.default_rng(1).normal(size=size)),
-        asked("oracle", oracles, logits(4, seed=2)),
+        asked("oracle", never_saw, logits(oracles, seed=2)),
     ]
     if kept is not None:
         full = trained[:8] + halves.deleted[:8]
@@ -159,6 +159,12 @@ def test_distances_are_to_the_oracles_and_of_whoever_is_no_oracle():
     assert "js" not in line(audit, "oracle")
 
 
+def test_without_a_second_oracle_there_is_no_distance_and_all_else_is_as_it_was():
+    alone = line(family(oracles=1), "method")
+    assert line(family(), "method").keys() - alone.keys() == {"js", "js_floor", "js_ratio"}
+    assert alone["verdict"] == line(family(), "method")["verdict"]
+
+
 def test_klom_is_left_out_of_few_models():
     assert "klom" not in line(family(), "method")
 
@@ -179,7 +185,10 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
             write_npz(file, shared | {"logits": deployed, "path_image": image})
         listed = {"name": name, "title": name, "role": name, "family": "vit", "paths": ["deployed", "image"]}
         systems.append(listed | {"logits": [str(file) for file in files]})
-    (audit,) = family_audits(systems, [str(path) for path in halves], Stage("test"))
+    systems += [system | {"family": "other"} for system in systems]
+    audit, other = family_audits(systems, [str(path) for path in halves], Stage("test"))
+    assert (audit.family, other.family) == ("vit", "other")
+    assert audit.generator.random() != other.generator.random()  # or their intervals would hang together
     expected = np.zeros((2, 12), bool)
     expected[0, [1, 3]] = expected[1, [0, 6]] = True
     assert np.array_equal(audit.halves.deleted, expected)
@@ -191,9 +200,3 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
             assert np.array_equal(nothing.margins[path][seed], margins(written[0, seed, number], labels))
     assert np.array_equal(nothing.logits, written[0, :1, 0][:, [1, 3]])
     assert np.array_equal(oracle.logits, written[1, :, 0][:, [1, 3]])
-
-
-def test_partners_are_told_from_each_other():
-    audit = family()
-    assert isinstance(audit.halves, Halves)
-    assert (audit.halves.absent[::2] == audit.halves.deleted[1::2]).all()

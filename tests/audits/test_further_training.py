@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from munkey.audits.further_training import Asked, trained_further
+from munkey.audits.further_training import Questions, trained_further
 from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.models.family import FAMILIES, System, Training
@@ -114,7 +114,7 @@ def test_what_is_measured_is_the_forget_set_against_test(vit):
     """The first three samples are the forget set; phi is standardized by the others."""
     samples = seven_samples()
     forget = np.arange(7) < 3
-    line = Asked(samples, forget, DATA, "cpu", None).measure(vit)
+    line = Questions(samples, forget, DATA, "cpu", None).measure(vit)
     logits = FAMILIES["vit"].logits(vit, samples, DATA, "cpu", None).astype(float)
     right = logits.argmax(axis=1) == samples.labels
     phi = np.array(
@@ -126,7 +126,7 @@ def test_what_is_measured_is_the_forget_set_against_test(vit):
 
 
 def test_an_oracle_against_itself_gives_the_same_curve(run, munkey_system, inference):
-    asked = Asked(seven_samples(), np.arange(7) < 3, DATA, "cpu", retrieval(munkey_system.memory, inference()))
+    asked = Questions(seven_samples(), np.arange(7) < 3, DATA, "cpu", retrieval(munkey_system.memory, inference()))
     first, second = (run(munkey_system, asked, samples=image_set(6)) for _ in range(2))
     assert first == second and first[0] != {**first[-1], "step": 0}
 

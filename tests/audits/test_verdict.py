@@ -10,7 +10,7 @@ from munkey.audits.attacks.u_lira import u_lira
 from munkey.audits.evidence import Pairs, random_halves
 from munkey.audits.registry import Estimate, Refused
 from munkey.audits.roc import Attack
-from munkey.audits.verdict import Control, control, listed, p_values, sham_control, verdict
+from munkey.audits.verdict import Control, control, holm, p_values, sham_control, verdict
 from tests.audits.inputs import population
 
 RIGHT = [
@@ -75,15 +75,12 @@ def test_of_the_controls_only_that_with_another_model_may_be_left_out(name, kind
     assert verdict(share(), {}, [*rest, control(name, None, {})]).kind == kind
 
 
-def test_all_controls_are_listed_always_and_say_how_they_came_out():
-    words = {each.name: each.words for each in listed([Control("oracle", True), Control("nothing done", True)])}
-    assert words == {
-        "nothing done": "nothing done was flagged, as it must",
-        "oracle": "oracle was flagged, but must not",
-        "sham": "sham was not run",
-        "trained to remember": "trained to remember was not run",
-    }
+def test_controls_say_how_they_came_out_also_those_that_were_not_run():
+    words = verdict(share(), {}, [Control("oracle", True), Control("nothing done", True)]).words
+    assert words.endswith("oracle was flagged, but must not; sham was not run")
+    assert Control("nothing done", True).words == "nothing done was flagged, as it must"
     assert Control("trained to remember", False).words == "trained to remember passed, but must not"
+    assert Control("trained to remember", None).words == "trained to remember was not run"
 
 
 @pytest.mark.parametrize("name", ["nothing done", "trained to remember"])
@@ -131,3 +128,17 @@ def test_oracles_are_audited_with_halves_of_what_they_never_saw():
     pairs = population(4, 0.0, np.random.default_rng(0))
     unseen = random_halves(pairs.halves.pool, pairs.halves.test, 4, np.random.default_rng(1))
     assert abs(residual_share(Pairs(pairs.margins, unseen, pairs.nothing)).share.value) < 20
+
+
+def test_holm_by_hand():
+    """0.01 * 3; 0.03 * 2; then 0.04 * 1, which must not fall below the one before it."""
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06})
+    assert holm({"a": 0.4, "b": 0.9}) == pytest.approx({"a": 0.8, "b": 0.9})
+    assert holm({"a": 0.7, "b": 0.9}) == {"a": 1, "b": 1}
+    assert holm({"only": 0.2}) == {"only": 0.2} and holm({}) == {}
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+def test_what_is_no_probability_is_refused(p):
+    with pytest.raises(ValueError, match="'a'"):
+        holm({"a": p})

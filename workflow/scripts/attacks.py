@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from munkey.audits.one_model import attacked
+from munkey.audits.main_run import attack_lines
 from munkey.core.console import progress
 from munkey.core.files import write_text
 from munkey.evaluation.records import Evaluation
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 with job(snakemake.log[0], snakemake.threads):
     params, output = snakemake.params, snakemake.output
     runs = [Evaluation(**run) for run in params.runs]
-    found = pd.DataFrame([line for run in progress(runs, "system", "systems") for line in attacked(run)])
+    found = pd.DataFrame([line for run in progress(runs, "system", "systems") for line in attack_lines(run)])
     write_text(output.table, found.to_csv(index=False))
     shown = audits.attacks_tables(found, read_metrics([snakemake.input.metrics]), [Row(**row) for row in params.rows])
     write_text(output.markdown, render(shown, "markdown"))

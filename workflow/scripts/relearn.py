@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from munkey.audits.further_training import Asked, trained_further
+from munkey.audits.further_training import Questions, trained_further
 from munkey.core.device import device_of
 from munkey.core.files import write_csv
 from munkey.core.randomness import Stage
@@ -36,7 +36,7 @@ with job(snakemake.log[0], snakemake.threads):
     retrieval = None
     if family.has_memory:
         retrieval = family.retrieval(neighbors.read(files.retrieved, asked_of.ids), settings["inference"])
-    asked = Asked(asked_of, np.isin(asked_of.ids, split.forget), recipe.data, device, retrieval)
+    questions = Questions(asked_of, np.isin(asked_of.ids, split.forget), recipe.data, device, retrieval)
     training = Training(samples, len(dataset.classes), recipe, device, members=members)
-    lines = trained_further(loaded, training, RelearnSettings.model_validate(settings["relearn"]), asked)
+    lines = trained_further(loaded, training, RelearnSettings.model_validate(settings["relearn"]), questions)
     write_csv(snakemake.output.curve, lines)

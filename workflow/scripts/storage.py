@@ -6,7 +6,7 @@ fork_server.start()
 
 from typing import TYPE_CHECKING
 
-from munkey.audits import memories
+from munkey.audits.main_run import STORAGE_COLUMNS, storage_lines
 from munkey.core.console import progress
 from munkey.core.files import read_table, write_csv, write_text
 from munkey.experiment.run.job import job
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 with job(snakemake.log[0], snakemake.threads):
     output, systems = snakemake.output, progress(snakemake.params.systems, "system", "systems")
-    write_csv(output.table, [line for held in systems for line in memories.searched(held)], memories.COLUMNS)
+    write_csv(output.table, [line for each in systems for line in storage_lines(each)], STORAGE_COLUMNS)
     shown = audits.storage_tables(read_table(output.table))
     write_text(output.markdown, render_or_say(shown, "markdown"))
     write_text(output.latex, render_or_say(shown, "latex"))

@@ -11,9 +11,8 @@ from munkey.audits.attacks.distance import distance
 from munkey.audits.attacks.klom import klom
 from munkey.audits.attacks.residual_share import Share, residual_share
 from munkey.audits.evidence import Compared, Halves, Pairs
-from munkey.audits.holm import holm
 from munkey.audits.registry import AUDITS, Estimate, Finding, Refused
-from munkey.audits.verdict import Control, ControlName, control, p_values, sham_control, verdict
+from munkey.audits.verdict import Control, ControlName, control, holm, p_values, sham_control, verdict
 
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
 DEPLOYED = "deployed"  # the path that answers users
@@ -24,7 +23,7 @@ Findings = tuple[Share | Refused, dict[str, Finding]]  # the share, and what eac
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AuditedSystem:
     """A system of an audit. Models 2p and 2p + 1 are a pair.
 
     margins: (S, N) by path, the deployed one among them; logits: (M, n, C) of the deployed path on the samples that the
@@ -43,7 +42,7 @@ class FamilyAudit:
     """What was asked of one family. halves: of as many models as any system has; generator: of bootstraps and swaps."""
 
     family: str
-    systems: Sequence[Asked]
+    systems: Sequence[AuditedSystem]
     halves: Halves
     generator: np.random.Generator
 
@@ -54,21 +53,18 @@ class FamilyAudit:
     @cached_property
     def controls(self) -> list[Control]:
         """Doing nothing and the model that keeps must be flagged, oracles and sham pools must not."""
-        of_systems = [self._control(system) for system in self.systems if system.role in CONTROLS]
-        return [*of_systems, sham_control(self._nothing, self.generator)]
+        controls = []
+        for system in self.systems:
+            if system.role in CONTROLS:
+                share, attacks = self._findings(system, DEPLOYED)
+                own = None if isinstance(share, Refused) else share
+                controls.append(control(CONTROLS[system.role], own, attacks))
+        return [*controls, sham_control(self._pairs(self._only("nothing"), DEPLOYED), self.generator)]
 
-    def _control(self, system: Asked) -> Control:
-        share, attacks = self._findings(system, DEPLOYED)
-        return control(CONTROLS[system.role], None if isinstance(share, Refused) else share, attacks)
-
-    @cached_property
-    def _nothing(self) -> Pairs:
-        return self._pairs(self._only("nothing"), DEPLOYED)
-
-    def _only(self, role: Role) -> Asked:
+    def _only(self, role: Role) -> AuditedSystem:
         return next(system for system in self.systems if system.role == role)
 
-    def _pairs(self, system: Asked, path: str) -> Pairs:
+    def _pairs(self, system: AuditedSystem, path: str) -> Pairs:
         margins = system.margins[path]
         halves = Halves(self.halves.deleted[: len(margins)], self.halves.absent[: len(margins)], self.halves.test)
         if system.role in ("nothing", "control nothing") and path == DEPLOYED:
@@ -77,58 +73,52 @@ class FamilyAudit:
         return Pairs(margins, halves, self._pairs(self._only(before), DEPLOYED))
 
     @cached_property
-    def _findings(self) -> Callable[[Asked, str], Findings]:
+    def _findings(self) -> Callable[[AuditedSystem, str], Findings]:
         """Of a system on a path. A control is a row too, and is attacked once."""
-        return cache(self._found)
 
-    def _found(self, system: Asked, path: str) -> Findings:
-        pairs = self._pairs(system, path)
-        return residual_share(pairs), {name: AUDITS[name].run(pairs, self.generator) for name in ATTACKS}
+        def findings(system: AuditedSystem, path: str) -> Findings:
+            pairs = self._pairs(system, path)
+            return residual_share(pairs), {name: AUDITS[name].run(pairs, self.generator) for name in ATTACKS}
 
-    def _lines(self, system: Asked) -> list[Line]:
+        return cache(findings)
+
+    def _lines(self, system: AuditedSystem) -> list[Line]:
         findings = {path: self._findings(system, path) for path in system.margins}
-        told = {path: found for path, found in findings.items() if isinstance(found[0], Share)}
-        smallest = {path: min(p_values(share, attacks).values()) for path, (share, attacks) in told.items()}  # type: ignore[arg-type]
+        smallest = {
+            path: min(p_values(share, attacks).values())
+            for path, (share, attacks) in findings.items()
+            if isinstance(share, Share)
+        }
         over_paths = holm(smallest)
         return [
             {
-                **{
-                    "family": self.family,
-                    "name": system.name,
-                    "title": system.title,
-                    "role": system.role,
-                    "path": path,
-                },
-                **{"pairs": len(system.margins[path]) // 2},
+                **{"family": self.family, "name": system.name, "title": system.title, "role": system.role},
+                **{"path": path, "pairs": len(system.margins[path]) // 2},
                 **numbers(share, attacks),
                 **{"p": smallest.get(path), "p_paths": over_paths.get(path)},
-                **(self._once(system, share, attacks) if path == DEPLOYED else {}),
+                **(self._conclusion(system, share, attacks) if path == DEPLOYED else {}),
             }
             for path, (share, attacks) in findings.items()
         ]
 
-    def _once(self, system: Asked, share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
-        """What is said of a system by its deployed path: the verdict, and its distance to the oracles."""
-        kind, words = self._said(system, share, attacks)
+    def _conclusion(self, system: AuditedSystem, share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
+        """What is said of a system by its deployed path: the verdict, and its distance to the oracles.
+
+        The verdict is on a method; of any other system it says how it did as a control.
+        """
+        if system.role == "method":
+            judged = verdict(share, attacks, self.controls)
+            line: Line = {"verdict": judged.kind, "words": judged.words}
+        else:
+            name = CONTROLS.get(system.role)
+            words = (f"control: {each.words}" for each in self.controls if each.name == name)
+            line = {"verdict": "control", "words": next(words, "what the control is a share of")}
         apart = distance(Compared(system.logits, self._only("oracle").logits), self.generator)
         spread = klom(self._pairs(system, DEPLOYED), self.generator)
-        line: Line = {"verdict": kind, "words": words}
         if not isinstance(apart, Refused) and system.role != "oracle":
-            line |= {
-                "js": 1000 * apart.value.value,
-                "js_floor": 1000 * apart.floor.value,
-                "js_ratio": apart.ratio.value,
-            }
+            line |= {"js": 1000 * apart.value.value, "js_floor": 1000 * apart.floor.value}
+            line |= {"js_ratio": apart.ratio.value}
         return line | ({} if isinstance(spread, Refused) else {"klom": spread.value, "klom_floor": spread.floor})
-
-    def _said(self, system: Asked, share: Share | Refused, attacks: Mapping[str, Finding]) -> tuple[str, str]:
-        """The verdict on a method; of any other system, how it did as a control."""
-        if system.role == "method":
-            said = verdict(share, attacks, self.controls)
-            return said.kind, said.words
-        name = CONTROLS.get(system.role)
-        words = (f"control: {each.words}" for each in self.controls if each.name == name)
-        return "control", next(words, "what the control is a share of")
 
 
 def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:

@@ -24,7 +24,7 @@ Line = dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Questions:
     """The samples that a system is asked about. forget: (S,) bool; the others are test samples."""
 
     samples: ImageSet
@@ -44,7 +44,7 @@ class Asked:
         return accuracies | {"margin": float(phi[forget].mean())}
 
 
-def trained_further(system: System, training: Training, settings: RelearnSettings, asked: Asked) -> list[Line]:
+def trained_further(system: System, training: Training, settings: RelearnSettings, questions: Questions) -> list[Line]:
     """A line for each of `settings.steps`: step, FA, TA, margin.
 
     training: the retain set. Every sample is cropped and every pathway dropped as in the system's own training, at a
@@ -67,7 +67,7 @@ def trained_further(system: System, training: Training, settings: RelearnSetting
 
     def measured(number: int) -> Line:
         model.eval()
-        line = asked.measure(answering(resumed.system, system.memory))
+        line = questions.measure(answering(resumed.system, system.memory))
         model.train()
         return {"step": settings.steps[number]} | line
 

@@ -1,19 +1,19 @@
 """From the files of an audit to its evidence: margins of every model by path, model by model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
 import numpy as np
 
 from munkey.audits.evidence import Halves
-from munkey.audits.family_audit import DEPLOYED, Asked, FamilyAudit, Role
+from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
 from munkey.audits.margins import margins
 from munkey.core.files import read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 
 
-class Listed(TypedDict):
+class PlannedSystem(TypedDict):
     """A system as the plan lists it (munkey.experiment.plan.audits). logits: files, a model each."""
 
     name: str
@@ -24,32 +24,36 @@ class Listed(TypedDict):
     logits: list[str]
 
 
-def family_audits(systems: Sequence[Listed], halves: Sequence[str], stage: Stage) -> Iterator[FamilyAudit]:
+def family_audits(systems: Sequence[PlannedSystem], halves: Sequence[str], stage: Stage) -> Iterator[FamilyAudit]:
     """An audit for each family. halves: files of what each seed forgets."""
     forgotten = [forget_sets.read(path) for path in halves]
     for family in dict.fromkeys(system["family"] for system in systems):
         own = [system for system in systems if system["family"] == family]
-        asked = [_asked(system, forgotten[0]) for system in own]
-        known = halves_of(own[0]["logits"][0], forgotten)
-        yield FamilyAudit(family, asked, known, (stage / family).numpy_generator())
+        read = [_audited_system(system, forgotten[0]) for system in own]
+        yield FamilyAudit(family, read, halves_of(own[0]["logits"][0], forgotten), (stage / family).numpy_generator())
 
 
 def halves_of(logits: str, forgotten: Sequence[np.ndarray]) -> Halves:
     """Who saw what. logits: a file with the samples' ids and splits; forgotten: what each seed forgets."""
-    kept = read_npz(logits, "ids", "splits")
-    deleted = np.stack([np.isin(kept["ids"], ids) for ids in forgotten])
+    arrays = read_npz(logits, "ids", "splits")
+    deleted = np.stack([np.isin(arrays["ids"], ids) for ids in forgotten])
     absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
-    return Halves(deleted, absent, kept["splits"] == "test")
+    return Halves(deleted, absent, arrays["splits"] == "test")
 
 
-def _asked(system: Listed, forgotten: np.ndarray) -> Asked:
+def path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
+    """(N,): the margins of a model asked on a path. arrays: as `munkey.evaluation.predict` makes them."""
+    return margins(arrays["logits" if path == DEPLOYED else f"path_{path}"], arrays["labels"])
+
+
+def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
     phi: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
     logits: list[np.ndarray] = []
     for number, file in enumerate(system["logits"]):
         arrays = read_npz(file)
         for path, rows in phi.items():
-            rows.append(margins(arrays["logits" if path == DEPLOYED else f"path_{path}"], arrays["labels"]))
+            rows.append(path_margins(arrays, path))
         if number == 0 or system["role"] == "oracle":
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
     stacked = {path: np.stack(rows) for path, rows in phi.items()}
-    return Asked(system["name"], system["title"], system["role"], stacked, np.stack(logits))
+    return AuditedSystem(system["name"], system["title"], system["role"], stacked, np.stack(logits))

@@ -9,7 +9,6 @@ import numpy as np
 
 from munkey.audits.attacks.residual_share import Share, residual_share
 from munkey.audits.evidence import Pairs, sham
-from munkey.audits.holm import holm
 from munkey.audits.registry import Finding, Refused
 from munkey.audits.roc import Attack
 
@@ -56,6 +55,21 @@ class Verdict:
     words: str
 
 
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Holm's adjusted p of several tests, each of which is another chance to find something by luck.
+
+    Reject those at most alpha, and the chance of any false rejection is at most alpha.
+    Raises ValueError for what is not a probability.
+    """
+    for name, p in p_values.items():
+        if not 0 <= p <= 1:
+            raise ValueError(f"p = {p} of {name!r} is not between 0 and 1")
+    names = sorted(p_values, key=p_values.__getitem__)
+    steps = [(len(names) - rank) * p_values[name] for rank, name in enumerate(names)]
+    adjusted = dict(zip(names, np.maximum.accumulate(steps).clip(max=1).tolist(), strict=True)) if names else {}
+    return {name: adjusted[name] for name in p_values}
+
+
 def p_values(share: Share, attacks: Mapping[str, Finding]) -> dict[str, float]:
     """The p-values of a row, corrected by Holm: of the share (against chance) and of each attack that has one."""
     swapped = {name: each.p for name, each in attacks.items() if isinstance(each, Attack) and each.p is not None}
@@ -86,7 +100,11 @@ def verdict(share: Share | Refused, attacks: Mapping[str, Finding], controls: Se
     "none found" says above which share a residue would have been found: the upper end of the share's interval. Where
     that is 100 % or more, the audit cannot tell the row from doing nothing: no power.
     """
-    wrong = [each.words for each in listed(controls) if not each.right]
+    known = {each.name: each for each in controls}
+    listed = [
+        known.get(name, Control(name, None)) for name in MUST_BE_FLAGGED
+    ]  # all four: what is not there did not run
+    wrong = [each.words for each in listed if not each.right]
     if wrong:
         return powerless("; ".join(wrong))
     if isinstance(share, Refused):
@@ -107,9 +125,3 @@ def verdict(share: Share | Refused, attacks: Mapping[str, Finding], controls: Se
 
 def powerless(why: str) -> Verdict:
     return Verdict("no power", f"this audit has no power here: {why}")
-
-
-def listed(controls: Sequence[Control]) -> list[Control]:
-    """All four controls, always: those that were not handed over as not run."""
-    known = {each.name: each for each in controls}
-    return [known.get(name, Control(name, None)) for name in MUST_BE_FLAGGED]

@@ -9,8 +9,8 @@ from operator import getitem
 
 from munkey.audits.family_audit import DEPLOYED, Role
 from munkey.audits.grid import Setting
-from munkey.audits.memories import Held
-from munkey.audits.read_evidence import Listed
+from munkey.audits.main_run import MemoryFiles
+from munkey.audits.read_evidence import PlannedSystem
 from munkey.audits.registry import AUDITS, Finding, Need
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
@@ -49,7 +49,7 @@ class AuditPlan:
         """Those whose systems have learned something: a family that is made of keys has not."""
         return [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
 
-    def systems_of(self, dataset: str) -> list[Listed]:
+    def systems_of(self, dataset: str) -> list[PlannedSystem]:
         """All that is audited, with the controls of the ablated family where it is. Raises ParamsError for nothing."""
         if not (methods := self._methods):
             raise ParamsError(
@@ -109,7 +109,7 @@ class AuditPlan:
             fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=system) for s in range(2 * pairs)
         ]
 
-    def _system(self, dataset: str, role: Role, family: Family, name: str) -> Listed:
+    def _system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
         case = f"{dataset}/{_case_of(role)}"
         pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
         paths = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
@@ -123,7 +123,7 @@ class AuditPlan:
             "logits": paths,
         }
 
-    def memories_of(self, dataset: str) -> list[Held]:
+    def memories_of(self, dataset: str) -> list[MemoryFiles]:
         """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate.
 
         A family that is made of keys has no original of its own, and is left out.

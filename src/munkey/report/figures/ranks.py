@@ -20,7 +20,7 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     found = ranking(by_seed(ranks))
     figure = canvas(DOUBLE, 1.4 + 0.15 * len(found.mean))
     axes = figure.subplots()
-    critical_difference_diagram(
+    drawn = critical_difference_diagram(
         found.mean,
         found.pairs,
         alpha=LEVEL,
@@ -32,6 +32,8 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
+    for (crossbar,) in drawn["crossbars"]:  # through the ranks of a set, whose order changes from run to run
+        crossbar.set_xdata(sorted(crossbar.get_xdata()))
     _scale(axes, found, blocks_in_words(ranks))
     return freeze(figure)
 

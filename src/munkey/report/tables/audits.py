@@ -79,8 +79,8 @@ def interval(line: pd.Series, name: str) -> str:
 def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
     """Attacks on one model beside the paper's MIA, a table for each data set and rate: means over seeds, percent.
 
-    found: lines of `munkey.audits.main_run.attacked`; tidy: metrics. In brackets: the lowest and the highest bound of
-    any seed.
+    found: of `munkey.audits.main_run.attack_lines`; tidy: metrics. In brackets: the lowest and the highest bound of any
+    seed.
     """
     mia, titled = tidy[tidy["metric"] == "MIA"], []
     others = {str(name): AUDITS[str(name)].title for name in found["attack"].unique() if name not in ATTACKS}
@@ -110,7 +110,7 @@ def _over_seeds(lines: pd.DataFrame, name: str) -> str:
 def storage_tables(found: pd.DataFrame) -> list[Titled]:
     """What files still hold of what was deleted, before and after deletion, a table for each data set: sums over seeds.
 
-    found: lines of `munkey.audits.main_run.searched`.
+    found: lines of `munkey.audits.main_run.storage_lines`.
     """
     titled = []
     for dataset, part in found.groupby("dataset", sort=False):
