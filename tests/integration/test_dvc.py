@@ -102,12 +102,12 @@ def test_metrics_plots_and_params_show_and_compare(pulled: Project) -> None:
 
 def test_mirroring_again_changes_nothing_that_dvc_knows(pulled: Project) -> None:
     assert not (pulled.path / "mlflow.db").exists()
-    told = pulled.run("make", "-o", ".venv/ready", "track").stdout
+    told = pulled.run("munkey", "mlflow", "sync").stdout
     assert " 17 created" in told and (pulled.path / "mlflow.db").exists()
     assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
     assert pulled.planned() == {} and pulled.run("git", "status", "--porcelain").stdout == ""
     pulled.params({"inference": {"k": 1}})
-    refused = pulled.run("make", "-o", ".venv/ready", "track", check=False)
+    refused = pulled.run("munkey", "mlflow", "sync", check=False)
     assert refused.returncode != 0 and "not made with the present parameters" in refused.stderr
 
 

@@ -18,15 +18,15 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from munkey.audits.attacks.storage import files_of, search, trace
-from munkey.cli.ui import addresses
 from munkey.data import forget_sets
 from munkey.deploy.model.predictor import Predictor
+from munkey.experiment.tracking.views import published
 from munkey.models import system
 from munkey.report.tables.terminal import plain
 from tests.integration.conftest import BIN, Project
 
 
-def shown(uri: str, experiment: str = "digits") -> dict[str, list]:
+def active(uri: str, experiment: str = "digits") -> dict[str, list]:
     """The active runs of an experiment by name."""
     client = MlflowClient(uri)
     found = client.get_experiment_by_name(experiment)
@@ -41,11 +41,10 @@ def store(project: Project) -> str:
 
 
 RUNS = 17  # 7 systems, each as a method and with its one seed; 2 models; the tables
-AFTER_K = 11  # of these that another inference.k changes: KNN and the 3 with a memory, twice each; all models; tables
 
 
 def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(finished: Project) -> None:
-    runs = shown(store(finished))
+    runs, client = active(store(finished)), MlflowClient(store(finished))
     assert len(runs) == RUNS and all(len(found) == 1 for found in runs.values())
     run, method = runs["MUNKEY @0.1 seed 0"][0], runs["MUNKEY @0.1"][0]
     assert {"TA", "RA", "FA", "MIA", "seed_gap", "P_s", "unlearn_s"} <= set(run.data.metrics)
@@ -59,36 +58,23 @@ def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(fin
     commit = finished.run("git", "rev-parse", "HEAD").stdout.strip()
     assert run.data.tags["mlflow.source.git.commit"].startswith(commit)
     assert run.info.status == "FINISHED" and run.info.end_time >= run.info.start_time
-    client = MlflowClient(store(finished))
     curve = client.get_metric_history(run.info.run_id, "train/loss")
     assert [point.step for point in curve] == [1, 2]
     assert {a.path for a in client.list_artifacts(run.info.run_id)} == {"record.json", "rate0.1.csv"}
     tuned = runs["CF @0.1 seed 0"][0]
     assert len(client.get_metric_history(tuned.info.run_id, "unlearn/loss")) == 1
-    tables = runs["Tables"][0]
-    assert "main.md" in {a.path for a in client.list_artifacts(tables.info.run_id)}
-
-
-def test_models_are_registered_under_clear_names(finished: Project) -> None:
-    runs = shown(store(finished))
-    versions = {version.name: version for version in MlflowClient(store(finished)).search_model_versions()}
-    assert {name: version.run_id for name, version in versions.items()} == {
+    assert "main.md" in {a.path for a in client.list_artifacts(runs["Tables"][0].info.run_id)}
+    versions = {version.name: version.run_id for version in client.search_model_versions()}
+    assert versions == {
         "munkey-default-digits-original-m-seed0": runs["Model of Original (M) seed 0"][0].info.run_id,
         "munkey-default-digits-munkey-rate0.1-seed0": runs["Model of MUNKEY @0.1 seed 0"][0].info.run_id,
     }
-    assert all(
-        version.tags["munkey.head"] == MlflowClient(store(finished)).get_run(version.run_id).data.tags["munkey.head"]
-        for version in versions.values()
-    )
 
 
-def test_the_ui_says_where_methods_are_compared_and_that_view_finds_them(
-    finished: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(finished.path)
-    (address,) = re.findall(r"http://\S+", "\n".join(addresses(store(finished))))
-    experiment, key = re.search(r"/experiments/(\d+)/runs\?.*&viewStateShareKey=(\S+)$", address).groups()
+def test_the_view_of_the_ui_finds_the_methods_the_smallest_gap_first(finished: Project) -> None:
     client = MlflowClient(store(finished))
+    (address,) = published(client, "http://host").values()
+    experiment, key = re.search(r"/experiments/(\d+)/runs\?.*&viewStateShareKey=(\S+)$", address).groups()
     envelope = json.loads(client.get_experiment(experiment).tags[f"mlflow.sharedViewState.{key}"])
     page = json.loads(zlib.decompress(base64.b64decode(envelope["state"].removeprefix("deflate;"))))
     assert page["orderByAsc"] and page["groupBy"]["groupByKeys"][0]["groupByData"] == "method"
@@ -101,7 +87,7 @@ def test_the_ui_says_where_methods_are_compared_and_that_view_finds_them(
 
 def logged_model(project: Project, name: str) -> Path:
     """What MLflow keeps of the model of a run: the exported directory."""
-    (run,) = shown(store(project))[name]
+    (run,) = active(store(project))[name]
     (manifest,) = project.path.glob(f"mlartifacts/digits/{run.info.run_id}/artifacts/model/**/manifest.json")
     with Predictor.load(manifest.parent) as predictor:
         assert run.data.tags["munkey.head"] == predictor.head
@@ -109,15 +95,17 @@ def logged_model(project: Project, name: str) -> Path:
     return manifest.parent
 
 
-def test_each_munkey_is_logged_as_a_model_and_an_unlearned_one_has_no_byte_of_what_it_forgot(project: Project) -> None:
-    results = project.path / "results/default"
+def test_each_munkey_is_logged_as_a_model_and_an_unlearned_one_has_no_byte_of_what_it_forgot(
+    finished: Project,
+) -> None:
+    results = finished.path / "results/default"
     memory = system.load(results / "models/digits/seed0/full/original-m/system.safetensors").memory
     forgotten = forget_sets.read(results / "forget/digits/seed0/rate0.1.csv")
     gone = np.isin(memory.ids.numpy(), forgotten)
     rows = [part.numpy() for part in (memory.keys, memory.tokens)]
     deleted, kept = ({trace(row) for part in rows for row in part[chosen][:50]} for chosen in (gone, ~gone))
-    original = logged_model(project, "Model of Original (M) seed 0")
-    unlearned = logged_model(project, "Model of MUNKEY @0.1 seed 0")
+    original = logged_model(finished, "Model of Original (M) seed 0")
+    unlearned = logged_model(finished, "Model of MUNKEY @0.1 seed 0")
 
     def found(directory: Path) -> set[bytes]:
         files = files_of((directory.parents[1],))
@@ -129,43 +117,12 @@ def test_each_munkey_is_logged_as_a_model_and_an_unlearned_one_has_no_byte_of_wh
         assert model.store.view.live.all()
 
 
-def test_models_may_be_left_out(project: Project) -> None:
-    project.params({"tracking": {"models": False}})
-    assert project.planned() == {"track": 1}
-    project.snakemake()
-    states = {name: [run.data.tags["munkey.state"] for run in runs] for name, runs in shown(store(project)).items()}
-    assert {name for name, seen in states.items() if seen == ["superseded"]} == {
-        "Model of Original (M) seed 0", "Model of MUNKEY @0.1 seed 0",
-    }  # fmt: skip
-    assert len(states) == RUNS
-    assert MlflowClient(store(project)).search_registered_models() == []
-
-
-def test_filters_find_runs_by_method_rate_and_seed(finished: Project) -> None:
-    client = MlflowClient(store(finished))
-    experiment = client.get_experiment_by_name("digits").experiment_id
-    found = client.search_runs([experiment], "tags.method = 'knn' and tags.rate = '0.1' and tags.seed = '0'")
-    assert [run.info.run_name for run in found] == ["KNN @0.1 seed 0"]
-
-
-def test_tracking_again_never_duplicates_and_a_deleted_store_comes_back(project: Project) -> None:
-    # the copy starts without a store of its own: mlflow.db came along, so its runs are kept
-    project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
-    first = shown(store(project))
-    assert {name: len(found) for name, found in first.items()} == dict.fromkeys(first, 1) and len(first) == RUNS
-    (project.path / "mlflow.db").unlink()
-    project.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
-    again = shown(store(project))
-    assert set(again) == set(first)
-    assert {n: r[0].data.metrics for n, r in again.items()} == {n: r[0].data.metrics for n, r in first.items()}
-
-
 @pytest.mark.soak
 def test_several_mirrors_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Path) -> None:
     """Two checkouts, two configurations of each and each of these twice, in a store that does not exist yet."""
     code = (
         "import sys;"
-        "from munkey.experiment.tracking.tracking import Run;"
+        "from munkey.experiment.tracking.runs import Run;"
         "from munkey.experiment.tracking.mirror import mirror;"
         "runs = [Run('e', f'{sys.argv[1]} {i}', {}, {'TA': float(i)}, {}) for i in range(4)];"
         "print(mirror('sqlite:///../m.db', sys.argv[1], runs))"
@@ -182,11 +139,10 @@ def test_several_mirrors_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Pa
             )
     printed = [process.communicate(timeout=300)[0] for process in started]
     assert [process.returncode for process in started] == [0] * 8, printed
-    runs = shown(f"sqlite:///{tmp_path}/m.db", "e")
+    runs = active(f"sqlite:///{tmp_path}/m.db", "e")
     assert sorted(runs) == [f"{name} {i}" for name in ("default", "small") for i in range(4)]
     for twins in runs.values():
-        assert len(twins) == len({run.data.tags["munkey.project"] for run in twins}) == 2
-        assert {run.data.tags["munkey.state"] for run in twins} == {"current"}
+        assert len(twins) == len({run.data.tags["munkey.results"] for run in twins}) == 2
 
 
 @pytest.fixture
@@ -231,19 +187,16 @@ def test_two_checkouts_share_a_tracking_server_and_leave_each_others_runs_alone(
     assert project.planned() == {}
     other = project.copy(tmp_path / "other")
     other.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
-    assert len(shown(server)) == RUNS and all(len(found) == 2 for found in shown(server).values())
+    assert len(active(server)) == RUNS and all(len(found) == 2 for found in active(server).values())
     other.params({"inference": {"k": 1}})
     done = other.snakemake()
     assert f"MLflow    {server}" in done.stdout + done.stderr
-    assert f"{server}/#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=munkey/" in done.stdout
-    states: dict[str, list[str]] = {}
-    for run in (run for found in shown(server).values() for run in found):
-        states.setdefault(run.data.tags["munkey.project"], []).append(run.data.tags["munkey.state"])
-    mine = json.loads((project.path / ".munkey.json").read_text())["project"]
-    assert states.pop(mine) == ["current"] * RUNS
-    assert sorted(Counter(*states.values()).items()) == [("current", RUNS), ("superseded", AFTER_K)]
-    owners = Counter(version.tags["munkey.project"] for version in MlflowClient(server).search_model_versions())
-    assert sorted(owners.values()) == [2, 2]
+    assert f"{server}/#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=munkey-" in done.stdout
+    owners = Counter(run.data.tags["munkey.results"] for found in active(server).values() for run in found)
+    places = [f"{socket.gethostname()}:{each.path}/results/default" for each in (project, other)]
+    assert owners == dict.fromkeys(places, RUNS)
+    versions = Counter(version.tags["munkey.results"] for version in MlflowClient(server).search_model_versions())
+    assert versions == dict.fromkeys(places, 2)
 
 
 @pytest.mark.soak
@@ -258,32 +211,24 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
     assert files() == before
     assert (project.path / "results/small/tables/main.md").exists()
     assert project.planned() == {} and project.planned("--configfile", "small.yaml") == {}
-    runs = [run for found in shown(store(project)).values() for run in found]
-    names = Counter(run.data.tags["munkey.configuration"] for run in runs)
-    assert names == {"default": RUNS, "small": 15}
-    assert {run.data.tags["munkey.state"] for run in runs} == {"current"}
+    runs = [run for found in active(store(project)).values() for run in found]
+    names = Counter(run.data.tags["munkey.results"] for run in runs)
+    assert names == {"results/default": RUNS, "results/small": 15}
 
 
-@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", pytest.param("sqlite:///README.md", marks=pytest.mark.soak)])
-def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(project: Project, uri: str) -> None:
-    project.params({"tracking": {"uri": uri}})
+def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(project: Project) -> None:
+    dead = "http://127.0.0.1:9"
+    project.params({"tracking": {"uri": dead}})
     done = project.snakemake()
     assert plain((project.path / "results/default/tables/main.md").read_text()) in done.stdout
-    told = done.stdout.splitlines()[-1]
-    assert told.startswith("MLflow ") and f"tracking.uri = {uri} cannot be used" in told and "`make track`" in told
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("MLflow ") and f"tracking.uri = {dead} cannot be used" in last
+    assert "`munkey mlflow sync`" in last
     assert project.planned() == {"track": 1}
-    project.snakemake()
-    assert project.planned() == {"track": 1}
-    project.params({"tracking": {"uri": "sqlite:///mlflow.db"}})
+    (project.path / "mlflow.db").unlink()
+    project.params({"tracking": {"uri": "sqlite:///mlflow.db", "models": False}})
     project.snakemake()
     assert project.planned() == {}
-
-
-def test_superseded_runs_are_pruned_by_a_command(project: Project) -> None:
-    project.params({"inference": {"k": 1}})
-    project.snakemake()
-    prune = ("make", "-o", ".venv/ready", "prune-runs")
-    assert f"{AFTER_K} superseded; --yes" in project.run(*prune).stdout
-    assert sum(len(found) for found in shown(store(project)).values()) == RUNS + AFTER_K
-    assert f"{AFTER_K} deleted" in project.run(*prune, "YES=1").stdout
-    assert sum(len(found) for found in shown(store(project)).values()) == RUNS
+    runs = active(store(project))
+    assert {name: len(found) for name, found in runs.items()} == dict.fromkeys(runs, 1) and len(runs) == RUNS - 2
+    assert MlflowClient(store(project)).search_registered_models() == []

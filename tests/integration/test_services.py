@@ -1,7 +1,6 @@
 """Shared stores: what docs/tracking.md says, with the real servers, from two checkouts at once."""
 
-import json
-from collections import Counter
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.integration.conftest import Project
 from tests.integration.services import MISSING, Services
 from tests.integration.slurm import wait
 from tests.integration.test_kills import results
-from tests.integration.test_mlflow import AFTER_K, RUNS
+from tests.integration.test_mlflow import RUNS
 from tests.pages import blocks
 
 TABLES, SETTINGS = "results/default/tables", "results/default/settings.json"
@@ -34,27 +33,22 @@ def services() -> Iterator[Services]:
 
 
 def runs_of(project: Project, site: str) -> list[Run]:
-    """The runs of a checkout that are in the store, in any state."""
-    client, identity = MlflowClient(site), project.path / ".munkey.json"
+    """The runs of a checkout that are in the store."""
+    client, owner = MlflowClient(site), f"{socket.gethostname()}:{project.path}/results/default"
     experiment = client.get_experiment_by_name("digits")
-    mine = json.loads(identity.read_text())["project"] if identity.exists() else ""
-    return list(client.search_runs([experiment.experiment_id], f"tags.`munkey.project` = '{mine}'"))
-
-
-def states(runs: list[Run]) -> Counter[str]:
-    return Counter(run.data.tags.get("munkey.state", "half written") for run in runs)
+    return list(client.search_runs([experiment.experiment_id], f"tags.`munkey.results` = '{owner}'"))
 
 
 def track(services: Services, projects: list[Project]) -> list[CompletedProcess[str]]:
-    """`make track` in several checkouts at once."""
+    """`munkey mlflow sync` in several checkouts at once."""
     [command] = blocks("tracking", "sh", "When a server is down")
     with ThreadPoolExecutor(len(projects)) as pool:
         return list(pool.map(lambda project: services.run(project, command, check=False), projects))
 
 
 def check_mirror(project: Project, site: str, folder: Path) -> None:
-    """The current runs show this checkout's numbers and artifacts, each run once."""
-    current = [run for run in runs_of(project, site) if run.data.tags["munkey.state"] == "current"]
+    """The runs show this checkout's numbers and artifacts, each run once."""
+    current = runs_of(project, site)
     assert {run.info.status for run in current} == {"FINISHED"}
     by_name = {run.info.run_name: run for run in current}
     assert len(by_name) == len(current) == RUNS
@@ -88,7 +82,7 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
     done = services.run(second, take)
     assert "Nothing to be done" in done.stdout + done.stderr
     assert results(second) == results(first)
-    assert states(runs_of(first, services.site)) == {"current": RUNS} and runs_of(second, services.site) == []
+    assert len(runs_of(first, services.site)) == RUNS and runs_of(second, services.site) == []
 
     both = [first, second]
     for project, k in zip(both, (3, 1), strict=True):
@@ -101,14 +95,12 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
         services.kill_mlflow()
         _, cut_off = tracking.result()
     last_line = cut_off.stderr
-    assert f"tracking.uri = {services.site} cannot be used" in last_line and "`make track`" in last_line
+    assert f"tracking.uri = {services.site} cannot be used" in last_line and "`munkey mlflow sync`" in last_line
     services.start_mlflow()
-    assert sum(states(runs_of(second, services.site)).values()) < RUNS
+    assert len(runs_of(second, services.site)) < RUNS
 
     for done in track(services, both):
         assert done.returncode == 0 and f"MLflow at {services.site}" in done.stdout, done.stderr
-    assert states(runs_of(first, services.site)) == {"current": RUNS, "superseded": AFTER_K}
-    assert states(runs_of(second, services.site)) == {"current": RUNS}
     for project in both:
         folder = tmp_path / f"{project.path.name} artifacts"
         folder.mkdir()

@@ -18,7 +18,6 @@ import psutil
 import pytest
 
 from benchmarks.measuring import RESULTS, Machine, file_for, this_machine
-from munkey.experiment.tracking.store import CURRENT, STATE
 from munkey.training.checkpoint import FOLDER
 from tests.integration.conftest import BIN, Project, checkout
 from tests.integration.faults import Running, disk, results
@@ -83,12 +82,12 @@ class Tracking:
             self.process = None
 
     def runs(self) -> list[tuple[str, str]]:
-        """Of all experiments, by name, those that were not superseded."""
+        """The runs of all experiments, by name."""
         return mirrored(f"sqlite:///{self.folder}/store.db")
 
 
 def mirrored(uri: str) -> list[tuple[str, str]]:
-    """(experiment, run) of every run in a store that was not superseded."""
+    """(experiment, run) of every run in a store."""
     from mlflow import MlflowClient
 
     client = MlflowClient(uri)
@@ -96,7 +95,6 @@ def mirrored(uri: str) -> list[tuple[str, str]]:
         (experiment.name, run.info.run_name)
         for experiment in client.search_experiments()
         for run in client.search_runs([experiment.experiment_id], max_results=50_000)
-        if run.data.tags.get(STATE) == CURRENT
     )
 
 
