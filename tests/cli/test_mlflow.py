@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from munkey.cli import mlflow
+from munkey.cli.app import app
 from munkey.cli.experiment import plan_of
 from munkey.cli.mlflow import StaleResultsError, results_of
 from munkey.core.files import write_csv, write_json
@@ -26,7 +26,7 @@ def project(tmp_path, monkeypatch):
 
 def command(*words):
     """What the command prints, or the error that the front door tells."""
-    done = CliRunner().invoke(mlflow.app, words)
+    done = CliRunner().invoke(app, ["mlflow", *words])
     if isinstance(done.exception, Exception):
         raise done.exception
     return done.output

@@ -52,7 +52,7 @@ class Store:
         An SQLite file has the path from the file to the folder, so that both may be moved together; any other store
         has machine and path, unless MUNKEY_OWNER is set.
         """
-        results = Path("results", configuration).resolve()
+        results = Path("results", configuration).absolute()
         if self.database:
             return os.path.relpath(results, self.database.parent)
         owner = os.environ.get(OWNER)
