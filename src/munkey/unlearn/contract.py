@@ -8,7 +8,7 @@ imports torch inside the function.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar, get_args
 
 import numpy as np
 
@@ -118,6 +118,31 @@ class Withheld:
     __getitem__ = __iter__ = __len__ = __array__ = _refuse
 
 
+class Images(NamedTuple):
+    """How many images a method works on, for how many epochs of fine-tuning, how many in a batch."""
+
+    retain: int
+    forget: int
+    val: int
+    epochs: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a method computes and holds, for `munkey plan`, of its images and settings.
+
+    passes: forward passes over its images, of which a backward pass counts two; at most, where it stops early. None:
+    those of fine-tuning on all images that it needs. graphs: forward passes whose activations are kept at once; models:
+    copies of the weights, or as large; pictures: that it holds in float32; None: none.
+    """
+
+    passes: Callable[[Images, Any], float] | None = None  # Any: the method's own settings
+    graphs: int = 1
+    models: int = 1
+    pictures: Callable[[Images], int] | None = None
+
+
 SomeSettings = TypeVar("SomeSettings", bound=Section)
 Run = Callable[[System, Request, SomeSettings], System]
 
@@ -129,7 +154,7 @@ class Method:
     family: name of the family whose original it starts from; the oracle of that family is what it is compared with.
     needs: data that must still be stored to forget. finetunes: whether it depends on the section `finetune` of
     params.yaml. citation: authors and year. in_paper: whether the paper's tables have it. latex_title: its title in
-    LaTeX, where plain Unicode will not do.
+    LaTeX, where plain Unicode will not do. cost: what `munkey plan` counts for it.
     """
 
     name: str
@@ -143,13 +168,22 @@ class Method:
     citation: str
     in_paper: bool
     latex_title: str
+    cost: Cost
 
     @property
     def original(self) -> Family:
         """The family whose original it starts from. Raises KeyError for an unknown one."""
         return FAMILIES[self.family]
 
+    def passes(self, images: Images, settings: Section) -> float:
+        """Forward passes over its images, of which a backward pass counts two."""
+        if self.cost.passes:
+            return self.cost.passes(images, settings)
+        used = images.retain * ("retain images" in self.needs) + images.forget * ("forget images" in self.needs)
+        return 3 * images.epochs * used
 
+
+FINE_TUNING = Cost()  # what a method costs that says nothing else
 METHODS: Registry[Method] = Registry("method", "munkey.unlearn.methods")
 
 
@@ -165,6 +199,7 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
     citation: str = "",
     in_paper: bool = False,
     latex_title: str | None = None,
+    cost: Cost = FINE_TUNING,
 ) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
     """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file."""
 
@@ -187,6 +222,7 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
             citation=citation,
             in_paper=in_paper,
             latex_title=latex_title or title,
+            cost=cost,
         )
         METHODS.add(name, entry)
         return run

@@ -8,13 +8,14 @@ import pytest
 from munkey.core.files import CONFIGFILES, DamagedFileError
 from munkey.experiment.cost import estimate
 from munkey.experiment.cost.machines import ASSUMED, RESULTS, machine
-from munkey.experiment.cost.workload import Parts, Workload, passes_of, size_of
+from munkey.experiment.cost.workload import Workload, size_of
 from munkey.experiment.params.load import ParamsError, load, read
 from munkey.experiment.plan.plan import Plan
-from munkey.unlearn.contract import METHODS
+from munkey.unlearn.contract import METHODS, Images
 
 ROOT = Path(__file__).parents[3]
 EPYC = machine("amd-epyc-cpu", 16, ROOT / RESULTS)
+IMAGES = Images(retain=90, forget=10, val=20, epochs=10, batch=10)
 CARD = ASSUMED["h200-assumed"]
 
 
@@ -72,7 +73,7 @@ def test_a_job_that_cannot_fit_is_refused_with_what_to_do():
     refused = estimate.estimate(plan_of("workflow/presets/paper.yaml"), "run", on).refusals
     assert any(line.startswith("train original-t on cifar10 needs 5.") for line in refused)
     assert all("lower train.batch_size" in line for line in refused)
-    assert any("unlearn amun" in line and "adversarial images" in line for line in refused)
+    assert any("unlearn amun" in line and "pictures in float32" in line for line in refused)
     assert not estimate.estimate(plan_of("workflow/presets/paper.yaml"), "run", EPYC).refusals
 
 
@@ -99,14 +100,14 @@ def test_many_seeds_of_a_small_model_on_a_gpu_want_several_jobs_on_it():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_that_needs_data_costs_something(method):
-    settings = plan_of().params.unlearn[method].model_dump()
-    passes = passes_of(method, Parts(retain=90, forget=10, val=20, epochs=10, settings=settings))
+    settings = plan_of().params.unlearn[method]
+    passes = METHODS[method].passes(IMAGES, settings)
     assert (passes > 0) == bool(METHODS[method].needs)
 
 
 def test_amun_costs_at_most_all_steps_of_all_radii():
-    settings = plan_of().params.unlearn["amun"].model_dump()  # 50 steps in each of 11 radii
-    assert passes_of("amun", Parts(90, 10, 20, 10, settings)) == 3 * (10 * (1 + 50 * 11) + 10 * 100)
+    settings = plan_of().params.unlearn["amun"]  # 50 steps in each of 11 radii
+    assert METHODS["amun"].passes(IMAGES, settings) == 3 * (10 * (1 + 50 * 11) + 10 * 100)
 
 
 def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from munkey.experiment.cost.flops import Network
+from munkey.experiment.cost.flops import Network, answering_bytes
 from munkey.experiment.cost.machines import BENCHED
 from munkey.models.family import FAMILIES
 from munkey.settings import ModelSettings
@@ -53,6 +53,12 @@ def test_operations_and_weights_are_those_that_torch_counts(name):
         logits.sum().backward()
     adapter = 2 * network.token_dim * network.model.width  # whose input gets no gradient here, as an exemplar's would
     assert 2 * (network.step - network.forward - adapter) == backward.get_total_flops()
+
+
+def test_answering_holds_the_weights_whatever_it_answers():
+    """Ten classes more are ten more rows of the head, with a bias each, of 4 bytes a number."""
+    few, many = (Network(SETTINGS, VIT.image_size, classes) for classes in (10, 20))
+    assert answering_bytes(many, 8) - answering_bytes(few, 8) == 4 * 10 * (SETTINGS.width + 1)
 
 
 @pytest.mark.slow

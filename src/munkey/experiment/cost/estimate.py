@@ -13,14 +13,15 @@ from munkey.core.paths import fill
 from munkey.data.sizes import Size
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.machines import BENCHED, Machine
-from munkey.experiment.cost.workload import Work, Workload, disk_bytes, size_of
+from munkey.experiment.cost.workload import Work, Workload, size_of
 from munkey.experiment.params.load import ParamsError, memory_family
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.plan import Plan
+from munkey.unlearn.contract import METHODS
 
 PROCESS = 0.7e9  # bytes that torch and its libraries take of a process before it computes anything
-TIGHT = 0.8  # share of the memory above which a job may fail
-MUCH = 0.5e9  # bytes that attention alone holds
+TIGHT_SHARE = 0.8  # of the memory, above which a job may fail
+MUCH_ATTENTION = 0.5e9  # bytes that attention alone holds
 TYPICAL = Size(10_000, 2_000, 2_000, 64, 10)  # of a data set that has not been prepared yet
 Target = Literal["run", "paper"]
 
@@ -43,7 +44,7 @@ def estimate(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)
     seconds = [seconds_of(each, on) for each in work]
     hours = {count: elapsed(work, seconds, count) / 3600 for count in gpus}
     refusals = [line for each in work for line in too_large(each, on)]
-    return Estimate(work, seconds, disk_bytes(load), hours, [*warnings(plan, work, on)], refusals)
+    return Estimate(work, seconds, load.disk, hours, [*warnings(plan, work, on)], refusals)
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
@@ -108,8 +109,8 @@ def too_large(work: Work, on: Machine) -> Iterator[str]:
     needed = work.memory + PROCESS
     if needed > on.memory:
         remedy = "lower train.batch_size and finetune.batch_size, or data.image_size"
-        if work.what == "amun":
-            remedy += ", or lower forget.rates: AMUN holds its adversarial images in float32"
+        if work.step == "unlearn" and METHODS[work.what].cost.pictures:
+            remedy += ", or lower forget.rates: it holds pictures in float32"
         yield (
             f"{work.step} {work.what} on {work.dataset} needs {gigabytes(needed)}, but a job may take"
             f" {gigabytes(on.memory)} ({on.name}): {remedy}"
@@ -119,40 +120,36 @@ def too_large(work: Work, on: Machine) -> Iterator[str]:
 def warnings(plan: Plan, work: Sequence[Work], on: Machine) -> Iterator[str]:
     """What will be slow or tight, and what to do about it."""
     heaviest = max(work, key=lambda each: each.memory)
-    if TIGHT * on.memory < heaviest.memory + PROCESS <= on.memory:
-        yield f"{heaviest.step} {heaviest.what} on {heaviest.dataset} takes more than {TIGHT:.0%} of the memory"
+    if TIGHT_SHARE * on.memory < heaviest.memory + PROCESS <= on.memory:
+        yield f"{heaviest.step} {heaviest.what} on {heaviest.dataset} takes more than {TIGHT_SHARE:.0%} of the memory"
     held = max(work, key=lambda each: each.held)
     if on.gpu and held.held > plan.params.resident_share * on.memory:
         yield f"{gigabytes(held.held)} of pictures of {held.dataset} exceed resident_share: they are streamed"
     if not on.gpu and held.held > on.memory / 2:
         yield f"{gigabytes(held.held)} of pictures of {held.dataset} are read from disk again in every epoch"
-    yield from _attention(work, on)
-    yield from _launches(work, on)
+    for each in {one.network: one for one in work if one.step == "train"}.values():
+        yield from _launches(each, on) if on.gpu else _attention(each)
 
 
-def _attention(work: Sequence[Work], on: Machine) -> Iterator[str]:
+def _attention(each: Work) -> Iterator[str]:
     """On a CPU, the (n, n) weights of attention are held for every block."""
-    for each in {} if on.gpu else {w.network: w for w in work if w.step == "train"}.values():
-        network = each.network
-        held = 4 * each.batch * (network.model.depth - 1) * network.model.heads * network.tokens**2
-        if held > MUCH:
-            at = f"batch {each.batch} and {network.image_size} px"
-            yield f"{each.what} on {each.dataset}: attention in float32 holds {gigabytes(held)} at {at} on a CPU"
+    network = each.network
+    held = 4 * each.batch * (network.model.depth - 1) * network.model.heads * network.tokens**2
+    if held > MUCH_ATTENTION:
+        at = f"batch {each.batch} and {network.image_size} px"
+        yield f"{each.what} on {each.dataset}: attention in float32 holds {gigabytes(held)} at {at} on a CPU"
 
 
-def _launches(work: Sequence[Work], on: Machine) -> Iterator[str]:
+def _launches(each: Work, on: Machine) -> Iterator[str]:
     """On a GPU, many seeds of a small model: it waits for the host, and so has room for other jobs."""
-    trained = [each for each in work if each.step == "train"]
-    for each in {w.network: w for w in trained}.values() if on.gpu else ():
-        busy = each.operations / on.speed(each.network)
-        share = busy / max(busy, each.steps * on.launch_s(each.network))
-        if share < 0.5:
-            fit = int(on.memory / (each.memory + PROCESS))
-            jobs = max(2, min(round(1 / share), 8, fit))
-            yield (
-                f"{each.what} on {each.dataset} is bound by launches: it keeps a GPU busy {share:.0%} of the time. Run"
-                f" {jobs} jobs per GPU, each with a CPU core of its own"
-            )
+    busy = each.operations / on.speed(each.network)
+    share = busy / max(busy, each.steps * on.launch_s(each.network))
+    if share < 0.5:
+        jobs = max(2, min(round(1 / share), 8, int(on.memory / (each.memory + PROCESS))))
+        yield (
+            f"{each.what} on {each.dataset} is bound by launches: it keeps a GPU busy {share:.0%} of the time. Run"
+            f" {jobs} jobs per GPU, each with a CPU core of its own"
+        )
 
 
 def gigabytes(count: float) -> str:

@@ -1,5 +1,6 @@
 """AMUN (Ebrahimpour-Boroojeny et al. 2025; app. B.2): fine-tune on D_r and on adversarial images of D_f."""
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Self
 
@@ -8,7 +9,7 @@ from pydantic import model_validator
 from munkey.core.device import to_host
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Share
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Cost, Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from munkey.data.image_set import Labeled
@@ -30,6 +31,13 @@ class AmunSettings(Tuned):
         return self
 
 
+def passes(images: Images, settings: AmunSettings) -> int:
+    """Forward passes: at most all steps of all radii, and fine-tuning."""
+    radii = 1 + int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)
+    attack = images.forget * (1 + settings.steps * radii)
+    return 3 * (attack + images.epochs * (images.retain + images.forget))
+
+
 @method(
     "amun",
     title="AMUN",
@@ -39,6 +47,8 @@ class AmunSettings(Tuned):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=AmunSettings,
+    # Its adversarial images, and in the attack some copies of a batch.
+    cost=Cost(passes, models=2, pictures=lambda images: images.forget + 6 * images.batch),
 )
 def amun(system: System, request: Request, settings: AmunSettings) -> System:
     import torch

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Share
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Cost, Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +24,12 @@ class ScrubSettings(Tuned):
     decay: Share
 
 
+def passes(images: Images, settings: ScrubSettings) -> int:
+    """Forward passes: of teacher and student on D_r, measuring for the rewinding; max passes on D_f after the first."""
+    max_passes = 4 * images.forget * (min(images.epochs, settings.max_epochs) - 1)
+    return images.epochs * (4 * images.retain + images.val + images.forget) + max_passes
+
+
 @method(
     "scrub",
     title="SCRUB",
@@ -33,6 +39,7 @@ class ScrubSettings(Tuned):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels", "val images", "val labels"},
     settings=ScrubSettings,
+    cost=Cost(passes, models=3),
 )
 def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     import copy

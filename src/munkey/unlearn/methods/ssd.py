@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from munkey.core.device import to_host
 from munkey.models.family import System
 from munkey.settings import Positive, Section
-from munkey.unlearn.contract import Request, method
+from munkey.unlearn.contract import Cost, Request, method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,6 +27,7 @@ class SSDSettings(Section):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SSDSettings,
+    cost=Cost(lambda images, _: 3 * (images.retain + 2 * images.forget), models=3),
 )
 def ssd(system: System, request: Request, settings: SSDSettings) -> System:
     import torch
