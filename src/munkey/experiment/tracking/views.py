@@ -29,12 +29,6 @@ COMPARED = ("TA", "RA", "FA", "MIA")
 COLUMNS = (ORDER, f"{ORDER}_sd", *COMPARED, "P_s", "unlearn_s", *(f"{name}_sd" for name in COMPARED))
 WIDTHS = {"attributes.`Run Name`": 225, "runDateAndNestInfo": 36, "duration": 36}  # [px] of what MLflow always shows
 WIDTH = 80  # [px] of a metric: of `97.53 (average)` the number can be read; eight fit on a page of 1280 px
-SECTIONS = {  # of the charts: what each section shows, as METRIC for bars, X:Y for points, train/CURVE for lines
-    "The gap, and what it is made of": (ORDER, f"unlearn_s:{ORDER}", *COMPARED),
-    "Time and pathways": ("unlearn_s", "P_s"),
-    "Training": ("train/loss", "train/accuracy"),
-    "Unlearning": ("unlearn/loss", "unlearn/accuracy"),
-}
 HOW_TO_READ = """\
 Open *Views*, at the top right: each view compares the methods at one forget rate, the smallest gap first. A row is a
 method; open it for its run, with means and standard deviations, and for its seeds. The chart icon draws the methods.
@@ -56,7 +50,7 @@ Numbers have four digits here, and all in `results/`.
 
 
 class View(NamedTuple):
-    """A view. key: in the tag's name and in the address; content: the tag's value."""
+    """A view of an experiment. key: in the tag's name and in the address; content: the tag's value."""
 
     experiment: str
     key: str
@@ -126,7 +120,7 @@ def _address(site: str, experiment: str, key: str) -> str:
 
 
 def _state(runs: "Sequence[Run]", rate: str, owner: str) -> dict[str, object]:
-    """The page: what is found, its order, groups, columns and charts.
+    """The page: what is found, its order, groups and columns. MLflow chooses the charts.
 
     If MLflow loaded some of the seeds only, it would average those: then the methods' own runs are shown alone.
     """
@@ -134,7 +128,6 @@ def _state(runs: "Sequence[Run]", rate: str, owner: str) -> dict[str, object]:
     if len(runs) > PAGE:
         runs, kinds = [run for run in runs if run.tags["kind"] == "method"], "tags.kind = 'method'"
     columns = [f"metrics.`{name}`" for name in COLUMNS]
-    charts = _charts(list(dict.fromkeys(name for run in runs for name in (*run.metrics, *run.curves))))
     return {
         "searchFilter": f"tags.`{RESULTS}` = \"{owner}\" and tags.rate = '{rate}' and {kinds}",
         "orderByKey": f"metrics.`{ORDER}`",
@@ -146,34 +139,5 @@ def _state(runs: "Sequence[Run]", rate: str, owner: str) -> dict[str, object]:
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "method"}]},
         "groupsExpanded": {f"tag.method.{run.tags['method']}": False for run in runs},  # closed
         "useGroupedValuesInCharts": True,
-        "runsHiddenMode": "SHOW_ALL",
-        "isAccordionReordered": True,
-        "compareRunSections": [
-            _section(title) for title in dict.fromkeys(str(chart["metricSectionId"]) for chart in charts)
-        ],
-        "compareRunCharts": charts,
+        "runsHiddenMode": "SHOW_ALL",  # else MLflow draws ten methods
     }
-
-
-def _section(title: str) -> dict[str, object]:
-    return {"uuid": title, "name": title, "display": True, "isReordered": True, "deleted": False, "isGenerated": False}
-
-
-def _charts(metrics: Sequence[str]) -> list[dict[str, object]]:
-    """Those of the sections that there are numbers for. All else is marked as deleted, or MLflow would draw it too."""
-    charts = [
-        _chart(what, title)
-        for title, contents in SECTIONS.items()
-        for what in contents
-        if set(what.split(":")) <= set(metrics)
-    ]
-    others = [name for name in metrics if not any(chart["uuid"] == name for chart in charts)]
-    return charts + [_chart(name, next(iter(SECTIONS))) | {"deleted": True} for name in others]
-
-
-def _chart(what: str, section: str) -> dict[str, object]:
-    card = {"uuid": what, "metricSectionId": section, "deleted": False, "isGenerated": False, "runsCountToCompare": 100}
-    if ":" in what:
-        x, y = ({"key": name, "type": "METRIC"} for name in what.split(":"))
-        return card | {"type": "SCATTER", "xaxis": x, "yaxis": y}
-    return card | {"type": "LINE" if "/" in what else "BAR", "metricKey": what, "selectedMetricKeys": [what]}
