@@ -82,10 +82,14 @@ def result_in(root: Path, pictures: Path | None = None, dataset: str = "toy", im
     times = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:00:01+00:00"}
     write_json(trained / "record.json", {"settings": chosen, "provenance": origin} | times)
     write_json(root / "settings.json", {dataset: chosen})
-    measured = {"TA": 91.5, "P_s": 0.21}
-    rows = [
-        {"dataset": dataset, "rate": "0.1", "seed": 0, "method": "original-m"} | {"metric": name, "value": value}
-        for name, value in measured.items()
+    rows = [  # the last two are not its own
+        {"dataset": dataset, "rate": "0.1", "seed": seed, "method": method, "metric": metric, "value": value}
+        for seed, method, metric, value in [
+            (0, "original-m", "TA", 91.5),
+            (0, "original-m", "P_s", 0.21),
+            (0, "another", "TA", 33.5),
+            (1, "original-m", "TA", 44.5),
+        ]
     ]
     write_csv(root / "metrics" / f"{dataset}.csv", rows)
     return trained

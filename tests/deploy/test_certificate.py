@@ -146,6 +146,7 @@ def test_another_memory_does_not_bear_it_out(store, tmp_path):
         ({"after": {"live": None}}, "it says 2 rows, and its numbers of live rows say otherwise"),
         ({"after": {"dead": 2}}, "it says 2 rows, and its numbers of dead rows say otherwise"),
         ({"ids": (1, 2, 3)}, "it says 2 rows, and its ids say otherwise"),
+        ({"ids": (1, 1)}, "it says 2 rows, and its ids say otherwise"),
     ],
     ids=lambda value: str(value)[:60],
 )

@@ -16,7 +16,9 @@ from safetensors.torch import load, save
 
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.export import export
+from munkey.deploy.model.manifest import read
 from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.store.store import Store
 
 PICTURE = np.zeros((1, 10, 10, 3), np.uint8)
 FIXED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -142,6 +144,17 @@ def test_a_manifest_that_makes_sense_and_is_not_the_one_that_was_written_is_refu
 
 
 @pytest.mark.parametrize(
+    ("image_size", "patch_size", "right"), [(384, 16, True), (1024, 4, True), (1028, 4, False)], ids=str
+)
+def test_a_picture_may_have_2_16_patches(image_size, patch_size, right, directory):
+    manifest(directory, data__image_size=image_size, model__patch_size=patch_size)
+    if right:
+        assert (read(directory).network.image_size, read(directory).model.patch_size) == (image_size, patch_size)
+    else:
+        refused(directory, "too large")
+
+
+@pytest.mark.parametrize(
     "text", ["", "[]", "nul", "1e999", "{" * 100_000, '{"format": NaN}', "\x00", '{"version": 1' + "0" * 9999 + "}"]
 )
 def test_a_manifest_that_is_no_json_is_refused(text, directory):
@@ -212,6 +225,14 @@ def test_a_memory_of_another_model_is_refused(directory, result, tmp_path):
     shutil.rmtree(directory / "memory")
     shutil.copytree(other / "memory", directory / "memory")
     refused(directory, "another model")
+
+
+@pytest.mark.parametrize("changes", [{"memory__store": "0" * 32}, {"token_dim": 6}], ids=str)
+def test_a_memory_that_is_refused_is_not_kept_open(changes, directory):
+    manifest(directory, **changes)
+    with pytest.raises(UnreadableModelError):
+        Predictor.load(directory, writer=True)
+    Store.open(directory / "memory", writer=True).close()
 
 
 def test_a_label_that_is_no_class_is_found(directory):

@@ -15,6 +15,8 @@ from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.trained_system import find
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.encoders import keys
+from munkey.encoders.registry import EncoderEntry
+from munkey.settings import EncoderSettings
 from tests.deploy.inputs import sections
 
 
@@ -39,6 +41,7 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     assert manifest["provenance"]["commit"] == "c0ffee" and manifest["provenance"]["system"] == "original-m"
     card = (exported / "README.md").read_text()
     assert "| 0.1 | TA, accuracy on the test split | 91.50 |" in card and "0.210" in card and "Not reached" in card
+    assert "33.5" not in card and "44.5" not in card  # of another method and of another seed
     names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}
     assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
 
@@ -47,6 +50,15 @@ def test_the_folder_of_the_pictures_is_named_in_full(run):
     chosen = sections(Path("results/../pictures"))
     manifest = json.loads((export("tiny", "out", chosen) / "manifest.json").read_text())
     assert manifest["source"] == str(Path.cwd() / "pictures")
+
+
+def test_an_encoder_in_a_folder_is_named_in_full(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    entry = EncoderEntry("FOLDER", "", "own", None, None, lambda settings: None, lambda settings, device: None)
+    monkeypatch.setattr(exporting, "installed", lambda name: entry)
+    monkeypatch.setattr(exporting, "probe_key", lambda *of: [1.0])
+    settings = EncoderSettings(encoder="./mine", revision=None, image_size=None, batch_size=1)
+    assert exporting._encoder(settings).settings.encoder == str(tmp_path / "mine")
 
 
 @pytest.mark.parametrize(

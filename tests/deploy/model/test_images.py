@@ -73,6 +73,7 @@ def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
     for name in ("b/2.png", "a/1.png", ".thumbnails/0.png", "a/.3.png"):
         picture(tmp_path / name, seed=1)
     (tmp_path / "notes.txt").write_text("no picture")
+    (tmp_path / "folder.png").mkdir()
     assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["1.png", "2.png"]
 
 

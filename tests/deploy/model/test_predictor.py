@@ -13,9 +13,12 @@ from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import PictureError, UnknownFilesError
 from munkey.deploy.model.model import Network
+from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.retrieval import Retriever
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.deploy.store.matrices import Copied, View
+from munkey.deploy.store.store import Store
 from munkey.encoders import keys
 from munkey.memory import neighbors
 from munkey.models import system
@@ -203,6 +206,47 @@ def test_what_was_forgotten_is_in_no_token_that_was_lent_before(directory, tmp_p
             model.forget(images.ids_of("train"), ignore_missing=True)
         left = one.predict(pictures)
         assert len(one.ids) and (left.neighbors.ids == -1).all() and np.isfinite(left.logits).all()
+
+
+@pytest.mark.parametrize("reading", ["the neighbors", "what their tokens are averaged of"])
+def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(reading, predictor, images, monkeypatch):
+    picture = images.images[images.ids_of("test")[:1]]
+    predictor.add(picture, [0])  # the nearest row now: its token is lent by the trained neighbors
+    keys, near, read, copy = (
+        predictor._encoder.keys(picture),
+        predictor.predict(picture).neighbors.ids[0],
+        [],
+        View.copy,
+    )
+
+    def copying(view: View, rows: np.ndarray) -> Copied:
+        read.append(rows)
+        if len(read) == ["the neighbors", "what their tokens are averaged of"].index(reading) + 1:
+            predictor.forget(near[1:2])
+        return copy(view, rows)
+
+    monkeypatch.setattr(View, "copy", copying)
+    found, again = retriever(predictor).retrieve(keys), retriever(predictor).retrieve(keys)
+    assert near[1] not in predictor.ids and near[1] not in found.neighbors.ids and 60 in found.neighbors.ids
+    assert np.array_equal(found.tokens, again.tokens)
+
+
+def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(predictor, images, monkeypatch):
+    one, files_of = images.ids_of("train")[-1], Store.files_of
+
+    def naming(store: Store, rows: np.ndarray) -> list[str | None]:
+        monkeypatch.setattr(Store, "files_of", files_of)
+        predictor.forget([0])
+        predictor.compact()  # each row has another number now
+        return files_of(store, rows)
+
+    monkeypatch.setattr(Store, "files_of", naming)
+    found = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
+    assert found.neighbors.ids[0, 0] == one and found.files[0, 0].endswith(f"{one}.png")
+
+
+def test_logits_far_apart_have_probabilities():
+    assert softmax(np.array([[0, 200], [-200, 0]], np.float32)).tolist() == [[0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70]])

@@ -147,6 +147,7 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
     with Store.open(folder, writer=True) as store:
         now, view = content(store), store.view
         assert now in allowed, "neither before nor after"
+        assert not (folder / "store.db-wal").stat().st_size, "the log of the killed writer is left, names in it"
         assert not any(part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))), "not zero"
         live = np.flatnonzero(view.live)
         assert store.files_of(live) == files_of(view.ids[live]), "a source file is missing, or another row's"

@@ -1,15 +1,20 @@
 """What the system refuses, space or permission, costs nothing that was acknowledged, and is not called damage."""
 
+import errno
 import os
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from munkey.deploy.store import disk
+from munkey.deploy.store import store as module
 from munkey.deploy.store.errors import UnreadableMemoryError
+from munkey.deploy.store.matrices import NAMES
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import add, content, create, expected, raw
 from tests.deploy.store.killing import check
@@ -55,6 +60,34 @@ def test_a_disk_without_space_leaves_a_memory_of_before_or_after(operation, fold
         check(target, allowed)
     assert 0 < len(refusals) < 22
     assert all(refusals), "a refusal names no file"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("operation", ["add", "delete", "settle"])
+def test_a_write_that_fails_is_never_taken_for_done(operation, name, folder, monkeypatch):
+    """Each of the files, rows that outgrow the ledger as well as rows that do not."""
+    write = disk.write
+
+    def full(file: int, data: bytes | memoryview, offset: int) -> None:
+        if Path(f"/proc/self/fd/{file}").readlink().name == name:
+            raise OSError(errno.ENOSPC, "no space")
+        write(file, data, offset)
+
+    with create(folder, 40) as store:
+        before = content(store)
+        after = {one: row for one, row in before.items() if one != IDS[0]}
+        if operation == "add":
+            after = before | expected(*raw(30, 5))
+        elif operation == "settle":
+            monkeypatch.setattr(module, "ERASED_AT_ONCE", 0)
+            store.delete(IDS[:1])
+            before = after
+        if (operation, name) != ("settle", "live"):  # which was written by the deletion
+            monkeypatch.setattr(disk, "write", full)
+            with pytest.raises(OSError, match=f"no space.*{name}"):
+                OPERATIONS[operation](store)
+        monkeypatch.setattr(disk, "write", write)
+    check(folder, [before, after])
 
 
 CODE = """

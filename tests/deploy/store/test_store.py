@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -230,6 +231,12 @@ def test_a_folder_that_holds_anything_is_not_overwritten(folder):
     with pytest.raises(FileExistsError, match="not empty"):
         create(folder)
     assert [path.name for path in folder.parent.iterdir()] == ["memory"]
+
+
+def test_a_memory_that_was_created_and_closed_keeps_no_file_open(folder):
+    before = sorted(Path("/proc/self/fd").iterdir())
+    create(folder).close()
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_a_creation_that_fails_leaves_nothing(folder, monkeypatch):
