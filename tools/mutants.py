@@ -1,0 +1,219 @@
+"""Draws single changes ("mutants") of the package, applies each to a copy, and lists which ones the tests notice.
+
+    python -m tools.mutants --count 150 --seed 0 --jobs 2 --rooms deploy experiment
+
+A room is a folder or module of src/munkey; its tests lie in tests/ROOM, those beside the changed module run first. The
+copy is a clone of the last commit. A change that no test notices is a hole, or changes nothing that matters.
+"""
+
+import argparse
+import ast
+import contextlib
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path("src/munkey")
+TESTS_OF = {"settings.py": "tests/experiment/params"}  # of rooms without a folder of tests
+OPPOSITE: dict[type[ast.AST], Any] = {
+    one: other
+    for pair in (
+        (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn),
+        (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div),
+    )
+    for one, other in (pair, pair[::-1])
+}  # fmt: skip
+SWAPPED = {"min": "max", "max": "min"}
+UNCHANGED_CALLS = {"Option", "Argument", "Field", "dataclass", "TypeVar", "cast", "Typer"}  # of texts and types
+UNCHANGED_KEYWORDS = {"strict", "encoding", "help", "metavar", "title", "description", "citation", "label"}
+Located = ast.expr | ast.stmt
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of one node. start, end: bytes of the file; new: the text that replaces what stands there."""
+
+    path: Path
+    line: int
+    start: int
+    end: int
+    old: str
+    new: str
+
+    @property
+    def room(self) -> str:
+        """The folder or module below the package."""
+        return self.path.relative_to(PACKAGE).parts[0]
+
+    @property
+    def tests(self) -> list[str]:
+        """Folders of tests: the nearest first, then that of the room."""
+        room = TESTS_OF.get(self.room, f"tests/{self.room}")
+        nearest = Path("tests", *self.path.parent.relative_to(PACKAGE).parts) if self.path.parent != PACKAGE else room
+        return list(dict.fromkeys(str(each) for each in (nearest, room) if (ROOT / each / "__init__.py").exists()))
+
+    def changed(self, source: bytes) -> bytes:
+        """The file with this change."""
+        return source[: self.start] + self.new.encode() + source[self.end :]
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {' '.join(self.old.split())} -> {self.new}"
+
+
+def changes(node: ast.AST) -> Iterator[tuple[Located, Located]]:  # noqa: PLR0912: a case for each kind of node
+    """Pairs of a node and what may stand in its place, for this node alone."""
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in OPPOSITE:
+            yield node, ast.Compare(node.left, [OPPOSITE[type(op)]()], node.comparators)
+        case ast.BoolOp():
+            yield node, ast.BoolOp(OPPOSITE[type(node.op)](), node.values)
+        case ast.BinOp() if type(node.op) in OPPOSITE and not any(map(_is_text, (node.left, node.right))):
+            yield node, ast.BinOp(node.left, OPPOSITE[type(node.op)](), node.right)
+        case ast.Constant(value=bool() as value):
+            yield node, ast.Constant(not value)
+        case ast.Constant(value=int() | float() as value):
+            yield node, ast.Constant(value + 1)
+        case ast.Slice():
+            for end, change in ((node.lower, ast.Add()), (node.upper, ast.Sub())):
+                if end is not None and not isinstance(end, ast.Constant):
+                    yield end, ast.BinOp(end, change, ast.Constant(1))
+        case ast.Raise() | ast.Expr(value=ast.Call()):
+            yield node, ast.Pass()
+        case ast.If() | ast.While() | ast.IfExp():
+            yield from ((node.test, ast.Constant(value)) for value in (True, False))
+        case ast.comprehension(ifs=[test]):
+            yield test, ast.Constant(True)
+        case ast.Call():
+            if isinstance(node.func, ast.Name) and node.func.id in SWAPPED:
+                yield node.func, ast.Name(SWAPPED[node.func.id])
+            for place, keyword in enumerate(node.keywords):
+                if keyword.arg and keyword.arg not in UNCHANGED_KEYWORDS:
+                    yield node, ast.Call(node.func, node.args, node.keywords[:place] + node.keywords[place + 1 :])
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that a run depends on: no annotations, texts, imports for types, options of commands."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in UNCHANGED_CALLS:
+        return
+    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+        return
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name not in {"annotation", "returns"}:
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from nodes(child)
+
+
+def mutants_of(path: Path) -> list[Mutant]:
+    """All single changes of a file, a few of which are no valid Python. path: relative to the project."""
+    source = (ROOT / path).read_bytes()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    found = []
+    for old, new in (pair for node in nodes(ast.parse(source)) for pair in changes(node)):
+        start = starts[old.lineno - 1] + old.col_offset
+        end = starts[(old.end_lineno or old.lineno) - 1] + (old.end_col_offset or 0)
+        text = ast.unparse(ast.fix_missing_locations(new))
+        text = f"({text})" if isinstance(new, ast.BinOp | ast.BoolOp | ast.Compare) else text
+        found.append(Mutant(path, old.lineno, start, end, source[start:end].decode(), text))
+    return found
+
+
+def draw(count: int, seed: int, rooms: list[str]) -> list[Mutant]:
+    """Different changes, each room's number growing with the square root of how many are possible there."""
+    by_room: dict[str, list[Mutant]] = defaultdict(list)
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        for mutant in mutants_of(path.relative_to(ROOT)):
+            if not rooms or mutant.room.removesuffix(".py") in rooms:
+                by_room[mutant.room].append(mutant)
+    if not by_room:
+        raise SystemExit(f"nothing to change in {', '.join(rooms)}")
+    chance = random.Random(seed)
+    weights = [len(each) ** 0.5 for each in by_room.values()]
+    drawn: list[Mutant] = []
+    while len(drawn) < count and any(by_room.values()):
+        (room,) = chance.choices(list(by_room), weights)
+        if by_room[room]:
+            mutant = by_room[room].pop(chance.randrange(len(by_room[room])))
+            with contextlib.suppress(SyntaxError):
+                ast.parse(mutant.changed((ROOT / mutant.path).read_bytes()))
+                drawn.append(mutant)
+    return drawn
+
+
+def passes(project: Path, tests: str, timeout: float) -> bool:
+    """Whether these tests of a copy of the project pass; not if they take too long. Raises SystemExit without tests."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", tests]
+    paths = {"PYTHONPATH": str(project / "src"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, cwd=project, env=os.environ | paths, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return False
+    if code in (4, 5):
+        raise SystemExit(f"{tests}: no tests of this room")
+    return code == 0
+
+
+def run(drawn: list[Mutant], jobs: int, timeout: float) -> None:
+    """Try each change in one of `jobs` copies, and print whether the tests noticed it. Raises SystemExit if these fail."""
+    copies: queue.Queue[Path] = queue.Queue()
+    noticed: dict[str, list[bool]] = defaultdict(list)
+
+    def try_out(mutant: Mutant | None, folders: list[str]) -> bool:
+        project = copies.get()
+        if mutant:
+            source = (project / mutant.path).read_bytes()
+            (project / mutant.path).write_bytes(mutant.changed(source))
+        sound = all(passes(project, tests, timeout) for tests in folders)
+        if mutant:
+            (project / mutant.path).write_bytes(source)
+            noticed[mutant.room].append(not sound)
+            print(f"{'UNNOTICED' if sound else 'noticed  '}  {mutant}", flush=True)
+        copies.put(project)
+        return sound
+
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as workers:
+        for number in range(jobs):
+            subprocess.run(["git", "clone", "-q", "--shared", ROOT, f"{folder}/{number}"], check=True)
+            copies.put(Path(folder, str(number)))
+        unchanged = sorted({mutant.tests[-1] for mutant in drawn})
+        for tests, sound in zip(unchanged, workers.map(lambda each: try_out(None, [each]), unchanged), strict=True):
+            if not sound:
+                raise SystemExit(f"{tests} fail, or take more than {timeout:g} s, without any change")
+        list(workers.map(lambda mutant: try_out(mutant, mutant.tests), drawn))
+    rooms = [*sorted(noticed.items()), ("all", [each for found in noticed.values() for each in found])]
+    for room, outcomes in rooms:
+        print(f"{room:12} {sum(outcomes):4} of {len(outcomes):4}  {sum(outcomes) / len(outcomes):.0%}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rooms", nargs="*", default=[], help="folders of src/munkey; default: all")
+    parser.add_argument("--jobs", type=int, default=2, help="copies that are tested at once (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, default=400, help="seconds for one folder of tests")
+    asked = parser.parse_args()
+    run(draw(asked.count, asked.seed, asked.rooms), asked.jobs, asked.timeout)
