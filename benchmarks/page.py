@@ -1,14 +1,16 @@
-"""The tables of what was measured of speed, memory and scale, made from benchmarks/results/*.json: `make docs`."""
+"""The tables of what was measured of speed, memory and scale, made from benchmarks/results/*.json."""
 
 import json
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypedDict, cast
 
 from benchmarks import scale
 from benchmarks.measuring import RESULTS, Machine, Peak, Result
-from tools.docs_tables import put
+
+
+class Table(NamedTuple):
+    files: str
+    written: Callable[[object], str]
 
 
 class Speed(TypedDict):
@@ -105,31 +107,18 @@ def times_at_scale(numbers: scale.Kept) -> str:
     return f"{description(measured['machine'])}\n\n{scale.times_table(times)}"
 
 
-class Source(NamedTuple):
-    """A table: its marker, and how the names of the files begin that it is made from."""
-
-    marker: str
-    files: str
-
-
-TABLES: dict[Source, Callable[[object], str]] = {
-    Source("speed", "speed"): lambda content: speed(cast(Speed, content)),
-    Source("promises", "memory"): lambda content: promises(cast(Speed, content)),
-    Source("targets", "speed"): lambda content: promises(cast(Speed, content), TARGETS),
-    Source("peaks", "peaks"): lambda content: peaks(cast(Peaks, content)),
-    Source("bytes at scale", "scale"): lambda content: scale.bytes_table(cast(scale.Kept, content)),
-    Source("times at scale", "scale"): lambda content: times_at_scale(cast(scale.Kept, content)),
+# By their markers: how the names of the files begin that a table is made from, one after the other, and how it is made.
+TABLES: dict[str, Table] = {
+    "speed": Table("speed", lambda content: speed(cast(Speed, content))),
+    "promises": Table("memory", lambda content: promises(cast(Speed, content))),
+    "targets": Table("speed", lambda content: promises(cast(Speed, content), TARGETS)),
+    "peaks": Table("peaks", lambda content: peaks(cast(Peaks, content))),
+    "bytes at scale": Table("scale", lambda content: scale.bytes_table(cast(scale.Kept, content))),
+    "times at scale": Table("scale", lambda content: times_at_scale(cast(scale.Kept, content))),
 }
 
 
-def filled(text: str) -> str:
-    """The page with its tables made anew."""
-    for (name, kind), table in TABLES.items():
-        contents = [json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{kind}*.json"))]
-        text = put(text, name, "\n\n".join(map(table, contents)))
-    return text
-
-
-if __name__ == "__main__":
-    for page in map(Path, sys.argv[1:]):
-        page.write_text(filled(page.read_text()))
+def table(name: str) -> str:
+    """What belongs below a marker."""
+    files, written = TABLES[name]
+    return "\n\n".join(written(json.loads(path.read_text())) for path in sorted(RESULTS.glob(f"{files}*.json")))

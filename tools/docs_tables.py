@@ -1,4 +1,4 @@
-"""The tables of the docs, from registries, kept results and entries. `make docs` writes them into the pages.
+"""The tables of the docs, from registries, measurements, kept results, entries: `make docs` writes them into pages.
 
 A marker names what stands below it: `<!-- methods -->`; `<!-- results/NAME/tables/main.md -->` for a file that lies
 there below docs/ (tools.copy_results); or `<!-- short results/NAME -->` for the short table of a run. Run from the
@@ -9,8 +9,11 @@ python -m tools.docs_tables PAGES
 
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from benchmarks import page as benchmarks
 from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
@@ -79,7 +82,7 @@ def hours() -> str:
 KEPT = re.compile(r"^<!-- (results/\S+) -->$", re.MULTILINE)
 SHORT = re.compile(r"^<!-- short (results/\S+) -->$", re.MULTILINE)
 SHORTENED = ("tables/main-audited.md", "tables/runtime.md")  # what a short table is made from
-TABLES = {
+TABLES: dict[str, Callable[[], str]] = {
     "audits": audits,
     "data sets": data_sets,
     "encoders": encoders,
@@ -87,6 +90,7 @@ TABLES = {
     "leaderboard": leaderboard,
     "methods": methods,
     "paper's hours": hours,
+    **{name: partial(benchmarks.table, name) for name in benchmarks.TABLES},
 }
 
 

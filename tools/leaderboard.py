@@ -1,101 +1,295 @@
-"""The leaderboard of docs/leaderboard.md, from the entries: a table for each setting, what leaves least first."""
+"""The leaderboard of docs/leaderboard.md: a table for each setting, what leaves least first, and its entries.
+
+An entry is a folder, leaderboard/NAME. Its authors write entry.yaml, and overlay.yaml: what they changed of params.
+From the run with that overlay this writes metrics.csv, its lines of the method and its oracle, and run.json:
+
+python -m tools.leaderboard leaderboard/NAME ...
+"""
 
 import json
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
+import numpy as np
 import pandas as pd
+import yaml
+from pydantic import Field
 
-from munkey.experiment.params.messages import ParamsError
+from munkey.audits.family_audit import DEPLOYED
+from munkey.core.files import DamagedFileError, read_csv, read_json, read_table, write_csv, write_json
+from munkey.core.paths import fill
+from munkey.experiment.params.load import load
+from munkey.experiment.params.load import read as read_params
+from munkey.experiment.params.messages import ParamsError, noted
+from munkey.experiment.params.overlays import merge
+from munkey.experiment.plan.audits import AuditPlan
+from munkey.experiment.plan.cases import AUDIT
+from munkey.experiment.plan.plan import Plan
 from munkey.report.tables.markup import ABSENT, cell, two_digits
-from munkey.report.tables.summary import Row, summarize
-from tools.entries import FOLDER, OVERLAY, Entry, Left, entries
-from tools.entry_faults import anywhere, faults
+from munkey.report.tables.summary import GAP_METRICS, Row, summarize
+from munkey.settings import Section
+from munkey.unlearn.contract import METHODS
 
+if TYPE_CHECKING:
+    from munkey.experiment.params.overlays import Values
+
+FOLDER = Path("leaderboard")
+ENTRY, OVERLAY, RUN, METRICS = "entry.yaml", "overlay.yaml", "run.json", "metrics.csv"
 # Entries that agree in these sections stand in one table; all others are a method's own.
 SETTING = ("datasets", "seeds", "data", "model", "train", "forget", "finetune", "overrides")
 POOL = ("pool", "pool_of")  # of an audit: the samples that it asks about
 LEADING, TRAILING = ["Method", "Test accuracy", "left [%]"], ["Seconds", "Needs the data?", "Authors", "Run"]
+Checked = TypeVar("Checked", bound=Section)
 
 
-class Line(NamedTuple):
-    """A row. left: how far from 0 the audit found it; gap: at the largest rate. Infinite where there is none."""
+class Header(Section):
+    """What its authors say. link: https, or a page of docs/; commit: of munkey with their method; command: what ran."""
 
-    left: float
-    gap: float
-    cells: list[str]
+    method: str
+    authors: str
+    link: Annotated[str, Field(pattern=r"^(https://|docs/)\S+$")]
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    command: str
+
+
+class AuditOutcome(Section):
+    """The residual share and its 95 % interval, percent, over pairs of models; None where the audit found none."""
+
+    share: float | None
+    low: float | None
+    high: float | None
+    pairs: int
+    verdict: str
+
+
+class Run(Section):
+    """What ran where. oracle: the system that gaps are from; started: its first job, ISO 8601; audits: by data set."""
+
+    title: str
+    oracle: str | None
+    needs: list[str]
+    devices: list[str]
+    started: str
+    audits: dict[str, AuditOutcome]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry as it was read. config: params.yaml with its overlay; metrics: a line per value."""
+
+    name: str
+    header: Header
+    config: "Values"
+    run: Run
+    metrics: pd.DataFrame
+
+    @property
+    def systems(self) -> list[str]:
+        """Its method, and its oracle if it has one."""
+        return [self.header.method, *([self.run.oracle] if self.run.oracle else [])]
+
+    def rates(self, dataset: str) -> list[float]:
+        """Of its forget sets, the largest first."""
+        config: Any = self.config
+        own = config["overrides"].get(dataset, {}).get("forget", {})
+        return sorted(map(float, merge(config["forget"], own)["rates"]), reverse=True)  # type: ignore[call-overload]
+
+    @property
+    def setting(self) -> str:
+        """What entries of one table agree in: the settings of the data, the base model and the audit's samples."""
+        config: Any = self.config
+        pool = {name: value for name, value in config["audit"].items() if name in POOL}
+        source = {name: value for name, value in config["source"].items() if name != "path"}
+        return json.dumps([[config[name] for name in SETTING], pool, source])
+
+
+def read(folder: Path) -> Entry:
+    """An entry. Raises ParamsError for what is not as it must be, and FileNotFoundError."""
+    config = merge(yaml.safe_load(Path("params.yaml").read_text()), yaml.safe_load((folder / OVERLAY).read_text()))
+    try:
+        run = _checked(Run, read_json(folder / RUN), folder / RUN)
+        return Entry(folder.name, header(folder), config, run, read_table(folder / METRICS))
+    except DamagedFileError:
+        raise ParamsError(f"{folder}: {RUN} or {METRICS} is not what tools.leaderboard wrote there") from None
+
+
+def header(folder: Path) -> Header:
+    """What its authors say, before there are results. Raises ParamsError and FileNotFoundError."""
+    return _checked(Header, yaml.safe_load((folder / ENTRY).read_text()), folder / ENTRY)
+
+
+def _checked(model: type[Checked], content: Mapping[str, object], path: Path) -> Checked:
+    faults: list[str] = []
+    with noted(faults, model):
+        return model.model_validate(content)
+    raise ParamsError(f"{path}: " + "; ".join(faults))
+
+
+def faults(entry: Entry) -> Iterator[str]:
+    """Where the numbers of an entry do not fit its overlay or each other, in words; nothing where all does."""
+    config: Any = entry.config
+    expected = {
+        (dataset, rate, seed, system)
+        for dataset in config["datasets"]
+        for rate, seed, system in product(entry.rates(dataset), config["seeds"], entry.systems)
+    }
+    lines = entry.metrics.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
+    if differing := expected ^ set(lines.index):
+        yield f"{METRICS} and {OVERLAY} differ in the runs {', '.join(map(str, sorted(differing)))}"
+    elif lines.reindex(columns=GAP_METRICS).isna().any(axis=None):
+        yield f"{METRICS} lacks values of {', '.join(GAP_METRICS)}"
+    elif entry.run.oracle:
+        systems = lines.reindex(columns=[*GAP_METRICS, "gap"])
+        method, oracle = (systems.xs(system, level="method").to_numpy() for system in entry.systems)
+        if not np.allclose(method[:, -1], np.abs(method - oracle)[:, :-1].mean(axis=1), rtol=0, atol=1e-6):
+            yield f"{METRICS}: the gaps are not those of the accuracies and the MIA"
 
 
 def leaderboard() -> str:
     """The tables. Raises ParamsError for an entry that does not fit together."""
-    tables: dict[str, list[Entry]] = {}
-    for entry in entries():
-        if wrong := faults(entry):
+    alike: dict[str, list[Entry]] = {}
+    for entry in (read(path.parent) for path in sorted(FOLDER.glob(f"*/{ENTRY}"))):
+        if wrong := list(faults(entry)):
             raise ParamsError(f"{FOLDER / entry.name}: {'; '.join(wrong)}")
-        tables.setdefault(_setting(entry), []).append(entry)
-    made = [_table(each, dataset) for each in tables.values() for dataset in each[0].datasets]
+        alike.setdefault(entry.setting, []).append(entry)
+    made = [_table(each, dataset) for each in alike.values() for dataset in each[0].config["datasets"]]  # type: ignore[attr-defined]
     return "\n\n".join(made) or "*Nobody has entered yet.*"
 
 
-def _setting(entry: Entry) -> str:
-    """What entries of one table agree in."""
-    config = entry.results.config
-    pool = {name: value for name, value in config["audit"].items() if name in POOL}  # type: ignore[attr-defined]
-    return json.dumps([[config[name] for name in SETTING], pool, anywhere(config["source"])])
+class Line(NamedTuple):
+    """A row. distance: of what is left from 0; gap: at the largest rate. Infinite where there is none."""
+
+    distance: float
+    gap: float
+    cells: list[str]
 
 
 def _table(alike: Sequence[Entry], dataset: str) -> str:
     """A table of entries that were run in the same setting, on one of its data sets."""
-    rates = sorted(map(float, alike[0].rates(dataset)), reverse=True)
-    header = [*LEADING, *(f"Avg Gap @{100 * rate:g} %" for rate in rates), *TRAILING]
-    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: (line.left, line.gap))
-    shown = [f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *(line.cells for line in lines)]]
-    seeds = len(alike[0].seeds)
+    rates, seeds = alike[0].rates(dataset), alike[0].config["seeds"]
+    columns = [*LEADING, *(f"Avg Gap @{100 * rate:g} %" for rate in rates), *TRAILING]
+    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: (line.distance, line.gap))
     about = (
-        f"*{dataset}, n = {seeds} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten;"
+        f"*{dataset}, n = {len(seeds)} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten;"  # type: ignore[arg-type]
         " left: an audit's share and its 95 % interval*"
     )
-    return "\n".join([about, "", *shown])
+    rows = [columns, ["---"] * len(columns), *(line.cells for line in lines)]
+    return "\n".join([about, "", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> Line:
-    results = entry.results
-    rows = [Row(name, name, None) for name in entry.systems[1:]] + [Row(results.method, results.title, results.oracle)]
-    summary = summarize(entry.tidy, rows)
-    own = summary[(summary["dataset"] == dataset) & (summary["method"] == results.method)]
-    at = {float(line["rate"]): line for _, line in own.iterrows()}
-    largest, link = at[rates[0]], entry.said.link.removeprefix("docs/")
-    gap, left = largest.get("gap_mean", math.nan), results.left.get(dataset)
+    own, run = entry.header, entry.run
+    rows = [Row(name, name, None) for name in entry.systems[1:]] + [Row(own.method, run.title, run.oracle)]
+    summary = summarize(entry.metrics, rows)
+    summary = summary[(summary["dataset"] == dataset) & (summary["method"] == own.method)]
+    at = {float(line["rate"]): line for _, line in summary.iterrows()}
+    largest, audit = at[rates[0]], run.audits.get(dataset)
+    gap, told = largest.get("gap_mean", math.nan), audit is not None and audit.verdict != "no power"
     cells = [
-        f"[{results.title}]({link})",
+        f"[{run.title}]({own.link.removeprefix('docs/')})",
         cell(largest, "TA", "markdown"),
-        _left(left),
+        _left(audit),
         *(cell(at[rate], "gap", "markdown") for rate in rates),
         two_digits(float(largest["unlearn_s_mean"])),
-        parts(results.needs),
-        entry.said.authors,
-        f"[{entry.said.commit[:7]}](../{FOLDER}/{entry.name}/{OVERLAY})",
+        parts(run.needs),
+        own.authors,
+        f"[{own.commit[:7]}](../{FOLDER}/{entry.name}/{OVERLAY})",
     ]
-    return Line(_distance(left), math.inf if pd.isna(gap) else float(gap), cells)
+    distance = abs(audit.share) if audit and told and audit.share is not None else math.inf
+    return Line(distance, math.inf if pd.isna(gap) else float(gap), cells)
 
 
-def _distance(left: Left | None) -> float:
-    """From 0, percent; infinite where no audit could tell."""
-    if left is None or left.share is None or left.verdict == "no power":
-        return math.inf
-    return abs(left.share)
-
-
-def _left(left: Left | None) -> str:
-    if left is None or left.share is None:
+def _left(audit: AuditOutcome | None) -> str:
+    if audit is None or audit.share is None:
         return ABSENT
-    if left.verdict == "no power":
-        return left.verdict
-    interval = ABSENT if left.low is None or left.high is None else f"[{left.low:.1f}, {left.high:.1f}]"
-    return f"{left.share:.1f} {interval}"
+    if audit.verdict == "no power":
+        return audit.verdict
+    interval = ABSENT if audit.low is None or audit.high is None else f"[{audit.low:.1f}, {audit.high:.1f}]"
+    return f"{audit.share:.1f} {interval}"
 
 
 def parts(needs: Sequence[str]) -> str:
     """The parts of the data that must still be stored to forget: `no`, or their names."""
     return " + ".join(sorted({need.split()[0] for need in needs})) or "no"
+
+
+def write(folder: Path) -> None:
+    """Write the results of an entry, from the run that its overlay made.
+
+    Raises ParamsError where it was run at another commit or with other settings, FileNotFoundError where it was not run
+    to its end.
+    """
+    own, plan = header(folder), Plan(load(read_params([folder / OVERLAY])))
+    if own.method not in plan.params.methods:
+        raise ParamsError(f"`methods` of {OVERLAY} does not list {own.method!r}")
+    method, oracle = METHODS[own.method], METHODS[own.method].original.oracle
+    audits = {dataset: each for dataset in plan.params.datasets if (each := _audit(plan, dataset, own.method))}
+    runs = [run for run in plan.main if run.method in (own.method, oracle)]
+    unlearned = {run.record: run.dataset for run in runs if run.method == own.method}
+    for dataset, audit in audits.items():
+        place = {"case": f"{dataset}/{AUDIT}pool", "subset": AuditPlan(plan).subset, "system": own.method}
+        seeds = range(2 * audit.pairs)
+        unlearned |= dict.fromkeys((fill(plan.layout.record, seed=seed, **place) for seed in seeds), dataset)
+    paths = sorted({*unlearned, *(path for run in runs for path in (run.record, run.training))})
+    records = {path: read_json(path) for path in paths}
+    for path, record in records.items():
+        if (commit := record["provenance"]["commit"]) != own.commit:
+            raise ParamsError(f"{path} was made at {commit}, {ENTRY} says {own.commit}")
+    for path, dataset in unlearned.items():
+        differing = _differing(records[path]["settings"], plan.unlearn_settings(dataset, own.method))
+        if differing - ({"method"} if plan.params.search else set()):
+            raise ParamsError(
+                f"{path} was made with other settings than {OVERLAY} says: {', '.join(sorted(differing))}"
+            )
+    lines = read_csv(plan.layout.all_metrics)
+    write_csv(folder / METRICS, [line for line in lines if line["method"] in (own.method, oracle)])
+    found = Run(
+        title=method.title,
+        oracle=oracle,
+        needs=sorted(method.needs),
+        devices=sorted({record["provenance"]["device"] for record in records.values()}),
+        started=min(record["started"] for record in records.values()),
+        audits=audits,
+    )
+    write_json(folder / RUN, found.model_dump())
+
+
+def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
+    return {name for name in {*one, *other} if one.get(name) != other.get(name)}
+
+
+def _audit(plan: Plan, dataset: str, method: str) -> AuditOutcome | None:
+    """What an audit found to be left; None where none was run, or not of this method."""
+    path = fill(plan.layout.audit, dataset=dataset, part="table.csv")
+    table = read_table(path) if Path(path).exists() else pd.DataFrame(columns=["name", "path", "role"])
+    lines = table[(table["name"] == method) & (table["path"] == DEPLOYED) & (table["role"] == "method")]
+    if lines.empty:
+        return None
+    line = lines.iloc[0]
+    share, low, high = (float(line[name]) for name in ("share", "share_low", "share_high"))
+    finite = {"share": share, "low": low, "high": high}
+    numbers = {name: value if math.isfinite(value) else None for name, value in finite.items()}
+    return AuditOutcome(**numbers, pairs=int(line["pairs"]), verdict=str(line["verdict"]))
+
+
+def main(folders: Sequence[str]) -> str | None:
+    """The command. Returns what is wrong, if anything."""
+    try:
+        for folder in map(Path, folders):
+            write(folder)
+            print(f"wrote {folder / METRICS} and {folder / RUN}")
+    except (ParamsError, DamagedFileError) as error:
+        return str(error)
+    except FileNotFoundError as error:
+        what = "write it" if Path(error.filename).name == ENTRY else f"run `command` of {ENTRY}"
+        return f"{error.filename} is missing: {what} first (docs/leaderboard.md)"
+    return None if folders else "name the folder of an entry: `python -m tools.leaderboard leaderboard/my-method`"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

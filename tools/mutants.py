@@ -169,7 +169,7 @@ def passes(project: Path, tests: str, timeout: float, output: int | None = subpr
 
 
 def run(drawn: list[Mutant], jobs: int, timeout: float) -> None:
-    """Try each change in one of `jobs` copies, and print whether it is noticed. Raises SystemExit if tests fail anyway."""
+    """Try each change in one of `jobs` copies, and print if it is noticed. Raises SystemExit if tests fail already."""
     copies: queue.Queue[Path] = queue.Queue()
     noticed: dict[str, list[bool]] = defaultdict(list)
 

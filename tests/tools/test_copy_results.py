@@ -1,5 +1,6 @@
 """What the docs show of a configuration is copied: all of it as it was written, or nothing."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from munkey.core.files import write_text
+from tests.conftest import ROOT
 from tools.copy_results import keep, shown
 
 PAGE = """
@@ -70,6 +72,7 @@ def test_a_damaged_file_is_not_kept(project: Path):
     [("mine", 0, "kept docs/results/mine/figures/a.png"), ("other", 1, "b.png"), ("none", 0, "show nothing of 'none'")],
 )
 def test_the_command_says_what_it_did(project: Path, name: str, code: int, words: str):
-    command = [sys.executable, "-m", "tools.copy_results", name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=project)
+    command = [sys.executable, ROOT / "tools/copy_results.py", name]
+    paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=project, env=os.environ | paths)
     assert done.returncode == code and words in done.stdout + done.stderr and "Traceback" not in done.stderr
