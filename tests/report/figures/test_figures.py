@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.figures.selection import selection_plot
-from munkey.report.figures.shares import cost_plot
+from munkey.report.figures.shares import cost_plot, limits
 
 RNG = np.random.default_rng(0)
 
@@ -204,8 +205,8 @@ def test_no_bar_goes_below_zero_and_none_is_cut_off():
     ]
     assert len(bars) > 15
     for axes, ends in bars:
-        for place, limits in enumerate((axes.get_xlim(), axes.get_ylim())):
-            low, high = sorted(limits)
+        for place, extent in enumerate((axes.get_xlim(), axes.get_ylim())):
+            low, high = sorted(extent)
             assert low <= ends[:, place].min() + 1e-9 and ends[:, place].max() <= high + 1e-9
     drawn = neighbors_plot(curve().assign(gap_sd=5.0)).axes[1].collections
     assert min(segment[:, 1].min() for bar in drawn for segment in bar.get_segments()) == 0
@@ -221,6 +222,19 @@ def test_what_is_left_stands_beside_the_seconds_of_unlearning_or_of_retraining()
     assert (drawn["ViT, oracle"].get_marker(), drawn["Amnesiac"].get_marker()) == ("^", "D")
     words = [text.get_text() for text in shares.figure.legends[0].get_texts()]
     assert words == ["residue", "over-forgets", "control", "95 % by chance"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (20.0, 60.0, (-25 - 0.03 * 135, 110 + 0.03 * 135)),  # both marks, 0 and 100, are always on it
+        (-50.0, 180.0, (-50 - 0.03 * 230, 180 + 0.03 * 230)),
+        (-np.inf, 900.0, (-25 - 0.03 * 325, 300 + 0.03 * 325)),
+    ],
+)
+def test_the_axis_of_shares_holds_the_marks_and_all_intervals_within_reason(low, high, expected):
+    rows = pd.DataFrame({"share": [40.0], "share_low": [low], "share_high": [high]})
+    assert limits(rows) == pytest.approx(expected)
 
 
 def test_the_chosen_pair_is_a_star_and_panels_in_percent_have_one_scale():
@@ -293,6 +307,11 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
         (sensitivity_plot, training().assign(P_s=np.inf), "infinite"),
         (loss_curves, trainings().assign(loss=np.nan), "NaN"),
         (loss_curves, trainings().iloc[:0], "no rows"),
+        (projection_plot, [], "no panels"),
+        (projection_plot, [replace(moment(), tokens=np.zeros((4, 2)))], "must be"),
+        (projection_plot, [replace(moment(), features=np.full((30, 2), np.nan))], "NaN"),
+        (projection_plot, [replace(moment(), labels=np.arange(30) % 4)], "beyond the 3 classes"),
+        (projection_plot, [replace(moment(), labels=np.arange(30) % 3 - 1)], "beyond the 3 classes"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, frame, message):

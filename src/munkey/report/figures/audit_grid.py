@@ -7,49 +7,37 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from munkey.report.figures import theme
 from munkey.report.figures.shares import limits
-from munkey.report.figures.theme import (
-    BAND,
-    BLACK,
-    BLUE,
-    DOUBLE,
-    GRAY,
-    GREEN,
-    THEME,
-    VERMILLION,
-    canvas,
-    checked,
-    freeze,
-)
 from munkey.report.tables.audits import deployed_rows, knob_text, knobs_of
 from munkey.settings import short_names
 
 COLUMNS = ["path", "share", "share_low", "share_high", "chance", "nothing", "P_s", "val_after"]
 COLUMNS_FONT = "DejaVu Sans Mono"
 PANELS = {  # what stands beside the shares, in which color
-    "nothing": ("put there\n[sd]", VERMILLION),
-    "P_s": ("$P_s$\nbefore", GREEN),
-    "val_after": ("validation\nafter [%]", BLACK),
+    "nothing": ("put there\n[sd]", theme.VERMILLION),
+    "P_s": ("$P_s$\nbefore", theme.GREEN),
+    "val_after": ("validation\nafter [%]", theme.BLACK),
 }
 
 
-@matplotlib.rc_context(THEME)
+@matplotlib.rc_context(theme.THEME)
 def grid_plot(grid: pd.DataFrame) -> Figure:
     """grid: rows of munkey.audits.grid for one data set. Filled dots: shares as deployed, with their 95 % intervals;
     crosses: by the image alone. Behind them, the band in which 95 % of shares fall by chance where nothing is left.
 
     Raises ValueError for no rows or missing columns.
     """
-    checked(grid, COLUMNS, ["nothing", "P_s", "val_after"], "kept")
+    theme.checked(grid, COLUMNS, ["nothing", "P_s", "val_after"], "kept")
     rows = deployed_rows(grid)
     image = grid[grid["path"] == "image"].set_index("setting")["share"].reindex(rows["setting"]).to_numpy()
-    figure = canvas(DOUBLE, 1.0 + 0.17 * len(rows))
+    figure = theme.canvas(theme.DOUBLE, 1.0 + 0.17 * len(rows))
     left, *others = figure.subplots(1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS))
     _shares(left, rows, image)
     for axes, (column, (title, color)) in zip(others, PANELS.items(), strict=True):
         _dots(axes, rows[column].to_numpy(dtype=float), title, color)
     _labels(left, rows[knobs_of(grid)])
-    return freeze(figure)
+    return theme.freeze(figure)
 
 
 def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
@@ -79,15 +67,15 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     ends = limits(rows)
     low, high = (rows[name].clip(*ends) for name in ("share_low", "share_high"))
     band = 1.96 * rows["chance"]
-    axes.barh(places, 2 * band, left=-band, height=0.8, color=BAND, label="95 % by chance", zorder=0)
-    axes.hlines(places, low, high, color=BLUE, linewidth=1.2, zorder=2)
+    axes.barh(places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0)
+    axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
     for column, edge, marker in (("share_low", ends.low, "<"), ("share_high", ends.high, ">")):
         beyond = rows[column] < edge if marker == "<" else rows[column] > edge
-        axes.plot(np.full(beyond.sum(), edge), places[beyond], marker, color=BLUE, clip_on=False, zorder=3)
-    axes.plot(rows["share"].clip(*ends), places, "o", color=BLUE, label="as deployed, 95 %", zorder=3)
-    axes.plot(image, places, "x", color=GRAY, label="image alone", zorder=2)
+        axes.plot(np.full(beyond.sum(), edge), places[beyond], marker, color=theme.BLUE, clip_on=False, zorder=3)
+    axes.plot(rows["share"].clip(*ends), places, "o", color=theme.BLUE, label="as deployed, 95 %", zorder=3)
+    axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)
     for value, words, side in ((0, "never seen", "left"), (100, "nothing done", "center")):
-        axes.axvline(value, color=BLACK, linewidth=0.8, zorder=1)
+        axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
     axes.set(xlim=ends, xlabel="residual share [%]")
     axes.spines["left"].set_visible(False)
@@ -100,6 +88,6 @@ def _dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
     spread = max(float(np.ptp(values)), 1e-3)
     axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread), xlabel=title)
     axes.xaxis.set_major_locator(MaxNLocator(2))
-    axes.grid(axis="x", color=BAND, linewidth=0.5)
+    axes.grid(axis="x", color=theme.BAND, linewidth=0.5)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -7,24 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from munkey.report.figures.theme import (
-    BLACK,
-    BLUE,
-    GRAY,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    THEME,
-    VERMILLION,
-    canvas,
-    freeze,
-)
+from munkey.report.figures import theme
 
 WIDTH, HEIGHT = 100.0, 46.0
 ROWS = 6  # of the memory
 FORGOTTEN = (2, 4)
 NEAREST = (1, 3)
-FILLS = {BLUE: "#d9eaf5", ORANGE: "#fcefd2"}  # of the nearest rows, by the color of their edge
+FILLS = {theme.BLUE: "#d9eaf5", theme.ORANGE: "#fcefd2"}  # of the nearest rows, by the color of their edge
 
 
 class Point(NamedTuple):
@@ -50,10 +39,10 @@ class Box(NamedTuple):
 MEMORY = Box(41, 17, 17, 24)
 
 
-@matplotlib.rc_context(THEME)
+@matplotlib.rc_context(theme.THEME)
 def overview() -> Figure:
     """Frozen encoder, memory of keys and tokens, and the backbone that reads a token beside the image."""
-    figure = canvas(9.0, 9.0 * HEIGHT / WIDTH)
+    figure = theme.canvas(9.0, 9.0 * HEIGHT / WIDTH)
     axes = figure.add_subplot()
     axes.set(xlim=(0, WIDTH), ylim=(0, HEIGHT), aspect="equal")
     axes.set_axis_off()
@@ -61,7 +50,7 @@ def overview() -> Figure:
     _memory(axes)
     _model(axes)
     _forgetting(axes)
-    return freeze(figure)
+    return theme.freeze(figure)
 
 
 def _box(axes: Axes, box: Box, text: str, color: str, **look: Any) -> None:
@@ -70,17 +59,17 @@ def _box(axes: Axes, box: Box, text: str, color: str, **look: Any) -> None:
     axes.text(*box.center, text, ha="center", va="center")
 
 
-def _arrow(axes: Axes, start: Point, end: Point, color: str = BLACK) -> None:
+def _arrow(axes: Axes, start: Point, end: Point, color: str = theme.BLACK) -> None:
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 1.2})
 
 
 def _lookup(axes: Axes) -> None:
     """From the image to its key."""
-    _box(axes, Box(1, 26, 12, 9), "image $x$", BLACK)
-    _box(axes, Box(18, 26, 15, 9), "frozen encoder\n$g_\\varphi$", GRAY, facecolor="#efefef", linestyle="--")
+    _box(axes, Box(1, 26, 12, 9), "image $x$", theme.BLACK)
+    _box(axes, Box(18, 26, 15, 9), "frozen encoder\n$g_\\varphi$", theme.GRAY, facecolor="#efefef", linestyle="--")
     _arrow(axes, Point(13, 30.5), Point(18, 30.5))
-    _arrow(axes, Point(33, 30.5), Point(40.5, 30.5), BLUE)
-    axes.text(36.6, 31.5, "key", ha="center", color=BLUE)
+    _arrow(axes, Point(33, 30.5), Point(40.5, 30.5), theme.BLUE)
+    axes.text(36.6, 31.5, "key", ha="center", color=theme.BLUE)
 
 
 def _memory(axes: Axes) -> None:
@@ -90,10 +79,10 @@ def _memory(axes: Axes) -> None:
     step = height / ROWS
     for row in range(ROWS):
         y = bottom + height - (row + 1) * step
-        _cell(axes, Box(left, y, 6.5, step), f"$k_{row + 1}$", BLUE, row)
-        _cell(axes, Box(left + 7, y, width - 7, step), f"token $v_{row + 1}$", ORANGE, row)
+        _cell(axes, Box(left, y, 6.5, step), f"$k_{row + 1}$", theme.BLUE, row)
+        _cell(axes, Box(left + 7, y, width - 7, step), f"token $v_{row + 1}$", theme.ORANGE, row)
         if row in FORGOTTEN:
-            axes.plot(left + width + 1.6, y + step / 2, marker="X", color=VERMILLION, markersize=8)
+            axes.plot(left + width + 1.6, y + step / 2, marker="X", color=theme.VERMILLION, markersize=8)
     axes.text(left + width / 2, bottom - 1.7, "filled: the $K$ nearest keys", ha="center", va="center")
 
 
@@ -102,22 +91,22 @@ def _cell(axes: Axes, box: Box, text: str, color: str, row: int) -> None:
     fill, (x, y, width, height) = FILLS[color] if row in NEAREST else "none", box
     look: dict[str, Any] = {"edgecolor": color, "linewidth": 1}
     if row in FORGOTTEN:
-        look = {"edgecolor": VERMILLION, "linewidth": 1.2, "linestyle": "--"}
+        look = {"edgecolor": theme.VERMILLION, "linewidth": 1.2, "linestyle": "--"}
     axes.add_patch(Rectangle((x, y + 0.4), width, height - 0.8, facecolor=fill, **look))
     axes.text(*box.center, text, ha="center", va="center")
 
 
 def _model(axes: Axes) -> None:
     """Adapter, backbone with image and token, the average of K passes."""
-    _box(axes, Box(64, 33, 11, 7), "adapter $h_\\psi$", PURPLE)
-    axes.text(61, 38, "$K$\ntokens", ha="center", va="center", color=ORANGE)
-    _arrow(axes, Point(58.6, 35.2), Point(64, 36.5), ORANGE)
-    _box(axes, Box(64, 19, 20, 10), "ViT backbone $f_\\theta$\n[CLS] · patches · token", GREEN)
-    _arrow(axes, Point(69.5, 33), Point(69.5, 29), PURPLE)
-    axes.plot([7, 7, 62], [26, 13.6, 13.6], color=BLACK, linewidth=1.2)
+    _box(axes, Box(64, 33, 11, 7), "adapter $h_\\psi$", theme.PURPLE)
+    axes.text(61, 38, "$K$\ntokens", ha="center", va="center", color=theme.ORANGE)
+    _arrow(axes, Point(58.6, 35.2), Point(64, 36.5), theme.ORANGE)
+    _box(axes, Box(64, 19, 20, 10), "ViT backbone $f_\\theta$\n[CLS] · patches · token", theme.GREEN)
+    _arrow(axes, Point(69.5, 33), Point(69.5, 29), theme.PURPLE)
+    axes.plot([7, 7, 62], [26, 13.6, 13.6], color=theme.BLACK, linewidth=1.2)
     _arrow(axes, Point(62, 13.6), Point(66.5, 19))
     axes.text(22, 14.4, "the image itself, as patch embeddings", ha="center")
-    _box(axes, Box(88, 19, 11, 10), "weighted\naverage of\n$K$ passes", BLACK)
+    _box(axes, Box(88, 19, 11, 10), "weighted\naverage of\n$K$ passes", theme.BLACK)
     _arrow(axes, Point(84, 24), Point(88, 24))
     _arrow(axes, Point(93.5, 29), Point(93.5, 34))
     axes.text(93.5, 36.2, "prediction", ha="center", va="center", fontweight="bold")
@@ -125,8 +114,8 @@ def _model(axes: Axes) -> None:
 
 def _forgetting(axes: Axes) -> None:
     """The rule for forgetting, below everything else."""
-    _box(axes, Box(1, 1, 98, 8), "", VERMILLION, facecolor="#fdf1ea")
+    _box(axes, Box(1, 1, 98, 8), "", theme.VERMILLION, facecolor="#fdf1ea")
     memory = "$\\mathcal{M}_u = \\mathcal{M} \\setminus \\{(k_i, v_i) : i \\in D_f\\}$"
     rule = f"To forget a sample, delete its row:  {memory}.  No training, no data, milliseconds; no weight changes."
-    axes.plot(5, 5, marker="X", color=VERMILLION, markersize=8)
+    axes.plot(5, 5, marker="X", color=theme.VERMILLION, markersize=8)
     axes.text(52, 5, rule, ha="center", va="center")

@@ -36,8 +36,22 @@ def examples(deletion: Deletion, settings: InferenceSettings) -> list[Example]:
     The test sample is the one that gave the largest weight to deleted rows. The forget sample is the first one whose
     predicted class changed, or the first one if none did. Both are chosen to show the effect of deletion.
     """
-    titles = {_test_row(deletion, settings): "test sample", _forget_row(deletion): "forget sample"}
-    return [_example(deletion, row, title, settings) for row, title in titles.items()]
+    dataset, before, after = deletion.dataset, deletion.before, deletion.after
+    near = before.neighbors.first(settings.k)
+    lost = np.where(np.isin(near.ids, deletion.forgotten), weights(near.cosines, settings), 0).sum(axis=1)
+    test = int(np.where(dataset.splits == "test", lost, -1).argmax())
+    changed, rows = before.logits.argmax(axis=1) != after.logits.argmax(axis=1), dataset.rows(deletion.forgotten)
+    forget = int(rows[changed[rows]][0] if changed[rows].any() else rows[0])
+    return [
+        Example(
+            title,
+            dataset.images[row],
+            dataset.classes[dataset.labels[row]],
+            _answer(deletion, before, row, settings),
+            _answer(deletion, after, row, settings),
+        )
+        for row, title in {test: "test sample", forget: "forget sample"}.items()
+    ]
 
 
 def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
@@ -46,33 +60,9 @@ def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
     return fusion_weights(torch.from_numpy(cosines), present, settings).numpy()
 
 
-def _test_row(deletion: Deletion, settings: InferenceSettings) -> int:
-    near = deletion.before.neighbors.first(settings.k)
-    lost = np.where(np.isin(near.ids, deletion.forgotten), weights(near.cosines, settings), 0).sum(axis=1)
-    return int(np.where(deletion.dataset.splits == "test", lost, -1).argmax())
-
-
-def _forget_row(deletion: Deletion) -> int:
-    changed = deletion.before.logits.argmax(axis=1) != deletion.after.logits.argmax(axis=1)
-    rows = deletion.dataset.rows(deletion.forgotten)
-    return int(rows[changed[rows]][0] if changed[rows].any() else rows[0])
-
-
-def _example(deletion: Deletion, row: int, title: str, settings: InferenceSettings) -> Example:
-    dataset = deletion.dataset
-    earlier = set(deletion.before.neighbors.ids[row, : settings.k].tolist())
-    return Example(
-        title,
-        dataset.images[row],
-        dataset.classes[dataset.labels[row]],
-        _answer(deletion, deletion.before, row, earlier, settings),
-        _answer(deletion, deletion.after, row, earlier, settings),
-    )
-
-
-def _answer(deletion: Deletion, snapshot: Snapshot, row: int, earlier: set[int], settings: InferenceSettings) -> Answer:
-    """What the sample in a row retrieves and which class is predicted. earlier: ids retrieved before deletion."""
-    dataset = deletion.dataset
+def _answer(deletion: Deletion, snapshot: Snapshot, row: int, settings: InferenceSettings) -> Answer:
+    """What the sample in a row retrieves, and which class is predicted."""
+    dataset, earlier = deletion.dataset, deletion.before.neighbors.ids[row, : settings.k]
     near = snapshot.neighbors.of(np.array([row])).first(settings.k)
     neighbors = []
     for sample, weight in zip(near.ids[0].tolist(), weights(near.cosines, settings)[0].tolist(), strict=True):

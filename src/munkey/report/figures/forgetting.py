@@ -10,28 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from munkey.report.figures.theme import (
-    BAND,
-    DOUBLE,
-    LINE_HEIGHT,
-    PANEL_WIDTHS,
-    THEME,
-    canvas,
-    checked,
-    freeze,
-    name_lines,
-    point_style,
-    seconds_axis,
-    seed_count,
-    words,
-)
+from munkey.report.figures import theme
 
 TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap, percentage points
 APART = 0.3  # of a line: the points of one rate from those of the next
 COLUMNS = ["dataset", "rate", "title", "unlearn_s_mean", "gap_mean", "gap_sd", "n"]
 
 
-@matplotlib.rc_context(THEME)
+@matplotlib.rc_context(theme.THEME)
 def gap_plot(summary: pd.DataFrame, emphasized: str) -> Figure:
     """A line for each method, the smallest gap at the largest rate first; two panels for each data set.
 
@@ -42,42 +28,45 @@ def gap_plot(summary: pd.DataFrame, emphasized: str) -> Figure:
     Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so that one failed
     method does not squeeze all the others together. Raises ValueError where a time is not positive.
     """
-    frame = checked(summary, COLUMNS, ["n"], "forgetting").dropna(subset=["unlearn_s_mean", "gap_mean"])
+    frame = theme.checked(summary, COLUMNS, ["n"], "forgetting").dropna(subset=["unlearn_s_mean", "gap_mean"])
     if (frame["unlearn_s_mean"] <= 0).any():
         raise ValueError("forgetting: times must be positive, the axis is logarithmic")
     frame = frame.fillna({"gap_sd": 0.0})
     if frame.empty:
-        return words("No method has both a gap and a time to unlearn.")
+        figure = theme.canvas(theme.DOUBLE, 1.0)
+        figure.text(0.5, 0.5, "No method has both a gap and a time to unlearn.", ha="center", va="center")
+        return theme.freeze(figure)
     rates = sorted(frame["rate"].unique(), reverse=True)
     parts = [part.sort_values(["rate", "gap_mean"], ascending=[False, True]) for _, part in frame.groupby("dataset")]
     counts = [part["title"].nunique() for part in parts]
-    figure = canvas(DOUBLE, 0.3 + sum(0.8 + LINE_HEIGHT * count for count in counts))
-    grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=PANEL_WIDTHS, height_ratios=counts)
+    figure = theme.canvas(theme.DOUBLE, 0.3 + sum(0.8 + theme.LINE_HEIGHT * count for count in counts))
+    widths = theme.PANEL_WIDTHS
+    grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=widths, height_ratios=counts)
     for (gaps, seconds), part in zip(grid, parts, strict=True):
         _panels(gaps, seconds, part, rates, emphasized)
-    handles = [Line2D([], [], linestyle="none", **point_style(number)._asdict()) for number in range(len(rates))]
+    handles = [Line2D([], [], linestyle="none", **theme.point_style(number)._asdict()) for number in range(len(rates))]
     titles = [f"{100 * rate:g} % forgotten" for rate in rates]
     figure.legend(handles, titles, loc="outside upper center", ncols=len(rates))
-    return freeze(figure)
+    return theme.freeze(figure)
 
 
 def _panels(gaps: Axes, seconds: Axes, part: pd.DataFrame, rates: Sequence[float], emphasized: str) -> None:
     """Of one data set. part: in the order of the lines."""
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
-        own, style = part[part["rate"] == rate], point_style(number)
+        own, style = part[part["rate"] == rate], theme.point_style(number)
         places = own["title"].map(names.index) + APART * (number - (len(rates) - 1) / 2)
         ends = [np.minimum(own["gap_mean"], own["gap_sd"]), own["gap_sd"]]
         gaps.errorbar(own["gap_mean"], places, xerr=ends, ecolor=(style.color, 0.5), linestyle="none", elinewidth=0.9,
                       capsize=2, zorder=3, **style._asdict())  # fmt: skip
         seconds.plot(own["unlearn_s_mean"], places, linestyle="none", zorder=3, **style._asdict())
-    name_lines(gaps, names, emphasized)
-    seconds_axis(seconds, "time to unlearn [s]")
+    theme.name_lines(gaps, names, emphasized)
+    theme.seconds_axis(seconds, "time to unlearn [s]")
     top = 1.15 * (part["gap_mean"] + part["gap_sd"]).max() + 0.2
     gaps.set_xscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
     gaps.set(xlim=(0, top), xlabel="Avg Gap [percentage points], square-root scale")
     gaps.xaxis.set_major_locator(FixedLocator([tick for tick in TICKS if tick <= top]))
     gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
-    gaps.grid(axis="x", color=BAND, linewidth=0.6)
+    gaps.grid(axis="x", color=theme.BAND, linewidth=0.6)
     gaps.set_axisbelow(True)
-    gaps.set_title(f"{part['dataset'].iloc[0]}, {seed_count(part['n'])}: further left is better", loc="left")
+    gaps.set_title(f"{part['dataset'].iloc[0]}, {theme.seed_count(part['n'])}: further left is better", loc="left")

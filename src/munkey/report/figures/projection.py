@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from munkey.report.figures.theme import DOUBLE, THEME, canvas, freeze, point_style
+from munkey.report.figures import theme
 
 LEGEND_CLASSES = 20  # with more classes than this, a color bar takes the place of the legend
 RASTERIZED = 500  # more points than this are a picture in the SVG, or it would be many megabytes
@@ -39,7 +40,7 @@ def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
     return np.asarray(UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(points), dtype=np.float32)
 
 
-@matplotlib.rc_context(THEME)
+@matplotlib.rc_context(theme.THEME)
 def projection_plot(projections: Sequence[Projection]) -> Figure:
     """Exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
 
@@ -47,10 +48,13 @@ def projection_plot(projections: Sequence[Projection]) -> Figure:
     classes have a color and a marker each; more have a color bar. Raises ValueError for no projections or
     arrays that do not match.
     """
-    _check(projections)
-    classes = projections[0].classes
-    columns = max(len(projections), 2)
-    figure = canvas(min(DOUBLE, 0.6 + 2.1 * columns), 4.6 if len(classes) <= LEGEND_CLASSES else 4.2)
+    if not projections:
+        raise ValueError("projection: no panels, so there is nothing to draw")
+    for one in projections:
+        _check(one)
+    classes, labels = projections[0].classes, projections[0].labels
+    columns, few = max(len(projections), 2), len(classes) <= LEGEND_CLASSES
+    figure = theme.canvas(min(theme.DOUBLE, 0.6 + 2.1 * columns), 4.6 if few else 4.2)
     grid = figure.subplots(2, len(projections), squeeze=False)
     for column, projection in zip(grid.T, projections, strict=True):
         _scatter(column[0], projection.tokens, projection.labels, len(classes))
@@ -59,47 +63,40 @@ def projection_plot(projections: Sequence[Projection]) -> Figure:
         column[1].set_xlabel("UMAP 1 (no unit)")
     grid[0, 0].set_ylabel("exemplar tokens\nUMAP 2 (no unit)")
     grid[1, 0].set_ylabel("[CLS] features\nUMAP 2 (no unit)")
-    title = f"class (N = {len(projections[0].labels)} samples, one seed)"
-    if len(classes) <= LEGEND_CLASSES:
-        _legend(figure, classes, title)
+    title = f"class (N = {len(labels)} samples, one seed)"
+    if few:
+        styles = [theme.point_style(number) for number in range(len(classes))]
+        handles = [Line2D([], [], linestyle="", markersize=4.5, marker=marker, color=color) for color, marker in styles]
+        fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
+        look: dict[str, Any] = {"loc": "outside lower center", "handletextpad": 0.1, "columnspacing": 1.2}
+        figure.legend(handles, classes, title=title, ncols=max(1, min(len(classes), fitting)), **look)
     else:
         mapped = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, len(classes) - 1), "viridis")
         figure.colorbar(mapped, ax=grid, label=f"index of the {title}", aspect=40)
-    return freeze(figure)
+    return theme.freeze(figure)
 
 
-def _check(projections: Sequence[Projection]) -> None:
-    if not projections:
-        raise ValueError("projection: no panels, so there is nothing to draw")
-    for one in projections:
-        shape = (len(one.labels), 2)
-        if not len(one.labels) or one.tokens.shape != shape or one.features.shape != shape:
-            raise ValueError(f"projection {one.title!r}: tokens {one.tokens.shape} and features {one.features.shape} "
-                             f"must be (N, 2) with N = {len(one.labels)} labels, N > 0")  # fmt: skip
-        if not (np.isfinite(one.tokens).all() and np.isfinite(one.features).all()):
-            raise ValueError(f"projection {one.title!r}: positions hold NaN or infinite values")
-        if one.labels.min() < 0 or one.labels.max() >= len(one.classes):
-            raise ValueError(f"projection {one.title!r}: labels go beyond the {len(one.classes)} classes")
+def _check(one: Projection) -> None:
+    shape = (len(one.labels), 2)
+    if not len(one.labels) or one.tokens.shape != shape or one.features.shape != shape:
+        raise ValueError(
+            f"projection {one.title!r}: tokens {one.tokens.shape} and features {one.features.shape} must be (N, 2) with"
+            f" N = {len(one.labels)} labels, N > 0"
+        )
+    if not (np.isfinite(one.tokens).all() and np.isfinite(one.features).all()):
+        raise ValueError(f"projection {one.title!r}: positions hold NaN or infinite values")
+    if one.labels.min() < 0 or one.labels.max() >= len(one.classes):
+        raise ValueError(f"projection {one.title!r}: labels go beyond the {len(one.classes)} classes")
 
 
 def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:
-    size = float(np.clip(15000 / len(points), 2, 16))
-    raster = len(points) > RASTERIZED
+    size, raster = float(np.clip(15000 / len(points), 2, 16)), len(points) > RASTERIZED
     x, y = points.T
     if classes > LEGEND_CLASSES:
         axes.scatter(x, y, s=size, c=labels, cmap="viridis", vmin=0, vmax=classes - 1, lw=0, rasterized=raster)
     else:
         for label in np.unique(labels):
-            color, marker = point_style(int(label))
+            color, marker = theme.point_style(int(label))
             among = labels == label
             axes.scatter(x[among], y[among], s=size, color=color, marker=marker, lw=0, alpha=0.8, rasterized=raster)
     axes.set(xticks=[], yticks=[])
-
-
-def _legend(figure: Figure, classes: Sequence[str], title: str) -> None:
-    """Classes below the panels, in as many columns as fit."""
-    styles = [point_style(number) for number in range(len(classes))]
-    handles = [Line2D([], [], linestyle="", markersize=4.5, marker=marker, color=color) for color, marker in styles]
-    fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
-    figure.legend(handles, classes, title=title, loc="outside lower center", handletextpad=0.1, columnspacing=1.2,
-                  ncols=max(1, min(len(classes), fitting)))  # fmt: skip

@@ -2,23 +2,24 @@
 
 import matplotlib
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from munkey.report.figures.theme import BLACK, DOUBLE, GRAY, THEME, VERMILLION, canvas, freeze
-from munkey.report.tables.ranks import LEVEL, Ranking, blocks_in_words, by_seed, ranking
+from munkey.report.figures import theme
+from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking
 
 
-@matplotlib.rc_context(THEME)
+@matplotlib.rc_context(theme.THEME)
 def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     """ranks: from `munkey.report.tables.ranks.ranks_by_title`; emphasized: the method that is to stand out.
 
-    Raises ValueError where there are too few seeds or methods.
+    Above the axis of ranks stands how far apart two methods must be, with so many blocks, if any differ. Raises
+    ValueError where there are too few seeds or methods.
     """
     from scikit_posthocs import critical_difference_diagram
 
     found = ranking(by_seed(ranks))
-    figure = canvas(DOUBLE, 1.4 + 0.15 * len(found.mean))
+    methods = len(found.mean)
+    figure = theme.canvas(theme.DOUBLE, 1.4 + 0.15 * methods)
     axes = figure.subplots()
     drawn = critical_difference_diagram(
         found.mean,
@@ -27,25 +28,19 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         ax=axes,
         label_fmt_left="{label}  {rank:.2f}\N{NO-BREAK SPACE}",
         label_fmt_right="\N{NO-BREAK SPACE}{rank:.2f}  {label}",
-        color_palette={title: VERMILLION if title == emphasized else BLACK for title in found.mean.index},
-        crossbar_props={"color": GRAY, "linewidth": 2.5},
+        color_palette={title: theme.VERMILLION if title == emphasized else theme.BLACK for title in found.mean.index},
+        crossbar_props={"color": theme.GRAY, "linewidth": 2.5},
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
     for (crossbar,) in drawn["crossbars"]:  # through the ranks of a set, whose order changes from run to run
         crossbar.set_xdata(sorted(crossbar.get_xdata()))
-    _scale(axes, found, blocks_in_words(ranks))
-    return freeze(figure)
-
-
-def _scale(axes: Axes, found: Ranking, blocks: str) -> None:
-    """The axis of ranks, and above it how far apart two methods must be, with so many blocks, if any differ."""
-    methods = len(found.mean)
     axes.spines["top"].set(visible=True, bounds=(1, methods))
     axes.set_xticks(range(1, methods + 1))
-    axes.plot([1, 1 + found.difference], [2, 2], color=BLACK, linewidth=1.2, marker="|", markersize=7)
+    axes.plot([1, 1 + found.difference], [2, 2], color=theme.BLACK, linewidth=1.2, marker="|", markersize=7)
     axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
     axes.autoscale_view()
     verdict = "" if found.p < LEVEL else ": none are told apart"
-    words = f"  critical difference {found.difference:.2f}, n = {blocks}\n  {found.friedman}{verdict}"
-    axes.text(1 + found.difference, 2, words, va="center")
+    blocks = f"critical difference {found.difference:.2f}, n = {blocks_in_words(ranks)}"
+    axes.text(1 + found.difference, 2, f"  {blocks}\n  {found.friedman}{verdict}", va="center")
+    return theme.freeze(figure)

@@ -10,18 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from munkey.report.figures.theme import (
-    BLACK,
-    BLUE,
-    DOUBLE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    THEME,
-    VERMILLION,
-    canvas,
-    freeze,
-)
+from munkey.report.figures import theme
 
 Status = Literal["correct", "wrong class", "forgotten", "new"]
 
@@ -34,12 +23,12 @@ class Border(NamedTuple):
     width: float
 
 
-QUERY_BORDER = Border(BLACK, "-", 0.8)
+QUERY_BORDER = Border(theme.BLACK, "-", 0.8)
 BORDERS: dict[str, Border] = {  # by the status of a neighbor; the lines differ as well as the colors
-    "correct": Border(GREEN, "-", 2.5),
-    "wrong class": Border(ORANGE, "--", 2.5),
-    "forgotten": Border(PURPLE, ":", 2.5),
-    "new": Border(BLUE, "-.", 2.5),
+    "correct": Border(theme.GREEN, "-", 2.5),
+    "wrong class": Border(theme.ORANGE, "--", 2.5),
+    "forgotten": Border(theme.PURPLE, ":", 2.5),
+    "new": Border(theme.BLUE, "-.", 2.5),
 }
 LEGEND = ("same class", "wrong class", "forgotten", "new neighbor")
 
@@ -73,55 +62,43 @@ class Example:
     after: Answer
 
 
-@matplotlib.rc_context(THEME)
+@matplotlib.rc_context(theme.THEME)
 def retrieval_plot(examples: Sequence[Example]) -> Figure:
     """Two rows of pictures per sample: what it retrieves before deletion, and after.
 
     A new neighbor is one that was not retrieved before; in parentheses stands whether it has the query's class. Raises
     ValueError for no examples or an unknown status.
     """
-    _check(examples)
-    columns = 1 + max(len(answer.neighbors) for example in examples for answer in (example.before, example.after))
-    figure = canvas(DOUBLE, 0.5 + 2 * len(examples) * (DOUBLE / (columns + 0.5) + 0.35))
-    grid = figure.subplots(2 * len(examples), columns, squeeze=False, width_ratios=[1.25] + [1] * (columns - 1))
-    for number, example in enumerate(examples):
-        _row(grid[2 * number], example, example.before, "before")
-        _row(grid[2 * number + 1], example, example.after, "after")
-    handles = [Patch(fill=False, edgecolor=color, linestyle=line, linewidth=2) for color, line, _ in BORDERS.values()]
-    figure.legend(handles, LEGEND, loc="outside lower center", ncols=4, handlelength=3)
-    return freeze(figure)
-
-
-def _check(examples: Sequence[Example]) -> None:
     if not examples:
         raise ValueError("retrieval: no samples, so there is nothing to draw")
     answers = [answer for example in examples for answer in (example.before, example.after)]
     unknown = {neighbor.status for answer in answers for neighbor in answer.neighbors} - set(BORDERS)
     if unknown:
         raise ValueError(f"retrieval: unknown status {sorted(unknown)}; there are {', '.join(BORDERS)}")
+    columns = 1 + max(len(answer.neighbors) for answer in answers)
+    figure = theme.canvas(theme.DOUBLE, 0.5 + 2 * len(examples) * (theme.DOUBLE / (columns + 0.5) + 0.35))
+    grid = figure.subplots(2 * len(examples), columns, squeeze=False, width_ratios=[1.25] + [1] * (columns - 1))
+    for number, example in enumerate(examples):
+        _row(grid[2 * number], example, example.before, "before")
+        _row(grid[2 * number + 1], example, example.after, "after")
+    handles = [Patch(fill=False, edgecolor=color, linestyle=line, linewidth=2) for color, line, _ in BORDERS.values()]
+    figure.legend(handles, LEGEND, loc="outside lower center", ncols=4, handlelength=3)
+    return theme.freeze(figure)
 
 
 def _row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
     """The query, then its neighbors. row: axes, of which those that are left over stay empty."""
-    _query(row[0], example, answer.predicted, when)
+    right = answer.predicted == example.label
+    _picture(row[0], example.image, QUERY_BORDER)
+    row[0].set_ylabel(f"{example.title}\n{when} deletion", fontweight="bold")
+    words = f"true class {example.label}\n{'✓' if right else '✗'} predicted {answer.predicted}"
+    row[0].set_xlabel(words, color=theme.GREEN if right else theme.VERMILLION)
     for axes, neighbor in zip(row[1:], answer.neighbors, strict=False):
-        _neighbor(axes, neighbor, example.label)
+        _picture(axes, neighbor.image, BORDERS[neighbor.status])
+        same = " (same)" if neighbor.label == example.label else " (other)"
+        axes.set_xlabel(f"{neighbor.weight:.2f}\n{neighbor.label}{same if neighbor.status == 'new' else ''}")
     for axes in row[1 + len(answer.neighbors) :]:
         axes.set_axis_off()
-
-
-def _query(axes: Axes, example: Example, predicted: str, when: str) -> None:
-    right = predicted == example.label
-    _picture(axes, example.image, QUERY_BORDER)
-    axes.set_ylabel(f"{example.title}\n{when} deletion", fontweight="bold")
-    mark = f"{'✓' if right else '✗'} predicted {predicted}"
-    axes.set_xlabel(f"true class {example.label}\n{mark}", color=GREEN if right else VERMILLION)
-
-
-def _neighbor(axes: Axes, neighbor: Retrieved, true_class: str) -> None:
-    _picture(axes, neighbor.image, BORDERS[neighbor.status])
-    comparison = {"new": " (same)" if neighbor.label == true_class else " (other)"}.get(neighbor.status, "")
-    axes.set_xlabel(f"{neighbor.weight:.2f}\n{neighbor.label}{comparison}")
 
 
 def _picture(axes: Axes, image: np.ndarray, border: Border) -> None:

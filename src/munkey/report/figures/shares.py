@@ -12,23 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from munkey.audits.family_audit import DEPLOYED
-from munkey.report.figures.theme import (
-    BAND,
-    BLACK,
-    BLUE,
-    DOUBLE,
-    GRAY,
-    LINE_HEIGHT,
-    ORANGE,
-    PANEL_WIDTHS,
-    THEME,
-    VERMILLION,
-    canvas,
-    checked,
-    freeze,
-    name_lines,
-    seconds_axis,
-)
+from munkey.report.figures import theme
 from munkey.report.tables.audits import audited_name, first_rows
 
 COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "chance", "verdict"]
@@ -46,12 +30,12 @@ class Style(NamedTuple):
 
 
 STYLES = {  # of verdicts
-    "residue": Style(VERMILLION, "o", "residue"),
-    "none found": Style(BLUE, "s", "none found"),
-    "over-forgets": Style(ORANGE, "D", "over-forgets"),
-    "no power": Style(GRAY, "X", "no power"),
-    "control": Style(BLACK, "^", "control"),
-    "": Style(BLACK, "|", "exploratory path"),  # which has no verdict
+    "residue": Style(theme.VERMILLION, "o", "residue"),
+    "none found": Style(theme.BLUE, "s", "none found"),
+    "over-forgets": Style(theme.ORANGE, "D", "over-forgets"),
+    "no power": Style(theme.GRAY, "X", "no power"),
+    "control": Style(theme.BLACK, "^", "control"),
+    "": Style(theme.BLACK, "|", "exploratory path"),  # which has no verdict
 }
 
 
@@ -70,7 +54,7 @@ def limits(rows: pd.DataFrame) -> Limits:
     return Limits(low - 0.03 * (high - low), high + 0.03 * (high - low))
 
 
-@matplotlib.rc_context(THEME)
+@matplotlib.rc_context(theme.THEME)
 def forest_plot(audit: pd.DataFrame) -> Figure:
     """audit: rows of `munkey.audits.family_audit`. Lines at 0 (never seen) and 100 (nothing done); behind each row,
     the band in which 95 % of shares fall by chance where nothing is left. An interval that has no end, or ends far
@@ -78,14 +62,14 @@ def forest_plot(audit: pd.DataFrame) -> Figure:
 
     Of methods alone, other paths than the deployed one are shown. Raises ValueError for no rows or missing columns.
     """
-    rows = first_rows(checked(audit, COLUMNS, ["share"], "forest"))
-    figure = canvas(DOUBLE, 0.9 + LINE_HEIGHT * len(rows))
+    rows = first_rows(theme.checked(audit, COLUMNS, ["share"], "forest"))
+    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(rows))
     _panel(figure.subplots(), rows)
     _legend(figure, rows)
-    return freeze(figure)
+    return theme.freeze(figure)
 
 
-@matplotlib.rc_context(THEME)
+@matplotlib.rc_context(theme.THEME)
 def cost_plot(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str) -> Figure:
     """A line for each method and each oracle of a data set, the least that is left first; beside it, its seconds.
 
@@ -93,21 +77,21 @@ def cost_plot(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str) -> Fi
     at its largest rate. audit: rows of `munkey.audits.family_audit`. Raises ValueError where no row has both a share
     and a time.
     """
-    times, columns = checked(summary, TIMES, ["rate"], "cost"), ["name", *COLUMNS]
+    times, columns = theme.checked(summary, TIMES, ["rate"], "cost"), ["name", *COLUMNS]
     largest = times[times["rate"] == times["rate"].max()].set_index("method")
-    rows = checked(audit, columns, ["share"], "cost")
+    rows = theme.checked(audit, columns, ["share"], "cost")
     rows = rows[(rows["path"] == DEPLOYED) & rows["role"].isin(["method", "oracle"])]
     rows = rows.assign(x=rows["name"].map(largest["unlearn_s_mean"].fillna(largest["train_s_mean"]))).dropna(subset="x")
-    rows = checked(rows, [*columns, "x"], ["x"], "cost").sort_values("share", key=abs, ignore_index=True)
-    figure = canvas(DOUBLE, 1.1 + LINE_HEIGHT * len(rows))
-    shares, seconds = figure.subplots(1, 2, sharey=True, width_ratios=PANEL_WIDTHS)
+    rows = theme.checked(rows, [*columns, "x"], ["x"], "cost").sort_values("share", key=abs, ignore_index=True)
+    figure = theme.canvas(theme.DOUBLE, 1.1 + theme.LINE_HEIGHT * len(rows))
+    shares, seconds = figure.subplots(1, 2, sharey=True, width_ratios=theme.PANEL_WIDTHS)
     _panel(shares, rows, emphasized)
     for place, line in rows.iterrows():
         style = _style(line)
         seconds.plot(line["x"], place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    seconds_axis(seconds, f"time to forget {100 * times['rate'].max():g} % of the training set [s]")
+    theme.seconds_axis(seconds, f"time to forget {100 * times['rate'].max():g} % of the training set [s]")
     _legend(figure, rows)
-    return freeze(figure)
+    return theme.freeze(figure)
 
 
 def _style(line: pd.Series) -> Style:
@@ -119,7 +103,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, emphasized: str = "") -> None:
     ends = limits(rows)
     for place, (_, line) in enumerate(rows.iterrows()):
         style, band = _style(line), 1.96 * line["chance"]
-        axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=BAND, linewidth=0, zorder=0)
+        axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0, zorder=0)
         low, high = np.clip([line["share_low"], line["share_high"]], *ends)
         axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
         for beyond, edge, arrow in ((line["share_low"] < low, low, "<"), (line["share_high"] > high, high, ">")):
@@ -128,9 +112,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, emphasized: str = "") -> None:
         share = np.clip(line["share"], *ends)
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
     for value, words in MARKS.items():
-        axes.axvline(value, color=BLACK, linewidth=0.8, zorder=1)
+        axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         axes.annotate(words, (value, -0.7), ha="center", va="bottom", annotation_clip=False)
-    name_lines(axes, [audited_name(line) for _, line in rows.iterrows()], emphasized)
+    theme.name_lines(axes, [audited_name(line) for _, line in rows.iterrows()], emphasized)
     axes.set(xlim=ends, xlabel="residual share [%]")
 
 
@@ -142,5 +126,5 @@ def _legend(figure: Figure, rows: pd.DataFrame) -> None:
         for style in STYLES.values()
         if style in present
     ]
-    handles.append(Patch(color=BAND, label="95 % by chance"))
+    handles.append(Patch(color=theme.BAND, label="95 % by chance"))
     figure.legend(handles=handles, loc="outside lower center", ncols=3)

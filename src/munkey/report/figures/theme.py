@@ -114,14 +114,6 @@ def freeze(figure: Figure) -> Figure:
     return figure
 
 
-@matplotlib.rc_context(THEME)
-def words(text: str) -> Figure:
-    """A figure that says why there is nothing to draw."""
-    figure = canvas(DOUBLE, 1.0)
-    figure.text(0.5, 0.5, text, ha="center", va="center")
-    return freeze(figure)
-
-
 def checked(frame: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str], figure: str) -> pd.DataFrame:
     """The `columns` of a frame. Raises ValueError for no rows, missing columns, or `numbers` that are not finite."""
     missing = [name for name in columns if name not in frame.columns]
