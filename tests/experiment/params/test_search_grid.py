@@ -1,6 +1,9 @@
 """What stands in the grid of the search: the paper's values, and a method's own."""
 
-from munkey.experiment.params.load import load
+import pytest
+
+from munkey.experiment.params.load import ParamsError, load
+from munkey.unlearn.contract import METHODS, Tuned, method
 
 
 def searched(config, **changes):
@@ -24,3 +27,18 @@ def test_a_method_that_stands_in_the_grid_by_name_has_its_own_values(config):
     params = searched(config, search_grid={"lr_factor": [0.5], "cf.lr_factor": [0.1, 0.2]})
     assert [s["lr_factor"] for s in params.candidates("digits", "cf")] == [0.1, 0.2]
     assert [s["lr_factor"] for s in params.candidates("digits", "amun")] == [0.5]
+
+
+def test_a_grid_of_a_method_with_a_memory_is_refused_only_while_the_search_is_on(config):
+    @method("mine", title="Mine", description="", family="munkey", settings=Tuned)
+    def mine(system, request, settings):
+        return system
+
+    try:
+        config["unlearn"]["mine"] = {"lr_factor": 1.0}
+        config["methods"] = ["mine"]
+        load(config | {"search": False})
+        with pytest.raises(ParamsError, match="search_grid: mine: only methods of a family without a memory"):
+            searched(config)
+    finally:
+        METHODS.remove("mine")

@@ -6,7 +6,7 @@ models that have settings add a section under their name; unlearning methods hav
 
 import math
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -116,6 +116,7 @@ class Params(DatasetParams):
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
     _cases: dict[str, DatasetParams] = PrivateAttr(default_factory=dict)
+    _changes: dict[str, dict[str, dict[str, object]]] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _names(self) -> Self:
@@ -162,18 +163,21 @@ class Params(DatasetParams):
 
     def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:
         """What the ablations and the selection of a data set change, by the place below it: KNOB/VALUE."""
-        changes: dict[str, dict[str, object]] = {}
-        for knob, values in self.for_case(dataset).ablations.items():
-            changes |= {f"{knob}/{name_of(value)}": sections_of(knob, value) for value in values}
-        return changes | self.pairs | self.audited
+        if dataset not in self._changes:
+            ablations = self.for_case(dataset).ablations.items()
+            changes = {
+                f"{knob}/{name_of(each)}": sections_of(knob, each) for knob, values in ablations for each in values
+            }
+            self._changes[dataset] = changes | self.pairs | self.audited
+        return self._changes[dataset]
 
-    @property
+    @cached_property
     def pairs(self) -> dict[str, dict[str, object]]:
         """What the selection changes on every data set, by the place below it: p_drop/PAIR."""
         name = memory_family().name
         return {f"p_drop/{name_of(pair)}": {name: {"p_drop": "fixed"} | pair} for pair in self.grid}
 
-    @property
+    @cached_property
     def audited(self) -> dict[str, dict[str, object]]:
         """What the cases of an audit change, by the place below each data set: audit/WHICH."""
         fixed = {memory_family().name: {"p_drop": "fixed"}}
@@ -181,7 +185,7 @@ class Params(DatasetParams):
         changed = {name: merge(fixed, sections_of(f"audit.{name}", knobs)) for name, knobs in changes.items()}
         return {"audit/pool": {}} | {f"audit/{name}": sections for name, sections in changed.items()}
 
-    @property
+    @cached_property
     def audit_grid(self) -> dict[str, dict[str, object]]:
         """The knobs that the audit's grid sets, by the name of each of its cases; no combination twice."""
         combinations = [
