@@ -52,6 +52,7 @@ autodoc_preserve_defaults = True
 add_module_names = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
+suppress_warnings = ["ref.python"]  # the short name of a class in a signature may stand for two
 
 html_theme = "furo"
 html_title = "munkey"

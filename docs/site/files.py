@@ -21,10 +21,11 @@ class Link(SphinxTransform):
 
     def apply(self) -> None:
         files = self.document.findall(addnodes.download_reference)
-        others = self.document.findall(addnodes.pending_xref)  # folders among them, and pages, whose domain is "doc"
-        for link in [*files, *(link for link in others if link["reftype"] == "myst" and link["refdomain"] is None)]:
-            name, path = self.env.relfn2path(link["reftarget"])
-            if Path(path).exists():
+        others = [link for link in self.document.findall(addnodes.pending_xref) if link["reftype"] == "myst"]
+        for link in [*files, *others]:  # folders among them, and Markdown, whose domain is "doc"
+            markdown = link.get("refdomain") == "doc"
+            name, path = self.env.relfn2path(f"/{link['reftarget']}.md" if markdown else link["reftarget"])
+            if Path(path).exists() and not (markdown and link["reftarget"] in self.env.found_docs):
                 page, anchor = place(Path(name))
                 target = self.app.builder.get_relative_uri(self.env.docname, page) + anchor
                 shown = {} if anchor else {"shown": name}
