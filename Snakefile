@@ -9,6 +9,7 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/job.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/keys.smk"
 include: "workflow/rules/forget.smk"

@@ -24,7 +24,6 @@ def test_an_audit_trains_pairs_and_asks_every_path(project: Project) -> None:
         "unlearn",
         "evaluate",
         "audit",
-        "audit_shown",
         "audit_cost",
         "attacks",
         "storage",
@@ -65,7 +64,7 @@ def test_an_audit_trains_pairs_and_asks_every_path(project: Project) -> None:
 
 def the_grid_trains_what_the_audit_has_not(project: Project) -> None:
     project.params({"audit": {"grid_pairs": 2, "grid": [{"munkey.p_token": P_TOKEN}]}})
-    jobs = {"train": 4, "unlearn": 4, "evaluate": 8, "audit_grid": 1, "audit_grid_shown": 1, "audit_grids": 1}
+    jobs = {"train": 4, "unlearn": 4, "evaluate": 8, "audit_grid": 1, "audit_grids": 1}
     assert project.planned("--", "audit_grids") == jobs
     project.snakemake("--", "audit_grids")
     folder = project.path / "results/default/audit/digits"

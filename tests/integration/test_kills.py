@@ -139,7 +139,7 @@ def test_on_a_cluster_there_is_no_fork_server(fresh: Project, tmp_path: Path) ->
 
 def test_jobs_on_this_machine_are_told_how_many_share_its_gpus(fresh: Project, tmp_path: Path) -> None:
     project = fresh.copy(tmp_path / "project")
-    script = project.path / "workflow/scripts/data.py"
+    script = project.path / "workflow/scripts/job.py"
     script.write_text(f"import os\nopen('told', 'w').write(os.environ['MUNKEY_GPU_JOBS'])\n{script.read_text()}")
     project.run("snakemake", "--cores", "1", "--resources", "gpu=3", "--", "results/default/data/digits/images.npy")
     assert (project.path / "told").read_text() == "3"

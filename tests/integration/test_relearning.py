@@ -12,7 +12,7 @@ STEPS = [0, 1, 4, 20]
 @pytest.mark.slow
 def test_relearning_runs_for_what_it_depends_on_alone(project: Project) -> None:
     project.params({"audit": {"relearn": {"steps": STEPS}}})
-    assert project.planned("--", "relearning") == {"relearn": 6, "relearned": 1, "relearning": 1}
+    assert project.planned("--", "relearning") == {"relearn": 6, "relearning_table": 1, "relearning": 1}
     project.snakemake("--", "relearning")
     folder = project.path / "results/default/audit/digits/relearning"
     curves, table = pd.read_csv(folder / "curves.csv"), pd.read_csv(folder / "table.csv")

@@ -1,8 +1,5 @@
 """What a training reads from files: keys and neighbors by id, and what the selection chose."""
 
-from pathlib import Path
-from typing import NamedTuple
-
 import numpy as np
 
 from munkey.core.files import write_json
@@ -14,19 +11,14 @@ from tests.conftest import unit_rows
 from tests.models.inputs import others, recipe
 
 
-class Files(NamedTuple):
-    keyfile: Path
-    neighbors: Path
-
-
 def test_keys_and_neighbors_of_the_training_samples_are_read(params, tmp_path):
     """Keys of all samples are stored, neighbors of the training samples: more of each than training reads."""
     samples = keys.Keys(np.arange(20), unit_rows(20, 4))
     some = keys.Keys(samples.ids[3:15], samples.keys[3:15])
-    files = Files(tmp_path / "keys.npz", tmp_path / "neighbors.npz")
-    keys.write(files.keyfile, *samples)
-    neighbors.write(files.neighbors, some.ids, neighbors.nearest(some, some, 9))
-    members = training_inputs.member_keys(FAMILIES["munkey"], recipe(params, "munkey"), some.ids, files)
+    files = tmp_path / "keys.npz", tmp_path / "neighbors.npz"
+    keys.write(files[0], *samples)
+    neighbors.write(files[1], some.ids, neighbors.nearest(some, some, 9))
+    members = training_inputs.member_keys(FAMILIES["munkey"], recipe(params, "munkey"), some.ids, *files)
     expected = others(some, 4)
     np.testing.assert_array_equal(members.keys, some.keys)
     np.testing.assert_array_equal(members.neighbors.ids, expected.ids)
@@ -35,7 +27,7 @@ def test_keys_and_neighbors_of_the_training_samples_are_read(params, tmp_path):
 
 def test_a_family_without_a_memory_reads_no_files(params):
     for name in ("vit", "sisa"):
-        assert training_inputs.member_keys(FAMILIES[name], recipe(params, name), np.arange(3), None) is None
+        assert training_inputs.member_keys(FAMILIES[name], recipe(params, name), np.arange(3), None, None) is None
 
 
 def test_the_selection_has_the_last_word_about_the_pathways_that_are_dropped(tmp_path):

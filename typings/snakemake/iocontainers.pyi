@@ -3,7 +3,7 @@
 In Snakemake's own iocontainers.py it is a name without a value, to be imported for type checkers only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 class Namedlist:
@@ -11,18 +11,14 @@ class Namedlist:
 
     def __getattr__(self, name: str) -> Any: ...
     def __getitem__(self, position: int) -> Any: ...
-    def __iter__(self) -> Iterator[Any]: ...
-    def __len__(self) -> int: ...
     def get(self, key: str, default_value: object = None) -> Any: ...
-
-class Wildcards(Namedlist):
-    def __getattr__(self, name: str) -> str: ...
+    def items(self) -> Iterable[tuple[str, Any]]: ...
 
 class Snakemake:
     input: Namedlist
     output: Namedlist
     params: Namedlist
-    wildcards: Wildcards
+    wildcards: Namedlist
     threads: int
     resources: Namedlist
     log: Namedlist

@@ -8,16 +8,13 @@ use rule metrics as ablation_metrics with:
         metrics=LAYOUT.ablation_metrics,
     log:
         LAYOUT.log("ablations/{dataset}"),
-    benchmark:
-        LAYOUT.benchmark("ablations/{dataset}")
     params:
         runs=lambda w: [asdict(run) for run in PLAN.ablations_of(w.dataset)],
-        code=code("metrics.py"),
     message:
         "measure the ablations of {wildcards.dataset}"
 
 
-rule ablation_tables:
+use rule job as ablation_tables with:
     input:
         metrics=expand(LAYOUT.ablation_metrics, dataset=PLAN.ablated_datasets),
     output:
@@ -25,18 +22,11 @@ rule ablation_tables:
         tables=expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),
     log:
         LAYOUT.log("ablation_tables"),
-    benchmark:
-        LAYOUT.benchmark("ablation_tables")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         rows=EXHIBITS.ablation_rows,
-        code=code("ablation_tables.py"),
+        code=code("tables.ablation_tables"),
     message:
         "make the tables of the ablations"
-    script:
-        "../scripts/ablation_tables.py"
 
 
 use rule metrics as selection_metrics with:
@@ -46,16 +36,13 @@ use rule metrics as selection_metrics with:
         metrics=LAYOUT.selection_metrics,
     log:
         LAYOUT.log("selection/{dataset}/metrics"),
-    benchmark:
-        LAYOUT.benchmark("selection/{dataset}/metrics")
     params:
         runs=lambda w: [asdict(run) for run in PLAN.selection_of(w.dataset)],
-        code=code("metrics.py"),
     message:
         "measure every (p_image, p_token) of {wildcards.dataset}"
 
 
-rule select:
+use rule job as select with:
     input:
         metrics=LAYOUT.selection_metrics,
     output:
@@ -65,18 +52,11 @@ rule select:
         latex=fill(LAYOUT.selection_table, ending="tex"),
     log:
         LAYOUT.log("selection/{dataset}/select"),
-    benchmark:
-        LAYOUT.benchmark("selection/{dataset}/select")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
-        settings={"selection": PARAMS.selection.model_dump()},
+        settings=PARAMS.selection.model_dump(),
         pairs=EXHIBITS.pairs,
         required=lambda w: bool(PLAN.selected(w.dataset)),
         systems={"before": memory_family().original, "after": PLAN.ablated_method.name},
-        code=code("select.py"),
+        code=code("select.select"),
     message:
         "choose p_image and p_token for {wildcards.dataset}"
-    script:
-        "../scripts/select.py"

@@ -43,9 +43,12 @@ GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.overwrite_configfiles)
 
 
-def code(script, *roots):
-    """Digest of a script's code and of all it uses; `roots`: what it finds through a registry."""
-    return code_digest.digest(Path(workflow.basedir) / "workflow/scripts" / script, *roots)
+def code(function, *roots):
+    """The function of munkey.jobs that a job runs, and a digest of all code that it imports.
+
+    roots: what it finds through a registry.
+    """
+    return f"{function} {code_digest.digest('munkey.jobs.' + function.partition('.')[0], *roots)}"
 
 
 def table(name, ending):

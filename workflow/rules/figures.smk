@@ -1,7 +1,7 @@
 # The paper's figures and two more: `make figures`. Each as SVG and PNG under results/figures.
 
 
-rule trace:
+use rule gpu_job as trace with:
     input:
         unpack(lambda w: PLAN.prepared(w.case)),
         unpack(lambda w: PLAN.train_input(w.case, w.seed, "full", memory_family().letter)),
@@ -9,25 +9,16 @@ rule trace:
         trace=LAYOUT.trace,
     log:
         LAYOUT.log("trace/{case}/seed{seed}"),
-    benchmark:
-        LAYOUT.benchmark("trace/{case}/seed{seed}")
-    conda:
-        "../envs/munkey.yaml"
-    threads: PARAMS.threads
-    resources:
-        gpu=GPUS,
     params:
         family=memory_family().name,
         dataset=lambda w: plan.dataset_of(w.case),
         settings=lambda w: PLAN.sections(w.case, *memory_family().sections),
-        code=code("trace.py", memory_family()),
+        code=code("relearn.trace", memory_family()),
     message:
         "train {params.family} on {wildcards.case} once more and watch its pathways, seed {wildcards.seed}"
-    script:
-        "../scripts/trace.py"
 
 
-rule chart:
+use rule job as chart with:
     input:
         unpack(lambda w: EXHIBITS.chart_input(w.chart)),
     output:
@@ -39,27 +30,20 @@ rule chart:
         ),
     log:
         LAYOUT.log("figures/{chart}"),
-    benchmark:
-        LAYOUT.benchmark("figures/{chart}")
     wildcard_constraints:
         chart=plan.one_of(EXHIBITS.charts),
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         kind=lambda w: EXHIBITS.charts[w.chart]["kind"],
         dataset=lambda w: EXHIBITS.charts[w.chart]["dataset"],
         seeds=PARAMS.seeds,
         threshold=PARAMS.selection.threshold,
         caption=lambda w: caption(w.chart),
-        code=code("chart.py"),
+        code=code("report.chart"),
     message:
         "draw {wildcards.chart}"
-    script:
-        "../scripts/chart.py"
 
 
-rule retrieval:
+use rule job as retrieval with:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
         unpack(lambda w: PLAN.forget_set(w.dataset, EXHIBITS.seed, f"rate{w.rate}")),
@@ -82,16 +66,9 @@ rule retrieval:
         ),
     log:
         LAYOUT.log("figures/retrieval-{dataset}-rate{rate}"),
-    benchmark:
-        LAYOUT.benchmark("figures/retrieval-{dataset}-rate{rate}")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         inference=lambda w: PLAN.sections(w.dataset, "inference")["inference"],
         caption=lambda w: caption(f"retrieval-{w.dataset}-rate{w.rate}"),
-        code=code("retrieval.py"),
+        code=code("report.retrieval"),
     message:
         "draw what {wildcards.dataset} retrieves before and after deletion"
-    script:
-        "../scripts/retrieval.py"

@@ -1,7 +1,7 @@
 # Does what was forgotten come back? Every system is trained further on the retain set (docs/audits.md): `make run TARGET=relearning`.
 
 
-rule relearn:
+use rule gpu_job as relearn with:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
         unpack(lambda w: RELEARNING.inputs(w.dataset, w.seed, w.system)),
@@ -9,23 +9,14 @@ rule relearn:
         curve=LAYOUT.relearned,
     log:
         LAYOUT.log("audit/{dataset}/relearned/seed{seed}/{system}"),
-    benchmark:
-        LAYOUT.benchmark("audit/{dataset}/relearned/seed{seed}/{system}")
-    conda:
-        "../envs/munkey.yaml"
-    threads: PARAMS.threads
-    resources:
-        gpu=GPUS,
     params:
         settings=lambda w: RELEARNING.settings(w.dataset, w.system),
-        code=lambda w: code("relearn.py", PLAN.family_of(w.system)),
+        code=lambda w: code("relearn.relearn", PLAN.family_of(w.system)),
     message:
         "train {wildcards.system} further on the retain set: {wildcards.dataset}, seed {wildcards.seed}"
-    script:
-        "../scripts/relearn.py"
 
 
-rule relearned:
+use rule job as relearning_table with:
     input:
         curves=lambda w: [path for system in RELEARNING.systems_of(w.dataset) for path in system["curves"]],
     output:
@@ -37,16 +28,9 @@ rule relearned:
         png=report(fill(LAYOUT.relearning, part="curves.png"), caption="../report/relearning.rst", category="Audit"),
     log:
         LAYOUT.log("audit/{dataset}/relearning"),
-    benchmark:
-        LAYOUT.benchmark("audit/{dataset}/relearning")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         systems=lambda w: RELEARNING.systems_of(w.dataset),
         seeds=PARAMS.seeds,
-        code=code("relearning.py"),
+        code=code("tables.relearning_table"),
     message:
         "compare the relearning of {wildcards.dataset} with the oracle's"
-    script:
-        "../scripts/relearning.py"

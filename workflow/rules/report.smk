@@ -1,7 +1,7 @@
 # Tables, the summary that DVC compares, and the mirror in MLflow.
 
 
-rule tables:
+use rule job as tables with:
     input:
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
     output:
@@ -16,21 +16,14 @@ rule tables:
         datasets_latex=table("datasets", "tex"),
     log:
         LAYOUT.log("tables"),
-    benchmark:
-        LAYOUT.benchmark("tables")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         rows=EXHIBITS.rows,
-        code=code("tables.py"),
+        code=code("tables.tables"),
     message:
         "make the tables"
-    script:
-        "../scripts/tables.py"
 
 
-rule ranks:
+use rule job as ranks with:
     input:
         metrics=LAYOUT.all_metrics,
     output:
@@ -42,24 +35,17 @@ rule ranks:
         ),
     log:
         LAYOUT.log("ranks"),
-    benchmark:
-        LAYOUT.benchmark("ranks")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         rows=EXHIBITS.rows,
         caption=caption("ranks"),
-        code=code("ranks.py"),
+        code=code("tables.ranks"),
     message:
         "rank the methods"
-    script:
-        "../scripts/ranks.py"
 
 
-rule compare:
+use rule job as compare with:
     input:
-        main=table("main", "csv"),
+        main_table=table("main", "csv"),
         ablations=table("ablations", "csv"),
         printed="src/munkey/report/tables/paper.csv",
     output:
@@ -68,45 +54,31 @@ rule compare:
         latex=table("paper", "tex"),
     log:
         LAYOUT.log("compare"),
-    benchmark:
-        LAYOUT.benchmark("compare")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),
-        code=code("compare.py"),
+        code=code("tables.compare"),
     message:
         "put the paper's numbers beside ours"
-    script:
-        "../scripts/compare.py"
 
 
-rule summary:
+use rule job as summary with:
     input:
-        tables=table("main", "csv"),
+        main_table=table("main", "csv"),
         records=sorted({run.training for run in PLAN.main}),
     output:
         methods=directory(LAYOUT.methods),
-        losses=fill(LAYOUT.summary, part="losses.svg"),
-        forgetting=fill(LAYOUT.summary, part="forgetting.svg"),
+        losses_svg=fill(LAYOUT.summary, part="losses.svg"),
+        forgetting_svg=fill(LAYOUT.summary, part="forgetting.svg"),
     log:
         LAYOUT.log("summary"),
-    benchmark:
-        LAYOUT.benchmark("summary")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
-        code=code("summary.py"),
+        code=code("report.summary"),
     message:
         "summarize for DVC"
-    script:
-        "../scripts/summary.py"
 
 
-rule track:
+use rule job as track with:
     input:
         LAYOUT.all_metrics,
         table("main", "csv"),
@@ -121,11 +93,6 @@ rule track:
         mirrored=LAYOUT.tracking,
     log:
         LAYOUT.log("track"),
-    benchmark:
-        LAYOUT.benchmark("track")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         name=PARAMS.name,
         uri=PARAMS.tracking.uri,
@@ -139,14 +106,12 @@ rule track:
         },
         titles=EXHIBITS.titles,
         asked={dataset: PLAN.asked(dataset) for dataset in PARAMS.datasets},
-        code=code("track.py"),
+        code=code("track.track"),
     message:
         "mirror every run in MLflow"
-    script:
-        "../scripts/track.py"
 
 
-rule page:
+use rule job as page with:
     input:
         tracking=LAYOUT.tracking,
         tables=[table("main", "csv"), table("ablations", "csv")],
@@ -166,11 +131,6 @@ rule page:
         page=LAYOUT.report,
     log:
         LAYOUT.log("page"),
-    benchmark:
-        LAYOUT.benchmark("page")
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
     params:
         name=PARAMS.name,
         rows=EXHIBITS.rows,
@@ -180,8 +140,6 @@ rule page:
         grid=EXHIBITS.grid_in_words,
         audited=AUDITS.in_paper,
         config=dict(config),
-        code=code("page.py"),
+        code=code("report.page"),
     message:
         "make the report"
-    script:
-        "../scripts/page.py"

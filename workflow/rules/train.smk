@@ -1,7 +1,7 @@
 # Originals (subset `full`) and oracles (`rateR`: from fresh weights, without the forget set) of every family.
 
 
-rule train:
+use rule gpu_job as train with:
     input:
         unpack(lambda w: PLAN.prepared(w.case)),
         unpack(lambda w: PLAN.train_input(w.case, w.seed, w.subset, w.letter)),
@@ -10,19 +10,10 @@ rule train:
         record=fill(LAYOUT.record, system="{run}-{letter}"),
     log:
         LAYOUT.log("train/{case}/seed{seed}/{subset}/{run}-{letter}"),
-    benchmark:
-        LAYOUT.benchmark("train/{case}/seed{seed}/{subset}/{run}-{letter}")
-    conda:
-        "../envs/munkey.yaml"
-    threads: PARAMS.threads
-    resources:
-        gpu=GPUS,
     params:
         family=lambda w: PLAN.family_of_letter(w.letter).name,
         dataset=lambda w: plan.dataset_of(w.case),
         settings=lambda w: PLAN.train_settings(w.case, w.letter),
-        code=lambda w: code("train.py", PLAN.family_of_letter(w.letter)),
+        code=lambda w: code("train.train", PLAN.family_of_letter(w.letter)),
     message:
         "train {params.family}, {wildcards.run}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"
-    script:
-        "../scripts/train.py"

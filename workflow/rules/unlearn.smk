@@ -2,7 +2,7 @@
 # every candidate of its settings, and the best on validation becomes its result.
 
 
-rule unlearn:
+use rule gpu_job as unlearn with:
     input:
         unpack(lambda w: PLAN.prepared(w.case)),
         unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
@@ -12,23 +12,16 @@ rule unlearn:
         record=fill(LAYOUT.record, subset="rate{rate}", system="{method}"),
     log:
         LAYOUT.log("unlearn/{case}/seed{seed}/rate{rate}/{method}"),
-    benchmark:
-        LAYOUT.benchmark("unlearn/{case}/seed{seed}/rate{rate}/{method}")
     wildcard_constraints:
         method=plan.one_of(name for name in METHODS if name not in PLAN.searched),
-    conda:
-        "../envs/munkey.yaml"
-    threads: PARAMS.threads
     resources:
         gpu=lambda w: GPUS if METHODS[w.method].needs else 0,
     params:
         dataset=lambda w: plan.dataset_of(w.case),
         settings=lambda w: PLAN.unlearn_settings(w.case, w.method),
-        code=lambda w: code("unlearn.py", *PLAN.method_code(w.method)),
+        code=lambda w: code("unlearn.unlearn", *PLAN.method_code(w.method)),
     message:
         "unlearn with {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
-    script:
-        "../scripts/unlearn.py"
 
 
 use rule unlearn as unlearn_candidate with:
@@ -37,19 +30,15 @@ use rule unlearn as unlearn_candidate with:
         record=LAYOUT.candidate_record,
     log:
         LAYOUT.log("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}"),
-    benchmark:
-        LAYOUT.benchmark("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}")
     wildcard_constraints:
         method=plan.one_of(PLAN.searched),
     params:
-        dataset=lambda w: plan.dataset_of(w.case),
         settings=lambda w: PLAN.unlearn_settings(w.case, w.method, int(w.candidate)),
-        code=lambda w: code("unlearn.py", *PLAN.method_code(w.method)),
     message:
         "try {wildcards.method}, candidate {wildcards.candidate}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
 
 
-rule search:
+use rule gpu_job as search with:
     input:
         unpack(lambda w: PLAN.prepared(w.case)),
         unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
@@ -61,20 +50,11 @@ rule search:
         found=LAYOUT.search,
     log:
         LAYOUT.log("search/{case}/seed{seed}/rate{rate}/{method}"),
-    benchmark:
-        LAYOUT.benchmark("search/{case}/seed{seed}/rate{rate}/{method}")
     wildcard_constraints:
         method=plan.one_of(PLAN.searched),
-    conda:
-        "../envs/munkey.yaml"
-    threads: PARAMS.threads
-    resources:
-        gpu=GPUS,
     params:
         data=lambda w: PLAN.sections(w.case, "data")["data"],
         drop=PARAMS.search_drop,
-        code=lambda w: code("search.py", METHODS[w.method].original),
+        code=lambda w: code("search.search", METHODS[w.method].original),
     message:
         "choose among candidates of {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
-    script:
-        "../scripts/search.py"

@@ -1,9 +1,10 @@
 """What the weights keep, and why: residual shares of one family over a grid of the knobs that it is trained with."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Pairs

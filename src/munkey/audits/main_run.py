@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from munkey.audits.attacks.storage import storage
 from munkey.audits.evidence import Answers, Shipped

@@ -1,9 +1,10 @@
 """From the files of an audit to its evidence: margins of every model by path, model by model."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypedDict
+from pathlib import Path
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from munkey.audits.evidence import Halves
 from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
@@ -24,7 +25,9 @@ class PlannedSystem(TypedDict):
     logits: list[str]
 
 
-def family_audits(systems: Sequence[PlannedSystem], halves: Sequence[str], stage: Stage) -> Iterator[FamilyAudit]:
+def family_audits(
+    systems: Sequence[PlannedSystem], halves: Sequence[str | Path], stage: Stage
+) -> Iterator[FamilyAudit]:
     """An audit for each family. halves: files of what each seed forgets."""
     forgotten = [forget_sets.read(path) for path in halves]
     for family in dict.fromkeys(system["family"] for system in systems):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TypedDict
 
 from munkey.core.console import progress
@@ -14,7 +15,7 @@ from munkey.models import system
 from munkey.models.family import FAMILIES
 from munkey.settings import DataSettings
 
-Judge = Callable[[str], Candidate]
+Judge = Callable[[Path], Candidate]
 
 
 class Found(TypedDict):
@@ -26,12 +27,12 @@ class Found(TypedDict):
     candidates: list[dict[str, object]]
 
 
-def judge(dataset: Dataset, forget_file: str, data: DataSettings, device: str) -> Judge:
+def judge(dataset: Dataset, forget_file: Path, data: DataSettings, device: str) -> Judge:
     """A function from the file of a system to its accuracies on the validation set and on the forget set."""
     ids = dataset.ids_of("val"), forget_sets.split(dataset, forget_file).forget
     val, forget = (image_set(dataset, part) for part in ids)
 
-    def judged(path: str) -> Candidate:
+    def judged(path: Path) -> Candidate:
         loaded = system.load(path, device=device)
         answers = [FAMILIES[loaded.family].logits(loaded, part, data, device, None) for part in (val, forget)]
         return Candidate(metrics.accuracy(answers[0], val.labels), metrics.accuracy(answers[1], forget.labels))
@@ -39,7 +40,7 @@ def judge(dataset: Dataset, forget_file: str, data: DataSettings, device: str) -
     return judged
 
 
-def all_of(judge: Judge, paths: Sequence[str]) -> list[Candidate]:
+def all_of(judge: Judge, paths: Sequence[Path]) -> list[Candidate]:
     """The candidates in these files, judged one after the other."""
     return [judge(path) for path in progress(paths, "candidate", "candidates")]
 

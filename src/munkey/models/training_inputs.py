@@ -1,40 +1,37 @@
 """What a training reads from files: the keys of its samples, and what the selection chose."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from munkey.core.files import read_json
 from munkey.encoders import keys
-from munkey.memory import neighbors
+from munkey.memory.neighbors import read_others
 from munkey.models.family import Family, MemberKeys, Recipe
 
-Sections = Mapping[str, Mapping[str, object]]
+Sections = Mapping[str, Mapping[str, Any]]
 
 
-class KeyFiles(Protocol):
-    """The files of keys and of neighbors, by name."""
-
-    keyfile: str
-    neighbors: str
-
-
-def member_keys(family: Family, recipe: Recipe, ids: np.ndarray, files: KeyFiles) -> MemberKeys | None:
-    """Keys and neighbors of the training samples `ids`; None for a family without a memory."""
+def member_keys(
+    family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
+) -> MemberKeys | None:
+    """Keys and neighbors of the training samples `ids`; None for a family without a memory, which needs no files."""
     if not family.has_memory or recipe.family is None:
         return None
+    assert keyfile and neighbors, f"{family.name} has a memory: it needs keys and neighbors"
     count = max(family.neighbors_read(recipe.family).values())
-    near = neighbors.read_others(files.neighbors, ids, count)
-    return MemberKeys(keys.read(files.keyfile, ids).keys, near)
+    near = read_others(neighbors, ids, count)
+    return MemberKeys(keys.read(keyfile, ids).keys, near)
 
 
-def selected(file: str | None) -> dict[str, dict[str, float]]:
+def selected(file: str | Path | None) -> dict[str, dict[str, float]]:
     """The p_image and p_token that the selection chose, as `selected`; empty where it has no say."""
     return {"selected": read_json(file)["chosen"]} if file else {}
 
 
-def with_selected(settings: Sections, family: Family, file: str | None) -> Sections:
+def with_selected(settings: Sections, family: Family, file: str | Path | None) -> Sections:
     """The sections of params.yaml with p_image and p_token as the selection chose them, where it has a say."""
     chosen = selected(file).get("selected", {})
     return {**settings, family.name: {**settings[family.name], **chosen}} if chosen else settings

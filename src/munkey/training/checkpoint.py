@@ -40,7 +40,7 @@ class CheckpointFile:
     every_s: float
 
     @classmethod
-    def of(cls, identity: Iterable[object], inputs: Iterable[str], every_s: float) -> "CheckpointFile":
+    def of(cls, identity: Iterable[object], inputs: Iterable[str | Path], every_s: float) -> "CheckpointFile":
         """The file of a training with this identity, on these input files as they are now."""
         stamps = [Path(path).stat().st_mtime_ns for path in inputs]
         name = hashlib.sha256(f"{list(identity)} {stamps}".encode()).hexdigest()[:16]

@@ -81,7 +81,7 @@ def test_a_method_starts_from_the_original_of_its_family(plan: Plan, method: str
 
 
 def test_a_method_without_training_starts_from_the_keys(plan: Plan):
-    assert plan.original("digits", "1", "knn") == {"keyfile": memory(plan, "full")["keyfile"]}
+    assert plan.original("digits", "1", "knn") == {"original": memory(plan, "full")["keyfile"]}
 
 
 def test_an_evaluation_reads_the_system_and_what_its_memory_finds(plan: Plan):

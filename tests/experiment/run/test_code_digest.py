@@ -15,7 +15,6 @@ from munkey.experiment.run import code_digest
 from munkey.experiment.run.code_digest import NO_INFLUENCE, PACKAGE, Package, Sources, digest, explain
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
-from tests.conftest import ROOT
 from tests.plugins import written
 
 CODE = '''
@@ -250,7 +249,7 @@ def test_all_modules_of_this_project_import_what_grimp_says_that_they_do():
 
 
 @pytest.mark.parametrize(
-    ("script", "root", "used", "unused"),
+    ("module", "root", "used", "unused"),
     [
         ("train", "munkey.models.families.munkey", "training.loop core.gpu memory.exemplars", "models.families.vit"),
         ("evaluate", "munkey.models.families.vit", "models.networks.vit models.forward", "models.networks.munkey"),
@@ -259,8 +258,8 @@ def test_all_modules_of_this_project_import_what_grimp_says_that_they_do():
         ("tables", "munkey.report.tables.main", "report.tables.summary", "models.family experiment.tracking.store"),
     ],
 )
-def test_jobs_depend_on_the_modules_that_make_their_results(script, root, used, unused):
-    counted = {name.removeprefix("munkey.") for name in explain(ROOT / f"workflow/scripts/{script}.py", root)}
+def test_jobs_depend_on_the_modules_that_make_their_results(module, root, used, unused):
+    counted = {name.removeprefix("munkey.") for name in explain(f"munkey.jobs.{module}", root)}
     assert set(used.split()) <= counted and not set(unused.split()) & counted
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
-from munkey.experiment.run.job import KILLED, JobRecord, job, last_words, now, record
+from munkey.experiment.run.job import KILLED, JobRecord, job, last_words, now, write_record
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -38,7 +39,9 @@ def test_a_job_prints_to_its_log(tmp_path, capsys):
     with job(str(tmp_path / "job.log"), 1):
         print("to stdout")
         print("to stderr", file=sys.stderr)
-    assert (tmp_path / "job.log").read_text() == "to stdout\nto stderr\n"
+    printed, took = (tmp_path / "job.log").read_text().rsplit("\n", 2)[:2]
+    assert printed == "to stdout\nto stderr"
+    assert re.fullmatch(r"This job took 0\.\d\d s, [\d.]+ s of CPU, [\d.]+ MiB of memory at most", took)
     assert capsys.readouterr() == ("", "")
 
 
@@ -109,7 +112,7 @@ def test_a_job_keeps_to_its_threads(tmp_path):
 def test_a_record_holds_times_curves_facts_and_provenance(tmp_path):
     started = now()
     history = [{"epoch": 1, "loss": 0.5}]
-    record(tmp_path / "r.json", JobRecord({"train": {"lr": 0.1}}, "cpu", started, history, {"unlearn_s": 1.5}))
+    write_record(tmp_path / "r.json", JobRecord({"train": {"lr": 0.1}}, "cpu", started, history, {"unlearn_s": 1.5}))
     written = read_json(tmp_path / "r.json")
     assert set(written) == {
         "started", "ended", "settings", "history", "unlearn_s", "max_rss_mb", "cpu_s", "provenance",

@@ -4,9 +4,10 @@ What is only hidden comes back sooner than what was never there; the oracle, und
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from munkey.audits.evidence import Curves
 from munkey.audits.registry import Finding, audit

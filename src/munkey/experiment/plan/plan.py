@@ -74,7 +74,7 @@ class Plan(Cases):
         """The trained original, or the keys for a method that needs no training."""
         family = METHODS[method].original
         if not family.letter:
-            return {"keyfile": self.keys(case)}
+            return {"original": self.keys(case)}
         return {"original": fill(self.layout.system, case=case, seed=seed, subset="full", system=family.original)}
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:

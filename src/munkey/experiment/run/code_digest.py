@@ -34,7 +34,7 @@ NO_INFLUENCE = frozenset({
 })  # fmt: skip
 DOTTED = re.compile(r"'(\w+\.[\w.]+)'")  # a registry names the package of its entries, which may be moved with it
 
-Root = object  # a module's name, or what is defined in it: a function, class, method or object; or the path of a script
+Root = object  # a module's name, or what is defined in it: a function, class, method or object
 
 
 def digest(*roots: Root) -> str:

@@ -1,11 +1,14 @@
 """What surrounds the work of a job: its log, its threads, its record. Nothing here can change a result."""
 
+import bdb
 import contextlib
 import ctypes
 import os
+import pdb
 import re
 import sys
 import textwrap
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +18,9 @@ from pathlib import Path
 from munkey.core.files import write_json
 from munkey.experiment.run.provenance import provenance
 
+IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in the terminal
+POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: a debugger starts where that job fails
+TOOK = "This job took "  # before its wall time, in the last line of the log of a job that succeeded
 FAILED = "\nThis job failed: "  # before the reason, at the end of the log of a failed job
 KILLED = (
     "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory or disk space."
@@ -22,11 +28,14 @@ KILLED = (
 
 
 @contextlib.contextmanager
-def job(log: str, threads: int) -> Iterator[None]:
-    """Write everything that the block prints to a log file and limit it to a number of CPU threads.
+def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
+    """Limit the block to a number of CPU threads and write everything that it prints to a log file.
 
     An exception ends the process with status 1. Its traceback and the reason are the end of the log; the run shows the
-    reason at its own end (`last_words`).
+    reason at its own end (`last_words`). The last line of a job that succeeds says what it took (`seconds_of`).
+
+    outputs: the files that the job makes. Where `munkey job` asks for one of them, the block runs in the terminal
+    instead, and a debugger works there. In all other jobs a breakpoint raises, since nobody could answer.
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -35,18 +44,54 @@ def job(log: str, threads: int) -> Iterator[None]:
     keep_freed_memory()
     from threadpoolctl import threadpool_limits
 
+    surroundings = _in_terminal() if os.environ.get(IN_TERMINAL) in outputs else _in_log(log, outputs)
+    with surroundings, threadpool_limits(threads):
+        started = time.monotonic()
+        yield
+        used = usage()
+        wall = f"{time.monotonic() - started:.2f}"
+        print(f"{TOOK}{wall} s, {used['cpu_s']} s of CPU, {used['max_rss_mb']} MiB of memory at most")
+
+
+@contextlib.contextmanager
+def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError(f"a breakpoint, but nobody sees it here: `munkey job {''.join(outputs[:1])}` stops at it")
+
     with (
         Path(log).open("w", buffering=1) as file,
+        Path(os.devnull).open() as nothing,
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(file),
-        threadpool_limits(threads),
     ):
+        sys.breakpointhook, sys.stdin = refuse, nothing  # the latter for pdb.set_trace(), which asks no hook
         try:
             yield
         except Exception as error:
             traceback.print_exc()
             print(f"{FAILED}{type(error).__name__}: {error}")
             raise SystemExit(1) from None
+        finally:
+            sys.breakpointhook, sys.stdin = sys.__breakpointhook__, sys.__stdin__
+
+
+@contextlib.contextmanager
+def _in_terminal() -> Iterator[None]:
+    try:
+        yield
+    except bdb.BdbQuit:
+        raise SystemExit("The debugger was left, and with it this job.") from None
+    except Exception as error:
+        traceback.print_exc()
+        if POST_MORTEM in os.environ:
+            pdb.post_mortem(error.__traceback__)
+        raise SystemExit(1) from None
+
+
+def seconds_of(log: Path) -> float | None:
+    """The wall seconds of the job that wrote a log; None where it did not succeed."""
+    last = log.read_text().rstrip().rpartition("\n")[2]
+    return float(last.removeprefix(TOOK).partition(" ")[0]) if last.startswith(TOOK) else None
 
 
 def last_words(failed: Mapping[str, str]) -> str:
@@ -119,7 +164,7 @@ class JobRecord:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-def record(path: str, finished: JobRecord) -> None:
+def write_record(path: str | Path, finished: JobRecord) -> None:
     """Write the record of a job that has just ended to a JSON file, along with what it used and its provenance."""
     content = {
         "started": finished.started,

@@ -5,6 +5,7 @@ Planning reads this, so what draws is imported when it draws.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.core.files import read_json, read_npz, read_table
@@ -26,10 +27,10 @@ class Source:
     traces. threshold: of pathway sensitivity, above which no pair is selected.
     """
 
-    files: Mapping[str, str]
+    files: Mapping[str, Path]
     dataset: str | None
     threshold: float
-    traces: Mapping[int, str] = field(default_factory=dict)
+    traces: Mapping[int, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def audit_page(name: str, audits: Sequence[AuditChapter], template: Path) -> str
 
 
 def audit_chapter(
-    dataset: str, audit: pd.DataFrame, controls: str, figure: str, further: Sequence[Titled]
+    dataset: str, audit: pd.DataFrame, controls: Path, figure: Path, further: Sequence[Titled]
 ) -> AuditChapter:
     """audit: its rows. controls, figure: files of it. further: tables below that of the audit."""
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage")]  # from the folder of either page
@@ -163,7 +163,7 @@ def audit_chapter(
     return AuditChapter(dataset, data_url(figure), read_json(controls), shown)
 
 
-def audit_in_report(dataset: str, audit: pd.DataFrame, storage: str, controls: str, figure: str) -> AuditChapter:
+def audit_in_report(dataset: str, audit: pd.DataFrame, storage: Path, controls: Path, figure: Path) -> AuditChapter:
     """What the report shows of an audit, with what its storage audit found."""
     return audit_chapter(dataset, first_rows(audit), controls, figure, storage_tables(read_table(storage)))
 

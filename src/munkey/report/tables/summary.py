@@ -49,7 +49,7 @@ class Gap(NamedTuple):
     sd: float
 
 
-def read_metrics(paths: Iterable[str]) -> pd.DataFrame:
+def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
     """Tidy metrics from several CSV files, one after the other."""
     empty = pd.DataFrame(columns=["dataset", "case", "rate", "seed", "method", "metric", "value"])
     return pd.concat([read_table(path) for path in paths] or [empty], ignore_index=True)
@@ -140,7 +140,7 @@ def short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def training_losses(records: Iterable[str]) -> pd.DataFrame:
+def training_losses(records: Iterable[str | Path]) -> pd.DataFrame:
     """A line per epoch of every training of an original or an oracle: dataset, seed, subset, system, epoch, loss.
 
     records: paths that end in DATASET/seedSEED/SUBSET/SYSTEM/record.json.

@@ -1,0 +1,67 @@
+"""From a rule to the function of munkey.jobs that it names: `workflow/scripts/job.py` calls `run` for every rule."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from munkey.core.device import device_of
+from munkey.experiment.run.job import job
+
+Function = Callable[..., None]
+Named = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a rule names of a job. `code` of params: MODULE.FUNCTION, a space, and a digest of the code."""
+
+    rule: str
+    wildcards: Named
+    inputs: Named
+    outputs: Named
+    params: Named
+
+
+def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
+    """Run a job: its function in its surroundings. gpus: how many it may use; config: all parameters."""
+    outputs = [path for each in task.outputs.values() for path in ([each] if isinstance(each, str) else each)]
+    with job(log, threads, outputs):
+        settings = {name: config[name] for name in ("resident_share", "checkpoint_s")}  # they change no result
+        function = find(str(task.params["code"]).partition(" ")[0])
+        files = {"inputs": task.inputs, "outputs": task.outputs}
+        call(function, task, {"device": device_of(gpus), "config": config, **files, **settings})
+
+
+def find(name: str) -> Function:
+    """The function MODULE.FUNCTION of munkey.jobs. Raises LookupError where there is none."""
+    module, _, attribute = name.partition(".")
+    try:
+        function: Function = getattr(importlib.import_module(f"munkey.jobs.{module}"), attribute)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise LookupError(f"munkey.jobs.{name}: there is no such function ({error})") from error
+    return function
+
+
+def call(function: Function, task: Task, surroundings: Named) -> None:
+    """Call a job's function with what its rule names like the function's parameters, converted to their types.
+
+    surroundings: what else a function may ask for. Of the same name, a file or a parameter goes before a wildcard. What
+    the function has no parameter for is left out. Raises TypeError for a name that is missing or stands twice, and
+    pydantic's ValidationError for a value that does not fit.
+    """
+    from pydantic import ConfigDict, validate_call
+
+    named = [*task.inputs, *task.outputs, *task.params]
+    if twice := sorted({name for name in named if named.count(name) > 1}):
+        raise TypeError(f"rule {task.rule}: {', '.join(twice)} names two of its inputs, outputs and params")
+    given = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **task.params}
+    wanted = inspect.signature(function).parameters
+    if missing := [name for name, each in wanted.items() if each.default is each.empty and name not in given]:
+        raise TypeError(
+            f"rule {task.rule}: {function.__module__}.{function.__name__} needs {', '.join(missing)}; name it among the"
+            f" rule's input, output or params. The rule gives {', '.join(sorted(given))}"
+        )
+    convert = validate_call(config=ConfigDict(arbitrary_types_allowed=True))
+    convert(function)(**{name: given[name] for name in wanted if name in given})

@@ -1,0 +1,83 @@
+"""Audits (docs/audits.md): how much is left of what was deleted, and what the weights keep."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from munkey.audits.grid import Setting, grid_lines
+from munkey.audits.main_run import STORAGE_COLUMNS, MemoryFiles, attack_lines, storage_lines
+from munkey.audits.read_evidence import PlannedSystem, family_audits
+from munkey.core.console import progress
+from munkey.core.files import read_table, write_csv, write_json, write_text
+from munkey.core.randomness import Stage
+from munkey.data import forget_sets
+from munkey.evaluation.records import Evaluation
+from munkey.report.figures import theme
+from munkey.report.figures.audit_grid import grid_plot
+from munkey.report.figures.shares import forest_plot
+from munkey.report.tables import audits as tables
+from munkey.report.tables.markup import Titled, render_or_say
+from munkey.report.tables.summary import Row, read_metrics
+
+
+def audit(
+    systems: list[PlannedSystem],
+    halves: list[Path],
+    table: Path,
+    controls: Path,
+    markdown: Path,
+    latex: Path,
+    svg: Path,
+    dataset: str,
+) -> None:
+    """Audit what is left of what was deleted: a row for each system and path, the controls, a table, a forest plot."""
+    stage = Stage(dataset, "audit", "intervals")
+    audits = list(progress(family_audits(systems, halves, stage), "family", "families"))
+    lines = [line for audit in audits for line in audit.lines()]
+    write_text(table, pd.DataFrame(lines).to_csv(index=False))
+    write_json(controls, {audit.family: [each.words for each in audit.controls] for audit in audits})
+    found = read_table(table)
+    _write([tables.audit_table(tables.first_rows(found), dataset)], markdown, latex)
+    theme.save(forest_plot(found), svg.with_suffix(""))
+
+
+def audit_grid(
+    settings: list[Setting],
+    paths: list[str],
+    halves: list[Path],
+    table: Path,
+    markdown: Path,
+    latex: Path,
+    svg: Path,
+    dataset: str,
+) -> None:
+    """Audit what the weights keep: residual shares over a grid of knobs, their table and figure.
+
+    paths: how a memory is asked, as `munkey.report.tables.audits.PATHS` names it.
+    """
+    lines = grid_lines(settings, paths, [forget_sets.read(half) for half in halves])
+    rows = [row for of_setting in progress(lines, "setting", "settings") for row in of_setting]
+    write_text(table, pd.DataFrame(rows).to_csv(index=False))
+    found = read_table(table)
+    _write([tables.grid_table(found, dataset)], markdown, latex)
+    theme.save(grid_plot(found), svg.with_suffix(""))
+
+
+def attacks(runs: list[Evaluation], rows: list[Row], metrics: Path, table: Path, markdown: Path, latex: Path) -> None:
+    """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
+    found = pd.DataFrame([line for run in progress(runs, "system", "systems") for line in attack_lines(run)])
+    write_text(table, found.to_csv(index=False))
+    _write(tables.attacks_tables(found, read_metrics([metrics]), rows), markdown, latex)
+
+
+def storage(systems: list[MemoryFiles], table: Path, markdown: Path, latex: Path) -> None:
+    """Look for traces of what was deleted in the files of unlearned systems and of their originals."""
+    lines = [line for each in progress(systems, "system", "systems") for line in storage_lines(each)]
+    write_csv(table, lines, STORAGE_COLUMNS)
+    _write(tables.storage_tables(read_table(table)), markdown, latex)
+
+
+def _write(titled: Sequence[Titled], markdown: Path, latex: Path) -> None:
+    write_text(markdown, render_or_say(titled, "markdown"))
+    write_text(latex, render_or_say(titled, "latex"))

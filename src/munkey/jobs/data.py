@@ -1,0 +1,19 @@
+"""Data sets: decoded once, into arrays that every later job maps into memory."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from munkey.core.console import warn
+from munkey.data.prepared import prepare
+from munkey.data.registry import reader_of
+from munkey.data.source_settings import shaped
+from munkey.experiment.params.load import least_samples
+from munkey.settings import SourceSettings
+
+
+def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str, Any]) -> None:
+    """Decode a data set. config: all parameters; another depth or rate needs other neighbors, no other preparation."""
+    loaded = shaped(reader_of(dataset, source).load(source), source)
+    prepare(loaded.with_progress(), images.parent, report=warn, least=least_samples(config, dataset))
+    print(f"{len(loaded.labels)} images, {len(loaded.classes)} classes -> {images.parent}")

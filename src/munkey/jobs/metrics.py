@@ -1,0 +1,13 @@
+"""Metrics, measured from logits and records."""
+
+from pathlib import Path
+
+from munkey.core.console import progress
+from munkey.core.files import write_csv
+from munkey.evaluation.metrics import measured
+from munkey.evaluation.records import Evaluation
+
+
+def metrics(runs: list[Evaluation], metrics: Path) -> None:
+    """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection."""
+    write_csv(metrics, [line for run in progress(runs, "system", "systems") for line in measured(run)])

@@ -1,0 +1,85 @@
+"""Tables: the main ones, those of ablations and relearning, ranks, and the paper's numbers beside ours."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from munkey.audits.attacks.relearning import RelearnedSystem
+from munkey.core.files import read_table, write_text
+from munkey.report.figures import theme
+from munkey.report.figures.charts import PAPERS_METHOD
+from munkey.report.figures.ranks import rank_diagram
+from munkey.report.figures.relearning import relearning_plot
+from munkey.report.tables import ablations as of_ablations
+from munkey.report.tables import main, paper
+from munkey.report.tables import relearning as of_relearning
+from munkey.report.tables.audits import residue_of
+from munkey.report.tables.markup import markup_of, render, render_or_say
+from munkey.report.tables.ranks import rank_table, ranks_by_title
+from munkey.report.tables.summary import Row, read_metrics
+
+
+def tables(metrics: list[Path], rows: list[Row], outputs: Mapping[str, Path]) -> None:
+    """Make the CSV of every metric and the tables that show it. outputs: as `main.all_texts` names them."""
+    for output, text in main.all_texts(read_metrics(metrics), rows).items():
+        write_text(outputs[output], text)
+
+
+def main_audited(
+    main_table: Path, audit_tables: list[Path], datasets: list[str], rows: list[Row], outputs: Mapping[str, Path]
+) -> None:
+    """Make the main table once more, with what the audits found to be left. audit_tables: one for each data set."""
+    residue = residue_of(dict(zip(datasets, map(read_table, audit_tables), strict=True)))
+    for path in outputs.values():
+        write_text(path, main.main_table(read_table(main_table), rows, markup_of(path), residue))
+
+
+def ablation_tables(metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]) -> None:
+    """Make the tables of the ablations, and one CSV of their numbers. tables: named as in `ablations.TABLES`."""
+    found = of_ablations.summarize_cases(read_metrics(metrics), rows)
+    write_text(summary, found.to_csv(index=False))
+    for path in tables:
+        markup = markup_of(path)
+        write_text(path, render_or_say(list(of_ablations.TABLES[path.stem](found, rows, markup)), markup))
+
+
+def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
+    """Rank the methods by the gaps of every seed: a table, and a figure of critical differences."""
+    found = ranks_by_title(read_table(metrics), rows)
+    write_text(csv, found.to_csv())
+    write_text(markdown, render([rank_table(found)], "markdown"))
+    theme.save(rank_diagram(found, PAPERS_METHOD), svg.with_suffix(""))
+
+
+def relearning_table(
+    systems: list[RelearnedSystem],
+    seeds: list[int],
+    dataset: str,
+    curves: Path,
+    table: Path,
+    markdown: Path,
+    latex: Path,
+    svg: Path,
+) -> None:
+    """Compare every system's relearning with its oracle's: curves, table and figure. seeds: of each system's curves."""
+    every = of_relearning.curves_of(systems, seeds)
+    found = of_relearning.findings(every)
+    write_text(curves, every.to_csv(index=False))
+    write_text(table, found.to_csv(index=False))
+    titled = [of_relearning.table(found, every, dataset)]
+    write_text(markdown, render(titled, "markdown"))
+    write_text(latex, render(titled, "latex"))
+    theme.save(relearning_plot(every), svg.with_suffix(""))
+
+
+def compare(
+    main_table: Path,
+    ablations: Path,
+    settings: Mapping[str, Mapping[str, Any]],
+    seeds: int,
+    outputs: Mapping[str, Path],
+) -> None:
+    """Put the numbers printed in the paper beside ours, and say whether they may be compared. settings: by data set."""
+    both = paper.compare(read_table(main_table), of_ablations.read(ablations))
+    for output, text in paper.all_texts(both, paper.statements(settings, seeds)).items():
+        write_text(outputs[output], text)

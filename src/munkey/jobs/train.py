@@ -1,0 +1,54 @@
+"""Training: originals on all samples, oracles on the retain set. The training step: `Fit` in munkey.training.loop."""
+
+from pathlib import Path
+
+from munkey.data import forget_sets, prepared
+from munkey.data.image_set import image_set, resident
+from munkey.experiment.run.job import JobRecord, now, write_record
+from munkey.models import system as systems
+from munkey.models import training_inputs
+from munkey.models.family import FAMILIES, Training
+from munkey.models.training_inputs import Sections
+from munkey.training.checkpoint import CheckpointFile
+
+
+def train(
+    images: Path,
+    system: Path,
+    record: Path,
+    family: str,
+    dataset: str,
+    seed: int,
+    subset: str,
+    settings: Sections,
+    device: str,
+    forget: Path | None = None,
+    absent: Path | None = None,
+    keyfile: Path | None = None,
+    neighbors: Path | None = None,
+    selected: Path | None = None,
+    resident_share: float = 0.5,
+    checkpoint_s: float = 60.0,
+    code: str = "",
+) -> None:
+    """Train a family: the same code from the same fresh start for an original (subset `full`) and an oracle (`rateR`).
+
+    system, record: what is written; settings: the sections of the parameters that the family reads; forget, absent: the
+    forget set of an oracle, and what an audit's models never see; keyfile, neighbors: of a family with a memory;
+    selected: what the selection of p_image and p_token chose. resident_share: how much of a GPU's free memory images
+    may take; checkpoint_s: seconds between two checkpoints; code: a checkpoint of other code is not resumed.
+    """
+    started, trained_as, data = now(), FAMILIES[family], prepared.load(images.parent)
+    sections = training_inputs.with_selected(settings, trained_as, selected)
+    recipe = trained_as.recipe(sections, trained_as.stage(seed, dataset, subset))
+    samples = resident(image_set(data, forget_sets.split(data, forget, absent).retain), device, resident_share)
+    members = training_inputs.member_keys(trained_as, recipe, samples.ids, keyfile, neighbors)
+    inputs = [file for file in (images, forget, absent, keyfile, neighbors, selected) if file]
+    checkpoint = CheckpointFile.of([code, settings, recipe.stage, device, system], inputs, checkpoint_s)
+    trained = trained_as.train(
+        Training(samples, len(data.classes), recipe, device, members=members, checkpoint=checkpoint)
+    )
+    systems.save(system, trained.system)
+    facts = training_inputs.selected(selected) | {"train_epoch_s": trained_as.epoch_seconds(trained.history, recipe)}
+    write_record(record, JobRecord(settings, device, started, trained.history, facts))
+    checkpoint.remove()

@@ -1,0 +1,48 @@
+"""Unlearning: a method applied to an original. Only the call of the method itself is timed."""
+
+from pathlib import Path
+
+from munkey.core.device import Stopwatch
+from munkey.core.randomness import Stage
+from munkey.data import forget_sets, prepared
+from munkey.experiment.run.job import JobRecord, now, write_record
+from munkey.models import system as systems
+from munkey.models.training_inputs import Sections
+from munkey.unlearn import prepare
+from munkey.unlearn.contract import METHODS, Request
+
+
+def unlearn(
+    images: Path,
+    original: Path,
+    forget: Path,
+    system: Path,
+    record: Path,
+    method: str,
+    dataset: str,
+    seed: int,
+    rate: str,
+    settings: Sections,
+    device: str,
+    absent: Path | None = None,
+    resident_share: float = 0.5,
+) -> None:
+    """Apply a method. system, record: what is written; original: the trained system, or the keys that one is made of.
+
+    settings: how the original was trained, how to fine-tune, and the method's own, as `method`; absent: what an audit's
+    models never see.
+    """
+    started, applied, data = now(), METHODS[method], prepared.load(images.parent)
+    split = forget_sets.split(data, forget, absent)
+    recipe = prepare.recipe(applied, settings, seed, dataset)
+    before = prepare.original(applied, recipe, data, split, original, device)
+    parts = prepare.parts(applied, data, split, device, resident_share)
+    generator = Stage(seed, dataset, "unlearn", rate, applied.name).torch_generator()
+    tuning = prepare.tuning(recipe, settings)
+    request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
+    own = applied.settings.model_validate(settings["method"])
+    with Stopwatch(device) as watch:
+        unlearned = applied.run(before, request, own)
+    systems.save(system, unlearned)
+    facts = {"unlearn_s": watch.seconds, "facts": request.facts}
+    write_record(record, JobRecord(settings, device, started, request.history, facts))
