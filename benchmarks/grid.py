@@ -1,10 +1,9 @@
-"""Where the time of a whole run goes: makes one from nothing and reads its benchmark files.
+"""Where the time of a whole run goes: makes one from nothing and reads how long each job took.
 
 A clone of HEAD runs `params.yaml` with all cores; the table goes to benchmarks/results/grid-MACHINE.json.
 """
 
 import argparse
-import csv
 import json
 import os
 import subprocess
@@ -12,14 +11,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple, TypedDict
 
 from benchmarks.measuring import RESULTS, file_for, this_machine
 from munkey.core.paths import DEFAULT, Layout
+from munkey.experiment.run.job import seconds_of
 
 PROJECT = Path(__file__).parents[1]
 WORK = {"train", "unlearn", "evaluate"}  # the steps that a run is for
+REST = "planning, starting and ending jobs, waiting for the last"
 
 
 class Part(TypedDict):
@@ -38,33 +38,28 @@ class Run(NamedTuple):
     wall: float
 
 
-def seconds_of_jobs(project: Path) -> dict[str, list[float]]:
-    """Wall seconds of every job of the default run by its step, the first part of a benchmark file's name."""
-    folder = project / Path(Layout(DEFAULT).benchmark("step")).parent
+def seconds_by_step(project: Path) -> dict[str, list[float]]:
+    """Wall seconds of every job of the default run, from the last line of its log, by the first part of the log's name.
+
+    They count from the moment at which a job begins its work: starting its process is not among them.
+    """
+    folder = project / Path(Layout(DEFAULT).log("step")).parent
     seconds: dict[str, list[float]] = {}
-    for path in sorted(folder.rglob("*.tsv")):
-        with path.open() as file:
-            (line,) = csv.DictReader(file, delimiter="\t")
-        step = path.relative_to(folder).parts[0].removesuffix(".tsv")
-        seconds.setdefault(step, []).append(float(line["s"]))
+    for path in sorted(folder.rglob("*.log")):
+        step = path.relative_to(folder).parts[0].removesuffix(".log")
+        seconds.setdefault(step, []).append(seconds_of(path) or 0.0)
     return seconds
 
 
 def parts(jobs: dict[str, list[float]], wall: float, cores: int) -> list[Part]:
-    """The core-seconds of a run of one-core jobs, split up; the shares are of cores x wall.
-
-    A job that draws a forget set does next to nothing, so the median of these is what any job takes around its work.
-    """
-    around, total = median(jobs["forget"]), cores * wall
-    every = [s for seconds in jobs.values() for s in seconds]
-
-    def part(name: str, count: int, core_s: float) -> Part:
-        return {"part": name, "jobs": count, "core_s": core_s, "share": 100 * core_s / total}
-
+    """The core-seconds of a run of one-core jobs, split up; the shares are of cores x wall."""
+    total = cores * wall
+    spent = {step: sum(seconds) for step, seconds in jobs.items()}
+    counts = {step: len(seconds) for step, seconds in jobs.items()}
+    spent[REST], counts[REST] = total - sum(spent.values()), sum(counts.values())
     return [
-        *(part(step, len(seconds), sum(max(0.0, s - around) for s in seconds)) for step, seconds in jobs.items()),
-        part("starting and ending jobs", len(every), sum(min(s, around) for s in every)),
-        part("planning, choosing jobs, waiting for the last", len(every), total - sum(every)),
+        {"part": part, "jobs": counts[part], "core_s": core_s, "share": 100 * core_s / total}
+        for part, core_s in spent.items()
     ]
 
 
@@ -78,7 +73,7 @@ def whole_run(cores: int) -> Run:
         started = time.monotonic()
         subprocess.run(command, cwd=clone, env=environment, check=True)
         wall = time.monotonic() - started
-        return Run(parts(seconds_of_jobs(clone), wall, cores), wall)
+        return Run(parts(seconds_by_step(clone), wall, cores), wall)
 
 
 def main() -> None:

@@ -13,19 +13,15 @@ MACHINE = {"device": "a CPU", "cores": 2, "date": "2026-11-21", "versions": {"to
 
 
 def test_the_time_of_a_run_is_split_without_remainder(tmp_path):
-    for name, seconds in {"forget/a/r": 0.5, "forget/b/r": 0.1, "train/a": 20.1, "unlearn/a/b": 0.3}.items():
-        target = tmp_path / Layout("default").benchmark(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(f"s\th:m:s\n{seconds}\t0:00:01\n")
-    jobs = grid.seconds_of_jobs(tmp_path)
-    assert jobs == {"forget": [0.5, 0.1], "train": [20.1], "unlearn": [0.3]}
+    for name, seconds in {"forget/a/r": 0.5, "forget/b/r": 0.1, "train/a": 20.1, "tables": 0.3}.items():
+        log = tmp_path / Layout("default").log(name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(f"epoch 1\nThis job took {seconds} s, 0.2 s of CPU, 300.0 MiB of memory at most\n")
+    jobs = grid.seconds_by_step(tmp_path)
+    assert jobs == {"forget": [0.5, 0.1], "tables": [0.3], "train": [20.1]}
     rows = {row["part"]: row for row in grid.parts(jobs, wall=20.0, cores=2)}
-    around = 0.3  # the median of the forget jobs
-    assert rows["train"]["core_s"] == pytest.approx(20.1 - around)
-    assert rows["unlearn"]["core_s"] == pytest.approx(0)
-    assert rows["forget"]["core_s"] == pytest.approx(0.2)
-    assert rows["starting and ending jobs"]["core_s"] == pytest.approx(3 * around + 0.1)
-    assert rows["planning, choosing jobs, waiting for the last"]["core_s"] == pytest.approx(40 - 21.0)
+    assert rows["forget"] == {"part": "forget", "jobs": 2, "core_s": pytest.approx(0.6), "share": pytest.approx(1.5)}
+    assert rows[grid.REST]["core_s"] == pytest.approx(40 - 21.0) and rows[grid.REST]["jobs"] == 4
     assert sum(row["share"] for row in rows.values()) == pytest.approx(100)
 
 

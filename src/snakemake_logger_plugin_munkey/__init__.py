@@ -4,6 +4,7 @@ Snakemake finds it by the name of this package (`logger` in profiles/default). S
 Where nothing runs, or everything was asked for (`-n`, `--verbose`), Snakemake says what it always does.
 """
 
+import os
 import shutil
 import sys
 from logging import WARNING, LogRecord
@@ -13,6 +14,7 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from munkey.experiment.run.job import IN_TERMINAL
 from munkey.experiment.run.progress import Waiting
 
 CHATTER = (
@@ -36,7 +38,7 @@ class LogHandler(LogHandlerBase):
         self.usual: ColorizingTextHandler | None = None
         if said.dryrun or said.verbose or said.debug_dag or said.printshellcmds:
             self.usual = ColorizingTextHandler(said.nocolor, self.stream)
-        self.moves = self.stream.isatty()
+        self.moves = self.stream.isatty() and IN_TERMINAL not in os.environ  # a debugger prompts there
         self.waiting: Waiting | None = None
         self.ended, self.drawing = Event(), RLock()
 

@@ -60,14 +60,13 @@ def test_paths_of_results_stand_in_the_layout_alone():
 
 def test_logs_and_costs_are_kept_by_the_name_of_their_job():
     assert LAYOUT.log("train/{case}/seed{seed}") == "logs/default/train/{case}/seed{seed}.log"
-    assert LAYOUT.benchmark("train/{case}/seed{seed}") == "results/default/benchmarks/train/{case}/seed{seed}.tsv"
 
 
 def test_configurations_share_no_path():
     """What one configuration writes, no other does, whatever both are called."""
     other = Layout("mine")
-    paths = {LAYOUT.log("x"), LAYOUT.benchmark("x"), *PATTERNS.values()}
-    assert not paths & {other.log("x"), other.benchmark("x"), *vars(other).values()}
+    paths = {LAYOUT.log("x"), *PATTERNS.values()}
+    assert not paths & {other.log("x"), *vars(other).values()}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ use rule gpu_job as relearn with:
 
 use rule job as relearning_table with:
     input:
-        curves=lambda w: [path for system in RELEARNING.systems_of(w.dataset) for path in system["curves"]],
+        lambda w: [path for system in RELEARNING.systems_of(w.dataset) for path in system["curves"]],
     output:
         curves=fill(LAYOUT.relearning, part="curves.csv"),
         table=fill(LAYOUT.relearning, part="table.csv"),

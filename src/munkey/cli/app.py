@@ -323,7 +323,13 @@ def serve(
     server.serve(directory, host, port, token_file, lambda how: output.say(how, {"how": how}, as_json))
 
 
-for command in (experiment.plan, experiment.preflight, experiment.compare_paper, experiment.search_summary):
+for command in (
+    experiment.plan,
+    experiment.job,
+    experiment.preflight,
+    experiment.compare_paper,
+    experiment.search_summary,
+):
     app.command(rich_help_panel=EXPERIMENT)(command)
 app.command(hidden=True)(experiment.external_state)
 app.add_typer(mlflow.app, rich_help_panel=EXPERIMENT)

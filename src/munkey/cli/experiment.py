@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -95,6 +97,30 @@ def _as_json(costs: "Estimate", on: "Machine") -> dict[str, object]:
     machine = {"name": on.name, "gpu": on.gpu, "measured": on.measured, "memory": on.memory}
     said = {"hours": costs.hours, "disk": costs.disk, "warnings": costs.warnings, "refusals": costs.refusals}
     return {"machine": machine, "work": work, **said}
+
+
+def job(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A result, made or not.", show_default=False)],
+    overlays: Annotated[list[Path] | None, OVERLAYS] = None,
+    pdb: Annotated[bool, typer.Option("--pdb", help="Start the debugger where the job fails.")] = False,
+) -> None:
+    """Make one result, even if it is there, by its job in this terminal: what it prints stands here, not in its log.
+
+    \b
+    munkey job results/default/forget/digits/seed0/rate0.1.csv
+    munkey job results/cifar10-small/tables/main.md workflow/presets/cifar10-small.yaml --pdb
+
+    A breakpoint() in the job's function, in src/munkey/jobs, or in what it calls prompts here. What the job reads is
+    made first where it is missing. A job that fails leaves none of its results, as in every run.
+    """
+    from munkey.experiment.run.fork_server import SWITCH
+    from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
+
+    result = os.path.relpath(file)
+    environment = os.environ | {IN_TERMINAL: result, SWITCH: "0"} | ({POST_MORTEM: "1"} if pdb else {})
+    command = [sys.executable, "-m", "snakemake", "--cores", "all", "--resources", "gpu=1", "--force"]
+    options = ["--configfile", *map(str, overlays)] if overlays else []
+    raise typer.Exit(subprocess.run([*command, *options, "--", result], env=environment, check=False).returncode)
 
 
 def preflight(

@@ -59,10 +59,6 @@ class Layout:
         """Where a job's output goes."""
         return f"logs/{self.name}/{name}.log"
 
-    def benchmark(self, name: str) -> str:
-        """Where Snakemake notes what a job cost."""
-        return f"results/{self.name}/benchmarks/{name}.tsv"
-
 
 def fill(pattern: str, **values: object) -> str:
     """A path with these wildcards filled in; the others stay wildcards."""

@@ -1,0 +1,131 @@
+"""A job in the terminal with a debugger, and a job that somebody adds: one function and one rule."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import BIN, Project
+
+FORGET = "results/default/forget/digits/seed0/rate0.1.csv"
+FUNCTION = '''"""How many samples a data set has."""
+
+from pathlib import Path
+
+from munkey.core.files import write_text
+from munkey.data.prepared import load
+
+
+def counts(images: Path, counts: Path, dataset: str, unit: str) -> None:
+    """Write how many samples there are."""
+    write_text(counts, f"{dataset}: {len(load(images.parent).ids)} {unit}")
+'''
+RULE = """
+
+use rule job as counts with:
+    input:
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+    output:
+        counts="results/default/counts/{dataset}.txt",
+    log:
+        LAYOUT.log("counts/{dataset}"),
+    params:
+        unit="samples",
+        code=code("counts.counts"),
+    message:
+        "count the samples of {wildcards.dataset}"
+"""
+
+
+class Terminal:
+    """A command on a pseudo-terminal."""
+
+    def __init__(self, project: Project, *command: str) -> None:
+        self.master, other = pty.openpty()
+        variables = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(project.path / "src")}
+        self.process = subprocess.Popen(
+            command, cwd=project.path, env=variables, stdin=other, stdout=other, stderr=other, start_new_session=True
+        )
+        os.close(other)
+        self.text = ""
+
+    def read_until(self, wanted: str, seconds: float = 120) -> str:
+        """What it has printed since the last call, up to a text. Fails where that does not come."""
+        end = time.monotonic() + seconds
+        while wanted not in self.text:
+            if not select.select([self.master], [], [], max(0.0, end - time.monotonic()))[0]:
+                pytest.fail(f"no {wanted!r} after {seconds} s in:\n{self.text}")
+            try:
+                self.text += os.read(self.master, 4096).decode(errors="replace")
+            except OSError:  # it has ended
+                pytest.fail(f"it ended without {wanted!r}:\n{self.text}")
+        before, _, self.text = self.text.partition(wanted)
+        return before
+
+    def answer(self, line: str) -> None:
+        os.write(self.master, f"{line}\n".encode())
+
+    def end(self) -> int:
+        """Read to its end. Returns its status."""
+        while True:
+            try:
+                self.text += os.read(self.master, 4096).decode(errors="replace")
+            except OSError:
+                return self.process.wait(60)
+
+
+def insert(project: Project, line: str) -> None:
+    """Put a line before the drawing of a forget set."""
+    path = project.path / "src/munkey/jobs/forget.py"
+    before, draw, after = path.read_text().partition("    chosen = forget_sets.draw(")
+    path.write_text(f"{before}    {line}\n{draw}{after}")
+
+
+def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(fresh: Project, tmp_path: Path) -> None:
+    project = fresh.copy(tmp_path / "project")
+    insert(project, "breakpoint()")
+    refused = project.snakemake("--", FORGET, check=False)
+    assert refused.returncode != 0 and not (project.path / FORGET).exists()
+    assert f"RuntimeError: a breakpoint, but nobody sees it here: `munkey job {FORGET}` stops" in refused.stderr
+    terminal = Terminal(project, "munkey", "job", FORGET)
+    assert "chosen = forget_sets.draw(" in terminal.read_until("(Pdb) ")
+    terminal.answer("p len(members), sampling")
+    assert "(300, 'stratified')" in terminal.read_until("(Pdb) ")
+    terminal.answer("c")
+    assert terminal.end() == 0
+    assert "30 of 300 training samples to forget, stratified" in terminal.text
+    assert (project.path / FORGET).exists()
+
+
+def test_a_debugger_starts_where_the_job_of_munkey_job_fails(fresh: Project, tmp_path: Path) -> None:
+    project = fresh.copy(tmp_path / "project")
+    insert(project, "raise ZeroDivisionError(rate)")
+    terminal = Terminal(project, "munkey", "job", FORGET, "--pdb")
+    printed = terminal.read_until("(Pdb) ")
+    assert "ZeroDivisionError: 0.1" in printed
+    terminal.answer("p dataset")
+    assert "'digits'" in terminal.read_until("(Pdb) ")
+    terminal.answer("q")
+    assert terminal.end() != 0
+    without = project.run("munkey", "job", FORGET, check=False)
+    assert without.returncode != 0 and "ZeroDivisionError: 0.1" in without.stdout + without.stderr
+
+
+def test_a_rule_is_added_by_one_function_and_one_rule(fresh: Project, tmp_path: Path) -> None:
+    project = fresh.copy(tmp_path / "project")
+    (project.path / "src/munkey/jobs/counts.py").write_text(FUNCTION)
+    with (project.path / "workflow/rules/data.smk").open("a") as rules:
+        rules.write(RULE)
+    made = project.path / "results/default/counts/digits.txt"
+    project.snakemake("--", str(made.relative_to(project.path)))
+    assert re.fullmatch(r"digits: \d+ samples", made.read_text())
+    text = (project.path / "src/munkey/jobs/counts.py").read_text()
+    (project.path / "src/munkey/jobs/counts.py").write_text(text.replace("unit: str)", "unit: str, size: int)"))
+    refused = project.snakemake("--", str(made.relative_to(project.path)), check=False)
+    said = "TypeError: rule counts: munkey.jobs.counts.counts needs size; name it among the rule's input"
+    assert refused.returncode != 0 and said in refused.stderr
