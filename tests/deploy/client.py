@@ -54,9 +54,9 @@ def command(model: Path, *words: str) -> list[str]:
 
 
 @contextmanager
-def serving(model: Path) -> Iterator[Service]:
-    """`munkey serve` on any free port. Killed at the end, unless it has ended."""
-    environment = os.environ | {"MUNKEY_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"}
+def serving(model: Path, token: str | None = TOKEN) -> Iterator[Service]:
+    """`munkey serve` on any free port. Killed at the end, unless it has ended. token: None: it makes one up."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | ({"MUNKEY_TOKEN": token} if token else {})
     with subprocess.Popen(command(model), env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

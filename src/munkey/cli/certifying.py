@@ -31,7 +31,11 @@ def check(store: Store, file: Path, ids: Sequence[int], salt: str | None, as_jso
     """Check that the memory does not contradict a certificate and, where ids are given, that it is of these."""
     made = certificate.read(file)
     found = certificate.faults(made, store)
-    if ids and made.ids_sha256 != certificate.salted(ids, _bytes(salt)):
+    try:
+        salt_bytes = bytes.fromhex(salt or "")
+    except ValueError:
+        raise ValueError("--salt: not hexadecimal; it is what `forget --certificate` printed") from None
+    if ids and made.ids_sha256 != certificate.salted(ids, salt_bytes):
         found.append("it was not made for these ids with this salt")
     if found:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(found)}")
@@ -39,10 +43,3 @@ def check(store: Store, file: Path, ids: Sequence[int], salt: str | None, as_jso
     held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
     text = f"{file}: verified: the chain holds {held}{meant}"
     say(text, {"sound": True, "said": text, "certificate": made.model_dump(mode="json")}, as_json)
-
-
-def _bytes(salt: str | None) -> bytes:
-    try:
-        return bytes.fromhex(salt or "")
-    except ValueError:
-        raise ValueError("--salt: not hexadecimal; it is what `forget --certificate` printed") from None

@@ -100,6 +100,9 @@ def test_settings_that_were_changed_since_are_noticed(run, monkeypatch):
     write_json(run / "settings.json", {"toy": changed})
     with pytest.raises(ExportError, match=r"settings differ .*\(model\)"):
         export("tiny", "out")
+    write_json(run / "settings.json", {"another": sections()})
+    with pytest.raises(ExportError, match=r"settings\.json: lacks settings of toy, so it cannot be exported"):
+        export("tiny", "out")
     (run / "settings.json").unlink()
     monkeypatch.setenv(CONFIGFILES, "'my tiny.yaml'")
     with pytest.raises(ExportError, match=r"snakemake .* --configfile 'my tiny\.yaml' -- results/tiny/settings\.json`"):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from munkey.audits.attacks.storage import trace
+from munkey.deploy.store import store as module
 from munkey.deploy.store.rows import entry
-from munkey.deploy.store.store import ERASED_AT_ONCE, Store
+from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import raw
 
 
@@ -29,18 +30,15 @@ def found(folder: Path, searched: dict[str, list[bytes]]) -> dict[str, int]:
     return {name: sum(any(one in file for file in stored) for one in each) for name, each in searched.items()}
 
 
-@pytest.fixture(params=[3, ERASED_AT_ONCE + 50], ids=["few", "many"])
-def count(request):
-    return request.param
-
-
+@pytest.mark.parametrize("count", [3, 70], ids=["few", "many"])
 @pytest.mark.parametrize("then", ["purge", "compact"])
 @pytest.mark.parametrize("watched", [True, False], ids=["a reader is open", "no reader"])
-def test_nothing_is_left_of_deleted_rows(then, watched, count, folder):
-    ids, keys, tokens = raw(ERASED_AT_ONCE + 100)
+def test_nothing_is_left_of_deleted_rows(then, watched, count, folder, monkeypatch):
+    monkeypatch.setattr(module, "ERASED_AT_ONCE", 20)
+    ids, keys, tokens = raw(120)
     with Store.create(folder, ids, keys, tokens) as store:
         reader = Store.open(folder) if watched else None
-        gone, kept = np.arange(5, 5 + count), np.arange(ERASED_AT_ONCE + 60, ERASED_AT_ONCE + 70)
+        gone, kept = np.arange(5, 5 + count), np.arange(80, 90)
         searched, control = traces(store, gone), traces(store, kept)
         assert set(found(folder, searched).values()) == {count}
         store.delete(ids[gone])
@@ -50,7 +48,7 @@ def test_nothing_is_left_of_deleted_rows(then, watched, count, folder):
         assert set(found(folder, control).values()) == {10}
         assert (folder / "store.db-wal").stat().st_size == 0
         if reader is not None:
-            assert np.count_nonzero(reader.view.live) == ERASED_AT_ONCE + 100 - count
+            assert np.count_nonzero(reader.view.live) == 120 - count
             reader.close()
         assert set(found(folder, searched).values()) == {0}
 

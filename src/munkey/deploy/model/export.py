@@ -150,6 +150,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
     assert isinstance(architecture, MunkeyArchitecture)
     assert architecture.token_dim is not None
     height, width = result.dataset.images.shape[1:3]
+    place, origin = result.place, result.record["provenance"]
     return Manifest(
         format="munkey model",
         version=MODEL_FORMAT,
@@ -164,7 +165,16 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         lookup=result.lookup,
         memory=memory,
         source=location(result.source.path) if result.source.path and result.names else None,
-        provenance=_provenance(result),
+        provenance=Provenance(
+            configuration=place.root.name,
+            dataset=place.case,
+            seed=place.seed,
+            subset=place.subset,
+            system=place.system,
+            commit=origin["commit"],
+            device=origin["device"],
+            versions=origin["versions"],
+        ),
         files={},
     )
 
@@ -177,17 +187,3 @@ def _encoder(settings: EncoderSettings) -> EncoderReference:
     entry = installed(settings.encoder)
     probe = probe_key(settings, entry.build(settings, "cpu"), "cpu")
     return EncoderReference(settings=settings, weights=entry.weights(settings), probe=probe)
-
-
-def _provenance(result: TrainedSystem) -> Provenance:
-    place, origin = result.place, result.record["provenance"]
-    return Provenance(
-        configuration=place.root.name,
-        dataset=place.case,
-        seed=place.seed,
-        subset=place.subset,
-        system=place.system,
-        commit=origin["commit"],
-        device=origin["device"],
-        versions=origin["versions"],
-    )

@@ -151,7 +151,8 @@ class Predictor:
         variant whose tokens are keys, the key is the token. Raises ValueError for other labels, and where no trained
         sample is left.
         """
-        self._require_writer()
+        if not self.writer:
+            raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
         given, numbers = pixels(images, self.manifest.stored), self._numbers(labels)
         if len(numbers) != len(given.images):
             raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
@@ -161,7 +162,8 @@ class Predictor:
             view = self.store.view
             if not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
                 raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
-            first = self._first_free_id()
+            # Ids that no sample ever had: after those of the data set and those added since.
+            first = self.manifest.memory.first_new_id + self.store.ever - self.manifest.memory.rows
             ids = np.arange(first, first + len(keys))
             self.store.add(ids, keys, tokens, numbers, given.files)
         return ids
@@ -179,14 +181,6 @@ class Predictor:
                 known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
                 raise ValueError(f"{number!r} is not the name of a class of this model; its classes are: {known}")
         return np.array(numbers, dtype=np.int64)
-
-    def _first_free_id(self) -> int:
-        """One that no sample ever had: after those of the data set and those added since."""
-        return self.manifest.memory.first_new_id + self.store.ever - self.manifest.memory.rows
-
-    def _require_writer(self) -> None:
-        if not self.writer:
-            raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
 
     def verify(self, published: str | None = None) -> Report:
         """Recompute what the directory says of itself: the chain of deletions, every row, index and static files.

@@ -89,7 +89,8 @@ def lock(folder: Path) -> int:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _name_holder(folder / "lock")
+        with os.fdopen(open_file(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as holder:
+            holder.write(str(os.getpid()))
     except BlockingIOError:
         os.close(descriptor)
         said = f"already open for writing elsewhere (process {_holder(folder / 'lock')})"
@@ -99,14 +100,6 @@ def lock(folder: Path) -> int:
         raise
     _LOCKS.add(descriptor)
     return descriptor
-
-
-def _name_holder(path: Path) -> None:
-    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        os.write(descriptor, str(os.getpid()).encode())
-    finally:
-        os.close(descriptor)
 
 
 def _holder(path: Path) -> str:

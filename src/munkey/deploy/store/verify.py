@@ -62,12 +62,11 @@ def mismatched(ledger: Ledger, view: View, rows: np.ndarray) -> np.ndarray:
 
 def nonzero(view: View, rows: np.ndarray) -> np.ndarray:
     """Which of these rows hold any bit that is not zero."""
-    left = [np.column_stack([any_bit(array) for array in part]).any(axis=1) for part in parts(view, rows)]
+    left = [
+        np.any([np.count_nonzero(array.view("u1").reshape(len(array), -1), axis=1) for array in part], axis=0)
+        for part in parts(view, rows)
+    ]
     return rows[np.concatenate(left)] if left else rows
-
-
-def any_bit(array: np.ndarray) -> np.ndarray:
-    return np.count_nonzero(array.view("u1").reshape(len(array), -1), axis=1) > 0
 
 
 def not_finite(view: View, rows: np.ndarray) -> np.ndarray:
