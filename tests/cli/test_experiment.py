@@ -123,7 +123,7 @@ def test_the_external_state_is_that_of_the_plan_and_the_same_again(munkey, tmp_p
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(small_config({})))
     for _ in range(2):
         assert munkey("external-state", "state.json").code == 0
-        assert json.loads((tmp_path / "state.json").read_text()) == small_plan().outside
+        assert json.loads((tmp_path / "state.json").read_text()) == small_plan().external_state
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(small_config({"datasets": ["digit"]})))
     refused = munkey("external-state", "state.json")
     assert refused.code == 2 and "unknown data set 'digit'" in refused.err

@@ -199,4 +199,4 @@ def external_state(file: Path) -> None:
     """Write the state of the data sets' files and the encoders' weights that params.yaml names, as JSON: for DVC."""
     from munkey.core.files import write_json
 
-    write_json(file, plan_of([]).outside)
+    write_json(file, plan_of([]).external_state)

@@ -254,14 +254,14 @@ def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all
             "ablations": {"keys": [own]},
         }
     )
-    before = plan.outside
+    before = plan.external_state
     assert list(before) == ["digits", "pets"]
     assert before["digits"]["files"] is None and before["pets"]["files"]
     lite, ones_own = plan.encoder_of("digits"), plan.encoder_of(next(c for c in plan.cases["digits"] if "/keys/" in c))
     assert set(before["digits"]["weights"]) == {lite, ones_own}
     (folder / "model.safetensors").write_bytes(b"weights")
     pets.write_text("other")
-    after = plan.outside
+    after = plan.external_state
     assert after["pets"]["files"] != before["pets"]["files"]
     assert after["digits"]["weights"][ones_own] != before["digits"]["weights"][ones_own]
     assert after["digits"]["weights"][lite] == before["digits"]["weights"][lite]

@@ -54,15 +54,10 @@ def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
     for dataset in plan.params.datasets if target == "paper" else ():
         yield from plan.ablations_of(dataset)
         yield from plan.selection_of(dataset)
-        yield from _traced(plan, dataset)
+        for run in plan.main_of(dataset):  # trained again for the figures, which show a training at several moments
+            if run.method == memory_family().original:
+                yield replace(run, record=fill(plan.layout.trace, case=dataset, seed=run.seed))
         yield from audits.runs_of(dataset) if dataset in audits.in_paper else ()
-
-
-def _traced(plan: Plan, dataset: str) -> Iterator[Evaluation]:
-    """The trainings that are repeated for the figures, which show them at several moments."""
-    for run in plan.main_of(dataset):
-        if run.method == memory_family().original:
-            yield replace(run, record=fill(plan.layout.trace, case=dataset, seed=run.seed))
 
 
 def work_of(plan: Plan) -> dict[str, float]:

@@ -51,7 +51,11 @@ def machine(name: str | None = None, memory_gb: float | None = None, folder: Pat
     This one, where it was not benchmarked, has its own memory and the speeds of another of its kind, assumed: of the
     first CPU in the folder, or of a GPU. Raises ValueError that lists the names there are.
     """
-    known = _this(folder) if name is None else ASSUMED[name] if name in ASSUMED else _named(name, folder)
+    file = folder / f"speed-{name}.json"
+    if name and name not in ASSUMED and not file.exists():
+        names = [*(path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))), *ASSUMED]
+        raise ValueError(f"no benchmarks of {name}: `make bench` measures a machine; there are {', '.join(names)}")
+    known = _this(folder) if name is None else ASSUMED[name] if name in ASSUMED else _measured(file)
     return replace(known, memory=memory_gb * 1e9) if memory_gb else known
 
 
@@ -70,14 +74,6 @@ def _this(folder: Path) -> Machine:
 def slug(device: str) -> str:
     """A device as it stands in the names of benchmark files."""
     return re.sub(r"\W+", "-", device).strip("-").lower()
-
-
-def _named(name: str, folder: Path) -> Machine:
-    file = folder / f"speed-{name}.json"
-    if not file.exists():
-        names = [*(path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))), *ASSUMED]
-        raise ValueError(f"no benchmarks of {name}: `make bench` measures a machine; there are {', '.join(names)}")
-    return _measured(file)
 
 
 def _measured(file: Path) -> Machine:

@@ -69,12 +69,6 @@ def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> s
     return f"{where} = {shortened(value)}: unknown key{hint} Allowed here: {', '.join(allowed) or 'nothing'}"
 
 
-def require_known(key: str, kind: str, name: str, known: Collection[str]) -> None:
-    """Raise ValueError that lists the valid names."""
-    if name not in known:
-        raise ValueError(f"{key}: unknown {kind} {name!r}; there are: {', '.join(known)}")
-
-
 def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
     """The entry of a name. Raises ValueError that lists the valid names, or says why the name's file was refused."""
     if name in registry.refused:

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from munkey.data.registry import DatasetEntry, reader_of
 from munkey.experiment.params.external import check_encoder, check_uri
-from munkey.experiment.params.messages import ParamsError, require_known, require_registered, require_unique
+from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
 from munkey.experiment.params.overlays import merge, name_of, name_of_knobs, sections_of, values_to_try
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import (
@@ -123,11 +123,11 @@ class Params(DatasetParams):
         check_uri(self.tracking.uri)
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
-        settings = {
-            f"{name}.{key}" for name in self.unlearn if name in METHODS for key in METHODS[name].settings.model_fields
-        }
-        for key in self.search_grid:
-            require_known("search_grid", "key", key, sorted({"lr_factor", *settings}))
+        known = {f"{method.name}.{key}" for method in METHODS.values() for key in method.settings.model_fields}
+        if others := sorted(self.search_grid.keys() - known - {"lr_factor"}):
+            raise ValueError(
+                f"search_grid: unknown key {others[0]!r}; there are: lr_factor, {', '.join(sorted(known))}"
+            )
         for name in self.methods:
             require_registered(f"the method {name}", require_registered("methods", name, METHODS).family, FAMILIES)
             if name not in self.unlearn:

@@ -100,7 +100,7 @@ class Plan(Cases):
         return state_of(files) if files else None
 
     @property
-    def outside(self) -> dict[str, dict[str, object]]:
+    def external_state(self) -> dict[str, dict[str, object]]:
         """The state of all that the experiment takes from outside of the project, by data set: files, and weights."""
         encoders = {name: sorted({self.encoder_of(case) for case in cases}) for name, cases in self.cases.items()}
         return {
