@@ -1,6 +1,33 @@
 """The choice among candidates: validation and forget set alone, and no collapsed model."""
 
+import numpy as np
+import pytest
+
+from munkey.data import forget_sets
+from munkey.data.prepared import Dataset
+from munkey.evaluation.score_candidates import all_of, judge
 from munkey.evaluation.search import Candidate, choose
+from munkey.models import system
+from munkey.models.family import FAMILIES, System
+from tests.conftest import VIT, generator, image_set, lively
+from tests.models.inputs import DATA
+
+
+@pytest.mark.parametrize(("val", "forget"), [((8, 9, 10, 11), (0, 2, 4, 6)), ((0, 2, 4, 6), (8, 9, 10, 11))])
+def test_a_candidate_is_scored_by_its_answers_to_the_validation_and_the_forget_set(tmp_path, val, forget):
+    """Four samples each: rows 8, 9, 10, 11 have three right answers, rows 0, 2, 4, 6 have one."""
+    samples = image_set(12)
+    answering = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
+    answers = FAMILIES["vit"].logits(answering, samples, DATA, "cpu", None).argmax(axis=1)
+    labels = np.where(np.isin(np.arange(12), [8, 9, 10, 4]), answers, (answers + 1) % 3)
+    splits = np.where(np.isin(np.arange(12), val), "val", "train")
+    dataset = Dataset(samples.images, samples.ids, labels, splits, ["a", "b", "c"])
+    forget_sets.write(tmp_path / "forget.csv", samples.ids[list(forget)])
+    system.save(tmp_path / "system.safetensors", answering)
+    score = judge(dataset, str(tmp_path / "forget.csv"), DATA, "cpu")
+    expected = {8: 75.0, 0: 25.0}  # by the first row of a set
+    path = str(tmp_path / "system.safetensors")
+    assert all_of(score, [path, path]) == [Candidate(expected[val[0]], expected[forget[0]])] * 2
 
 
 def test_the_smallest_validation_gap_wins_and_of_equal_ones_the_first():

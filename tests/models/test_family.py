@@ -48,6 +48,8 @@ def test_a_training_has_a_stage_of_its_own_and_sisa_one_for_all_subsets():
 
 def test_only_munkey_reads_neighbors_in_training_as_many_as_its_range_ends_with(params):
     assert FAMILIES["munkey"].neighbors_read(params.munkey) == {"munkey.neighbors": 4}
+    one_number = {**params.munkey.model_dump(), "neighbors": [5, 5]}  # is a range too
+    assert FAMILIES["munkey"].neighbors_read(type(params.munkey)(**one_number)) == {"munkey.neighbors": 5}
     assert FAMILIES["vit"].neighbors_read(params.train) == FAMILIES["sisa"].neighbors_read(params.sisa) == {}
 
 

@@ -40,6 +40,9 @@ def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
     assert source.labels.tolist() == [0, 0, 0, 1, 1, 1] + [1, 0] * 5
     assert counts(source.splits) == [6, 4, 6]
     assert np.concatenate(list(source.images)).shape == (16, 6, 8, 3)
+    names = [f"train/n0{1 + i // 3}/images/n0{1 + i // 3}_{i % 3}.JPEG" for i in range(6)]
+    names += [f"val/images/val_{i}.JPEG" for i in range(10)]
+    assert source.names == [f"{tinyimagenet.NAME}/{name}" for name in names]
 
 
 @pytest.mark.parametrize(

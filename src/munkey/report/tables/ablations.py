@@ -31,8 +31,6 @@ FUSIONS = {
     "inference.fusion/rank": "Rank",
 }
 
-NOT_RUN = pd.Series(dtype=float)  # of a case that another data set has
-
 
 def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """A summary of each case, one after the other, with the columns case, knob and value.
@@ -105,7 +103,8 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     for dataset, cases in part.groupby("dataset", sort=False):
         lines = {line["case"]: line for _, line in cases.iterrows()}
         best = lowest(cases.set_index("case"))
-        cells = [_cells(lines.get(case, NOT_RUN), ["P_s"], markup, bold=case == best) for case in present]
+        none = pd.Series(dtype=float)  # of a case that another data set has
+        cells = [_cells(lines.get(case, none), ["P_s"], markup, bold=case == best) for case in present]
         columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(list, zip(*cells, strict=True))
     yield Titled(_title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns))
 

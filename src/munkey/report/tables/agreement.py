@@ -70,25 +70,16 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
 
     A table per table, data set and rate of the paper.
     """
-    cells = both.assign(
-        System=[" ".join(filter(None, names)) for names in zip(both["case"], both["method"], strict=True)],
-        cell=[_cell(line) for _, line in both.iterrows()],
-    )
-    return [
-        Titled(f"{table}, {dataset}, {100 * part['rate'].iloc[0]:g} %: ours (the paper's)", _wide(part))
-        for (table, dataset, _), part in cells.groupby(TABLE, sort=False)
-    ]
-
-
-def _cell(line: pd.Series) -> str:
-    ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
-    papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
-    mark = ABSENT if pd.isna(line["within"]) else "✓" if line["within"] else "✗"
-    return f"{ours} ({papers}) {mark}"
-
-
-def _wide(part: pd.DataFrame) -> pd.DataFrame:
-    """A line per system, a column per metric, both in the order of the paper."""
-    wide = part.pivot(index="System", columns="metric", values="cell")
-    ordered = wide.loc[part["System"].unique(), part["metric"].unique()]
-    return ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
+    texts = []
+    for _, line in both.iterrows():
+        ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
+        papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
+        texts.append(f"{ours} ({papers}) {ABSENT if pd.isna(line['within']) else '✓' if line['within'] else '✗'}")
+    systems = [" ".join(filter(None, names)) for names in zip(both["case"], both["method"], strict=True)]
+    titled = []
+    for (table, dataset, _), part in both.assign(System=systems, cell=texts).groupby(TABLE, sort=False):
+        wide = part.pivot(index="System", columns="metric", values="cell")
+        ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
+        frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
+        titled.append(Titled(f"{table}, {dataset}, {100 * part['rate'].iloc[0]:g} %: ours (the paper's)", frame))
+    return titled

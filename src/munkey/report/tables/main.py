@@ -75,7 +75,8 @@ def main_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> list[Titled]:
     """The main table as one table per data set, whose columns name both metric and rate."""
-    metrics = [f"{name} @{100 * rate:g} %" for rate in _rates(summary) for name in COLUMNS]
+    rates = sorted(summary["rate"].unique(), reverse=True)
+    metrics = [f"{name} @{100 * rate:g} %" for rate in rates for name in COLUMNS]
     columns = ["Method", *([RESIDUE] if residue else []), *metrics]
     audited = "; left: an audit's share and its 95 % interval" if residue else ""
     return [
@@ -105,13 +106,8 @@ def selection_table(grid: pd.DataFrame, title: str) -> Titled:
     return Titled(title, pd.DataFrame(cells))
 
 
-def _rates(summary: pd.DataFrame) -> list[float]:
-    """The forget rates, largest first."""
-    return sorted(summary["rate"].unique(), reverse=True)
-
-
 def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue) -> list[Block]:
-    rates, absent = _rates(summary), [ABSENT] * len(COLUMNS)
+    rates, absent = sorted(summary["rate"].unique(), reverse=True), [ABSENT] * len(COLUMNS)
     titles = {row.name: (row.latex_title or row.title) if markup == "latex" else row.title for row in rows}
     blocks = []
     for dataset, part in summary.groupby("dataset", sort=False):
@@ -142,7 +138,7 @@ def _cells(part: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> dict[str,
 
 def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) -> str:
     """All data sets in one table, each under a row with its name. Needs booktabs and amsmath."""
-    rates, blocks = _rates(summary), _blocks(summary, rows, "latex", residue)
+    rates, blocks = sorted(summary["rate"].unique(), reverse=True), _blocks(summary, rows, "latex", residue)
     leading = ["Method", *([RESIDUE] if residue else [])]
     width = len(leading) + len(COLUMNS) * len(rates)
     lines = [line for block in blocks for line in _under_its_name(block, width, first=block is blocks[0])]

@@ -31,30 +31,21 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
     """A line for each system: n, its mean FA and TA at the first and the last step, and how far it is above its oracle:
     METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA (points) and margin (sd of test).
     """
-    return pd.DataFrame([
-        {**dict(zip(FACTS, facts, strict=True)), "n": own["seed"].nunique(), **_ends(own), **_above(own, curves)}
-        for facts, own in curves.groupby(list(FACTS), sort=False)
-    ])  # fmt: skip
-
-
-def _ends(own: pd.DataFrame) -> dict[str, float]:
-    steps = own.groupby("step")[["FA", "TA"]].mean()
-    return {
-        f"{metric}_{place}": steps[metric].iloc[at] for metric in steps for place, at in (("first", 0), ("last", -1))
-    }
-
-
-def _above(own: pd.DataFrame, curves: pd.DataFrame) -> dict[str, float]:
-    oracle = curves[(curves["role"] == "oracle") & (curves["family"] == own["family"].iloc[0])]
-    numbers: dict[str, float] = {}
-    for metric in DIGITS:
-        system, reference = (part.pivot(index="seed", columns="step", values=metric) for part in (own, oracle))
-        evidence = Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy())
-        found = relearning(evidence)
-        for name in ("before", "highest", "area"):
-            spread = getattr(found, name)
-            numbers |= {f"{metric}_{name}_mean": spread.mean, f"{metric}_{name}_sd": spread.sd}
-    return numbers
+    lines = []
+    for facts, own in curves.groupby(list(FACTS), sort=False):
+        line: dict[str, object] = {**dict(zip(FACTS, facts, strict=True)), "n": own["seed"].nunique()}
+        steps = own.groupby("step")[["FA", "TA"]].mean()
+        for metric in steps:
+            line |= {f"{metric}_first": steps[metric].iloc[0], f"{metric}_last": steps[metric].iloc[-1]}
+        oracle = curves[(curves["role"] == "oracle") & (curves["family"] == own["family"].iloc[0])]
+        for metric in DIGITS:
+            system, reference = (part.pivot(index="seed", columns="step", values=metric) for part in (own, oracle))
+            above = relearning(Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy()))
+            for name in ("before", "highest", "area"):
+                spread = getattr(above, name)
+                line |= {f"{metric}_{name}_mean": spread.mean, f"{metric}_{name}_sd": spread.sd}
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
 def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:

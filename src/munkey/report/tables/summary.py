@@ -42,13 +42,6 @@ class Key(NamedTuple):
     method: str
 
 
-class Gap(NamedTuple):
-    """Avg Gap in percentage points; `sd` is NaN for a single seed."""
-
-    mean: float
-    sd: float
-
-
 def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
     """Tidy metrics from several CSV files, one after the other."""
     empty = pd.DataFrame(columns=["dataset", "case", "rate", "seed", "method", "metric", "value"])
@@ -76,7 +69,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     grouped = tidy[tidy["metric"] != "gap"].groupby([*Key._fields, "metric"], sort=False)["value"]
     mean, sd = grouped.mean().unstack("metric"), grouped.std(ddof=1).unstack("metric")
     table = mean.add_suffix("_mean").join(sd.add_suffix("_sd"))
-    table["n"] = tidy.groupby(list(Key._fields))["seed"].nunique()
+    table["n"], columns = tidy.groupby(list(Key._fields))["seed"].nunique(), list(GAP_METRICS)
     for dataset, rate in dict.fromkeys((dataset, rate) for dataset, rate, _ in table.index):
         for row in rows:
             if row.oracle is None:
@@ -84,17 +77,15 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
             system, oracle = Key(dataset, rate, row.name), Key(dataset, rate, row.oracle)
             if oracle not in mean.index:
                 raise KeyError(f"{row.title} on {dataset} at rate {rate}: its oracle {row.oracle} is missing")
-            gap = _gap(mean, sd, system, oracle)
-            table.loc[system, "gap_mean"], table.loc[system, "gap_sd"] = gap.mean, gap.sd
-    return _ordered(table.reset_index(), rows)
-
-
-def _gap(mean: pd.DataFrame, sd: pd.DataFrame, system: Key, oracle: Key) -> Gap:
-    """The gap between two lines of tables of means and standard deviations."""
-    columns = list(GAP_METRICS)
-    difference = cast("pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns])
-    variance = sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
-    return Gap(difference.abs().mean(), np.sqrt(variance.to_numpy(dtype=float).sum()) / len(columns))
+            difference = cast("pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns])
+            variance = sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
+            table.loc[system, "gap_mean"] = difference.abs().mean()
+            table.loc[system, "gap_sd"] = np.sqrt(variance.to_numpy(dtype=float).sum()) / len(columns)
+    table = table.reset_index()
+    table.insert(3, "title", table["method"].map({row.name: row.title for row in rows}))
+    table["place"] = table["method"].map({row.name: number for number, row in enumerate(rows)})
+    table = table.sort_values(["dataset", "rate", "place"], ascending=[True, False, True])
+    return table.drop(columns="place").reset_index(drop=True)
 
 
 def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
@@ -112,16 +103,6 @@ def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
     if method not in methods:
         raise KeyError(f"no metrics of {method!r}: its evaluation is missing")
     return wide[methods == method].droplevel("method")
-
-
-def _ordered(table: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """A summary with the title of each row, in the order of the rows within each data set and rate."""
-    place = {row.name: number for number, row in enumerate(rows)}
-    titles = {row.name: row.title for row in rows}
-    table.insert(3, "title", table["method"].map(titles))
-    table["place"] = table["method"].map(place)
-    table = table.sort_values(["dataset", "rate", "place"], ascending=[True, False, True])
-    return table.drop(columns="place").reset_index(drop=True)
 
 
 def methods(summary: pd.DataFrame) -> dict[str, dict[str, float]]:
