@@ -2,6 +2,7 @@
 
 import json
 import os
+import pdb
 import platform
 import re
 import subprocess
@@ -12,7 +13,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
-from munkey.experiment.run.job import KILLED, JobRecord, job, last_words, now, write_record
+from munkey.experiment.run.job import IN_TERMINAL, KILLED, JobRecord, job, last_words, now, seconds_of, write_record
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -54,6 +55,28 @@ def test_the_log_of_a_failed_job_ends_with_the_reason_and_the_job_fails(tmp_path
     assert "raise ValueError(reason)" in log
     assert log.endswith("\nThis job failed: ValueError: the reason\n")
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("stop", [breakpoint, lambda: pdb.Pdb(nosigint=True).set_trace()], ids=["breakpoint", "pdb"])
+def test_a_debugger_that_nobody_sees_fails_the_job_at_once(tmp_path, stop):
+    before = sys.breakpointhook, sys.stdin
+    with pytest.raises(SystemExit), job(str(tmp_path / "job.log"), 1, ["results/x.csv", "results/y.csv"]):
+        stop()
+    log = (tmp_path / "job.log").read_text()
+    if stop is breakpoint:
+        assert "RuntimeError: a breakpoint, but nobody sees it here: `munkey job results/x.csv` stops at it" in log
+    assert "\nThis job failed: " in log
+    assert (sys.breakpointhook, sys.stdin) == before and seconds_of(tmp_path / "job.log") is None
+
+
+def test_the_job_that_munkey_job_asks_for_prints_to_the_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(IN_TERMINAL, "results/y.csv")
+    with job(str(tmp_path / "job.log"), 1, ["results/x.csv", "results/y.csv"]):
+        print("hello")
+    assert capsys.readouterr().out.startswith("hello\nThis job took ") and not (tmp_path / "job.log").exists()
+    with job(str(tmp_path / "job.log"), 1, ["results/z.csv"]):
+        print("hello")
+    assert seconds_of(tmp_path / "job.log") == pytest.approx(0, abs=1)
 
 
 def test_a_failed_job_ends_its_process_with_status_1_and_prints_its_error_once(tmp_path):

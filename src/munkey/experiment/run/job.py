@@ -55,6 +55,8 @@ def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
+    before = sys.breakpointhook, sys.stdin
+
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError(f"a breakpoint, but nobody sees it here: `munkey job {''.join(outputs[:1])}` stops at it")
 
@@ -72,7 +74,7 @@ def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
             print(f"{FAILED}{type(error).__name__}: {error}")
             raise SystemExit(1) from None
         finally:
-            sys.breakpointhook, sys.stdin = sys.__breakpointhook__, sys.__stdin__
+            sys.breakpointhook, sys.stdin = before
 
 
 @contextlib.contextmanager

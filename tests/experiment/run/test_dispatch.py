@@ -1,0 +1,59 @@
+"""What a rule names reaches the parameters of its function, converted; what is missing or stands twice is refused."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from munkey.experiment.run.dispatch import Task, call, find
+from munkey.jobs.forget import forget
+from munkey.settings import EncoderSettings
+
+given = []
+
+
+def job(system: Path, halves: list[Path], seed: int, settings: EncoderSettings, device: str, drop: float | None = None):
+    given.append((system, halves, seed, settings, device, drop))
+
+
+SETTINGS = {"encoder": "efficientnet-lite0", "revision": None, "image_size": 32, "batch_size": 64}
+
+
+def task(**changed):
+    parts = {
+        "wildcards": {"seed": "3", "system": "munkey"},
+        "inputs": {"system": "a/system.safetensors", "halves": ["a.csv", "b.csv"], "further": "c.csv"},
+        "outputs": {"table": "t.csv"},
+        "params": {"settings": SETTINGS, "code": "audit.audit 0123"},
+    }
+    return Task("my_rule", **parts | changed)
+
+
+def test_a_function_is_called_with_what_it_names_in_its_own_types():
+    """A wildcard gives way to a file of its name; what the function does not name is left out."""
+    given.clear()
+    call(job, task(), {"device": "cpu", "config": {}})
+    settings = EncoderSettings(**SETTINGS)
+    assert given == [(Path("a/system.safetensors"), [Path("a.csv"), Path("b.csv")], 3, settings, "cpu", None)]
+
+
+def test_what_is_missing_is_named_with_the_rule_and_the_function():
+    with pytest.raises(TypeError, match=r"^rule my_rule: .*test_dispatch.job needs halves, device; .* seed, settings"):
+        call(job, task(inputs={"system": "a"}), {})
+
+
+def test_a_name_that_stands_twice_is_refused():
+    with pytest.raises(TypeError, match=r"^rule my_rule: system names two of its inputs, outputs and params"):
+        call(job, task(outputs={"system": "b"}), {"device": "cpu"})
+
+
+def test_a_value_that_does_not_fit_is_refused():
+    with pytest.raises(ValidationError, match="seed"):
+        call(job, task(wildcards={"seed": "first"}), {"device": "cpu"})
+
+
+def test_the_function_of_a_rule_is_found_by_its_module_and_name():
+    assert find("forget.forget") is forget
+    for unknown in ("forget.nothing", "nowhere.forget", "forget"):
+        with pytest.raises(LookupError, match=f"munkey.jobs.{unknown}: there is no such function"):
+            find(unknown)
