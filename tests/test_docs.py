@@ -1,5 +1,6 @@
 """The code in README.md, in the pages beside it and in docs/ runs as it is printed."""
 
+import ast
 import os
 import re
 import shutil
@@ -99,3 +100,22 @@ def test_yaml_as_printed_names_sections_of_the_parameters(text: str) -> None:
 def test_every_page_is_in_the_navigation_of_the_website() -> None:
     contents = (ROOT / "docs/site/contents.py").read_text()
     assert [page.name for page in (ROOT / "docs").glob("*.md") if f'"docs/{page.stem}"' not in contents] == []
+
+
+def imported(file: Path) -> set[str]:
+    """The modules that a file of Python imports, anywhere in it."""
+    if file.suffix != ".py":
+        return set()
+    lines = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+    return {name for line in lines for name in (line.module, *(f"{line.module}.{each.name}" for each in line.names))}
+
+
+@pytest.mark.parametrize("walk", (ROOT / "docs/layout.md").read_text().split("\n## ")[1:], ids=lambda walk: walk[:12])
+def test_each_step_of_a_walk_is_imported_by_an_earlier_one(walk: str) -> None:
+    """Apart from jobs, which rules name, and from families and methods, which registries find."""
+    files = [ROOT / "docs" / link for link in re.findall(r"\]\((\.\./[^)]+)\)", walk)]
+    assert len(files) > 5 and all(file.exists() for file in files)
+    for number, file in enumerate(files[1:], start=1):
+        if file.suffix == ".py" and file.parent.name not in {"jobs", "families", "methods", "params", "plan"}:
+            module = ".".join(file.resolve().relative_to(ROOT / "src").with_suffix("").parts)
+            assert any(module in imported(earlier) for earlier in files[:number]), module
