@@ -15,7 +15,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from munkey.experiment.run.job import IN_TERMINAL
-from munkey.experiment.run.progress import Waiting
+from munkey.experiment.run.progress import Progress
 
 CHATTER = (
     "Assuming unrestricted shared filesystem", "Building DAG of jobs", "Conda environments: ignored",
@@ -33,13 +33,13 @@ class LogHandler(LogHandlerBase):
     has_filter, has_formatter = False, False  # Snakemake's, which obey --quiet
 
     def __post_init__(self) -> None:
-        said = self.common_settings
-        self.stream = sys.stdout if said.stdout else sys.stderr
+        settings = self.common_settings
+        self.stream = sys.stdout if settings.stdout else sys.stderr
         self.usual: ColorizingTextHandler | None = None
-        if said.dryrun or said.verbose or said.debug_dag or said.printshellcmds:
-            self.usual = ColorizingTextHandler(said.nocolor, self.stream)
+        if settings.dryrun or settings.verbose or settings.debug_dag or settings.printshellcmds:
+            self.usual = ColorizingTextHandler(settings.nocolor, self.stream)
         self.moves = self.stream.isatty() and IN_TERMINAL not in os.environ  # a debugger prompts there
-        self.waiting: Waiting | None = None
+        self.progress: Progress | None = None
         self.ended, self.drawing = Event(), RLock()
 
     def emit(self, record: LogRecord) -> None:
@@ -55,25 +55,25 @@ class LogHandler(LogHandlerBase):
 
     def hear(self, record: LogRecord) -> None:
         """Take in what Snakemake says, and pass on what somebody who waits wants to know."""
-        said, waiting = vars(record), self.waiting
-        event = said.get("event")
+        facts, progress = vars(record), self.progress
+        event = facts.get("event")
         if event == LogEvent.RUN_INFO:
-            self.begin({rule: count for rule, count in said["stats"].items() if rule != "total"})
-        elif waiting and "work" in said:
-            waiting.work = said["work"]
-        elif waiting and event == LogEvent.JOB_INFO:
-            waiting.begin(said["jobid"], said["rule_name"], said["rule_msg"] or said["rule_name"])
+            self.begin({rule: count for rule, count in facts["stats"].items() if rule != "total"})
+        elif progress and "work" in facts:
+            progress.work = facts["work"]
+        elif progress and event == LogEvent.JOB_INFO:
+            progress.begin(facts["jobid"], facts["rule_name"], facts["rule_msg"] or facts["rule_name"])
             self.draw()
-        elif waiting and event == LogEvent.JOB_FINISHED:
-            self.say(waiting.end(said["job_id"]))
-        elif waiting and event == LogEvent.JOB_ERROR:
-            what = waiting.fail(said["jobid"]) or said["rule_name"]
-            self.say(f"FAILED: {what}; its log: {', '.join(said['log'])}")
+        elif progress and event == LogEvent.JOB_FINISHED:
+            self.say(progress.end(facts["job_id"]))
+        elif progress and event == LogEvent.JOB_ERROR:
+            what = progress.fail(facts["jobid"]) or facts["rule_name"]
+            self.say(f"FAILED: {what}; its log: {', '.join(facts['log'])}")
         elif event == LogEvent.ERROR or (event is None and record.msg):
             self.pass_on(record)
 
     def begin(self, jobs: dict[str, int]) -> None:
-        self.waiting = Waiting(jobs)
+        self.progress = Progress(jobs)
         self.say("1 job" if sum(jobs.values()) == 1 else f"{sum(jobs.values())} jobs")
         if self.moves:
             Thread(target=self.tick, daemon=True).start()
@@ -87,7 +87,7 @@ class LogHandler(LogHandlerBase):
         """Say what Snakemake says, but for the usual steps of a run, and for the call of a script that failed."""
         text = self.format(record)
         is_chatter = record.levelno < WARNING and text.startswith(CHATTER)
-        is_script = bool(self.waiting) and text.startswith("RuleException:\nCalledProcessError")
+        is_script = bool(self.progress) and text.startswith("RuleException:\nCalledProcessError")
         if not (is_chatter or is_script):
             self.say(text)
 
@@ -99,13 +99,13 @@ class LogHandler(LogHandlerBase):
 
     def draw(self) -> None:
         """Draw the line that moves, on a terminal, while jobs run. It never wraps."""
-        if self.moves and self.waiting and self.waiting.running:
-            self.stream.write(CLEAR + self.waiting.status[: shutil.get_terminal_size().columns - 1])
+        if self.moves and self.progress and self.progress.running:
+            self.stream.write(CLEAR + self.progress.status[: shutil.get_terminal_size().columns - 1])
             self.stream.flush()
 
     def close(self) -> None:
         self.ended.set()
-        if self.moves and self.waiting:
+        if self.moves and self.progress:
             self.stream.write(CLEAR)
             self.stream.flush()
         super().close()

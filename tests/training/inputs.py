@@ -56,9 +56,10 @@ def member_keys(ids: np.ndarray) -> MemberKeys:
     return MemberKeys(keys, Neighbors(others, np.full(others.shape, 0.5, np.float32)))
 
 
-def trained(family: str, checkpoint: CheckpointFile | None = None, **train: object) -> Trained:
+def trained(family: str, checkpoint: CheckpointFile | None = None, depth: int = 2, **train: object) -> Trained:
     """Train a ViT or MUNKEY on the digits. train: changes of the section `train`."""
+    model = MODEL.model_copy(update={"depth": depth})
     settings = TrainSettings.model_validate(TRAIN.model_dump() | train)
-    recipe = Recipe(DATA, MODEL, settings, MUNKEY if family == "munkey" else None, Stage("resumed", family))
+    recipe = Recipe(DATA, model, settings, MUNKEY if family == "munkey" else None, Stage("resumed", family))
     members = member_keys(digits().ids) if family == "munkey" else None
     return FAMILIES[family].train(Training(digits(), 10, recipe, "cpu", members=members, checkpoint=checkpoint))

@@ -67,7 +67,7 @@ use rule job as audit with:
         LAYOUT.log("audit/{dataset}/audit"),
     params:
         systems=lambda w: AUDITS.systems_of(w.dataset),
-        code=code("audit.audit", *audits.attacks("pairs")),
+        code=code("audit.audit", lambda _: audits.attacks("pairs")),
     message:
         "audit what is left of what was deleted: {wildcards.dataset}"
 
@@ -120,7 +120,7 @@ use rule job as attacks with:
     params:
         runs=lambda w: [asdict(run) for run in PLAN.main_of(w.dataset)],
         rows=EXHIBITS.rows,
-        code=code("audit.attacks", *audits.attacks("logits")),
+        code=code("audit.attacks", lambda _: audits.attacks("logits")),
     message:
         "attack every system of {wildcards.dataset} by its own answers"
 

@@ -43,12 +43,13 @@ GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.overwrite_configfiles)
 
 
-def code(function, *roots):
-    """The function of munkey.jobs that a job runs, and a digest of all code that it imports.
+def code(function, roots=lambda _: []):
+    """For `params`: the function of munkey.jobs that a job runs, and a digest of all code that it imports.
 
-    roots: what it finds through a registry.
+    roots: what it finds through a registry, by the wildcards.
     """
-    return f"{function} {code_digest.digest('munkey.jobs.' + function.partition('.')[0], *roots)}"
+    module = f"munkey.jobs.{function.partition('.')[0]}"
+    return lambda wildcards: f"{function} {code_digest.digest(module, *roots(wildcards))}"
 
 
 def table(name, ending):

@@ -11,6 +11,6 @@ use rule job as data with:
     params:
         source=lambda w: PLAN.sections(w.dataset, "source")["source"],
         state=lambda w: PLAN.disk_state(w.dataset),
-        code=lambda w: code("data.data", PARAMS.reader(w.dataset).load),
+        code=code("data.data", lambda w: [PARAMS.reader(w.dataset).load]),
     message:
         "prepare the data set {wildcards.dataset}"

@@ -27,8 +27,9 @@ use rule cpu_job as export with:
     params:
         sections=lambda w: PLAN.export_settings(w.dataset),
         weights=lambda w: PLAN.encoder_weights(w.dataset, PLAN.encoder_of(w.dataset)),
-        code=lambda w: code(
-            "export.export", memory_family(), PLAN.encoder_builder(w.dataset, PLAN.encoder_of(w.dataset))
+        code=code(
+            "export.export",
+            lambda w: [memory_family(), PLAN.encoder_builder(w.dataset, PLAN.encoder_of(w.dataset))],
         ),
     message:
         "export MUNKEY: {wildcards.dataset}, seed {wildcards.seed}"

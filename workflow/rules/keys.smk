@@ -12,7 +12,7 @@ use rule gpu_job as keys with:
     params:
         settings=lambda w: PLAN.encoder_settings(w.dataset, w.encoder).model_dump(),
         weights=lambda w: PLAN.encoder_weights(w.dataset, w.encoder),
-        code=lambda w: code("keys.keys", PLAN.encoder_builder(w.dataset, w.encoder)),
+        code=code("keys.keys", lambda w: [PLAN.encoder_builder(w.dataset, w.encoder)]),
     message:
         "extract the keys of {wildcards.dataset} with {wildcards.encoder}"
 

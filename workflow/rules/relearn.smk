@@ -11,7 +11,7 @@ use rule gpu_job as relearn with:
         LAYOUT.log("audit/{dataset}/relearned/seed{seed}/{system}"),
     params:
         settings=lambda w: RELEARNING.settings(w.dataset, w.system),
-        code=lambda w: code("relearn.relearn", PLAN.family_of(w.system)),
+        code=code("relearn.relearn", lambda w: [PLAN.family_of(w.system)]),
     message:
         "train {wildcards.system} further on the retain set: {wildcards.dataset}, seed {wildcards.seed}"
 

@@ -19,7 +19,7 @@ use rule gpu_job as unlearn with:
     params:
         dataset=lambda w: plan.dataset_of(w.case),
         settings=lambda w: PLAN.unlearn_settings(w.case, w.method),
-        code=lambda w: code("unlearn.unlearn", *PLAN.method_code(w.method)),
+        code=code("unlearn.unlearn", lambda w: PLAN.method_code(w.method)),
     message:
         "unlearn with {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
 
@@ -55,6 +55,6 @@ use rule gpu_job as search with:
     params:
         data=lambda w: PLAN.sections(w.case, "data")["data"],
         drop=PARAMS.search_drop,
-        code=lambda w: code("search.search", METHODS[w.method].original),
+        code=code("search.search", lambda w: [METHODS[w.method].original]),
     message:
         "choose among candidates of {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

@@ -30,6 +30,7 @@ NO_INFLUENCE = frozenset({
     "munkey.settings", "munkey.experiment.params.load",  # check values, which each rule hands to its job
     "munkey.core.paths", "munkey.core.gpu_seats", "munkey.core.console",  # where things lie, run, and are printed
     "munkey.core.registry", "munkey.core.plugins",  # find code, which is passed as a root
+    "munkey.deploy.mlflow_model",  # what MLflow runs when somebody asks a registered model
     "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
 })  # fmt: skip
 DOTTED = re.compile(r"'(\w+\.[\w.]+)'")  # a registry names the package of its entries, which may be moved with it
@@ -49,8 +50,8 @@ def explain(*roots: Root) -> list[str]:
 
 def module_of(root: Root) -> str:
     """The name of the module of a root; of an object and of its method, that of the object's class."""
-    if isinstance(root, str | Path):
-        return str(root)
+    if isinstance(root, str):
+        return root
     owner = root.__self__ if isinstance(root, MethodType) else root
     return str(getattr(owner, "__module__", type(owner).__module__))
 
@@ -112,8 +113,6 @@ class Sources:
         """Modules, what they import, and the packages that these lie in; without those of no influence or no code."""
         modules = list(roots)
         for module in modules:
-            if module.endswith(".py"):
-                self.files[module] = Path(module)
             if module not in self.files and not self._origins([module]):
                 raise LookupError(f"{module} is neither a module of munkey nor one of a plug-in")
             parent = module.rpartition(".")[0]

@@ -19,7 +19,7 @@ class Job(NamedTuple):
         return now - self.begun
 
 
-class Waiting:
+class Progress:
     """A run that is going on. jobs: how many of each rule; work: of a job of some of the rules, in any unit."""
 
     def __init__(self, jobs: Mapping[str, int], clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,7 +43,7 @@ class Waiting:
         seconds = job.since(self.clock())
         self.ended[job.rule] += 1
         self.seconds[job.rule] = self.seconds.get(job.rule, 0.0) + seconds
-        return f"{self.percent:>5}  {self.left:20}  {worded(seconds):>9}  {job.what}"
+        return f"{self.percent:>5}  {self.left:20}  {duration(seconds):>9}  {job.what}"
 
     @property
     def status(self) -> str:
@@ -60,7 +60,7 @@ class Waiting:
     @property
     def left(self) -> str:
         """The time left in words; empty where nothing can be said yet, or nothing is left."""
-        return f"about {worded(seconds)} left" if (seconds := self.seconds_left) else ""
+        return f"about {duration(seconds)} left" if (seconds := self.seconds_left) else ""
 
     @property
     def seconds_left(self) -> float | None:
@@ -102,7 +102,7 @@ class Waiting:
         return self.seconds[rule] / self.ended[rule]
 
 
-def worded(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A length of time, as exact as anybody needs it: 0.4 s, 12 s, 4 min, 2 h 5 min."""
     minutes = round(seconds / 60)
     if seconds < 9.95:
