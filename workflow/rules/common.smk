@@ -48,8 +48,8 @@ def code(function, roots=lambda _: []):
 
     roots: what it finds through a registry, by the wildcards.
     """
-    module = f"munkey.jobs.{function.partition('.')[0]}"
-    return lambda wildcards: f"{function} {code_digest.digest(module, *roots(wildcards))}"
+    job = f"munkey.jobs.{function.partition('.')[0]}"
+    return lambda wildcards: f"{function} {code_digest.digest(job, *roots(wildcards))}"
 
 
 def table(name, ending):

@@ -278,6 +278,6 @@ def test_each_file_is_read_once_however_many_digests_are_wanted(monkeypatch):
         code_digest, "ast", SimpleNamespace(**vars(ast) | {"parse": lambda x: parsed.append(x) or parse(x)})
     )
     for _ in range(3):
-        made.digest(["munkey.experiment.tracking.tracking"])
+        made.digest(["munkey.experiment.tracking.mirror"])
         made.digest(FAMILIES.values())
     assert 20 < len(parsed) == len(set(parsed)) + parsed.count(b"")
