@@ -41,7 +41,7 @@ with job({log!r}, 1):
 """
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (process.stdout, process.stderr) == ("", "few samples\n")
-    assert (tmp_path / "job.log").read_text() == "few samples\n"
+    assert (tmp_path / "job.log").read_text().startswith("few samples\n")
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ import sys
 from munkey.unlearn import prepare
 from tests.unlearn.test_prepare import SECTION, recipe
 assert "torch._dynamo" not in sys.modules, "this test shows nothing"
-start.tuning(recipe("vit"), {"finetune": SECTION})
+prepare.tuning(recipe("vit"), {"finetune": SECTION})
 assert {"torch._dynamo", "munkey.unlearn.finetune"} <= set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
