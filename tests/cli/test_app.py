@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from munkey.cli.app import CHECK, USE, app
-from munkey.deploy.model.manifest import read
+from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.model.predictor import Predictor
 from tests.deploy.small import CLASSES, IDS, picture_in
 
@@ -118,7 +118,7 @@ def test_a_page_replaces_a_page_and_no_other_file(munkey, model, tmp_path):
     ids=str,
 )
 def test_an_encoder_that_cannot_be_had_is_said_in_a_sentence(changes, said, munkey, model, tmp_path):
-    manifest = read(model)
+    manifest = read_manifest(model)
     settings = manifest.encoder.settings.model_copy(update=changes)
     encoder = manifest.encoder.model_copy(update={"settings": settings})
     manifest.model_copy(update={"encoder": encoder}).write(model)

@@ -114,7 +114,7 @@ def test_ids_are_read_from_standard_input(content, code, munkey, model, monkeypa
 
 def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_path):
     ended = munkey("forget", model, "--ids", "10,12", "--certificate", tmp_path / "receipt.json", "--json")
-    made = certificate.read(tmp_path / "receipt.json")
+    made = certificate.read_certificate(tmp_path / "receipt.json")
     assert ended.code == 0 and (made.rows, made.ids, made.rows_zeroed) == (2, None, True)
     assert (made.before.live, made.after.live) == (24, 22) and made.after.head == ended.json["head"]
     assert made.ids_sha256 == certificate.salted([10, 12], bytes.fromhex(ended.json["salt"]))
@@ -170,7 +170,7 @@ def test_a_purge_that_was_prevented_is_said_and_not_claimed(prevented, munkey, m
         monkeypatch.setattr(Ledger, "empty_wal", lambda _: False)
     ended = munkey("forget", model, "--files", "pets/10.png", "--certificate", tmp_path / "receipt.json", "--json")
     assert ended.code == 0 and ended.json["purged"] is not prevented
-    assert certificate.read(tmp_path / "receipt.json").purged is not prevented
+    assert certificate.read_certificate(tmp_path / "receipt.json").purged is not prevented
     assert ("names of source files may be left" in ended.err) is prevented
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import save
 
 from munkey.deploy.model import manifest as manifests
-from munkey.deploy.model.manifest import EncoderReference, Manifest, MemoryReference, Provenance, Stored
+from munkey.deploy.model.manifest import EncoderReference, Manifest, MemoryReference, ModelOrigin, PictureSize
 from munkey.deploy.model.model import probe_key
 from munkey.deploy.store.store import Store
 from munkey.encoders.registry import find
@@ -67,7 +67,7 @@ def _manifest(probe: list[float], memory: MemoryReference, sums: dict[str, str])
         format="munkey model",
         version=manifests.MODEL_FORMAT,
         classes=CLASSES,
-        stored=Stored(height=8, width=8),
+        stored=PictureSize(height=8, width=8),
         data=DataSettings(image_size=8, pixel_mean=0.5, pixel_std=0.5),
         encoder=EncoderReference(settings=ENCODER, weights=find(ENCODER.encoder).weights(ENCODER), probe=probe),
         model=ModelSettings(**settings),
@@ -77,7 +77,7 @@ def _manifest(probe: list[float], memory: MemoryReference, sums: dict[str, str])
         lookup=LookupSettings(approximate_from=100_000, lists=1000, probes=32),
         memory=memory,
         source=None,
-        provenance=Provenance(
+        provenance=ModelOrigin(
             configuration="test",
             dataset="pets",
             seed=0,

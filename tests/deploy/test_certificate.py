@@ -66,7 +66,7 @@ def test_nothing_is_certified_where_nothing_was_deleted(store):
 
 def test_ids_stand_in_it_only_if_they_are_asked_for(store, tmp_path):
     made = certificate.naming(deleted(store, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
-    certificate.write(made, tmp_path / "receipt.json")
+    certificate.write_certificate(made, tmp_path / "receipt.json")
     for file in ("receipt.json", "receipt.html"):
         text = (tmp_path / file).read_text()
         assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
@@ -82,7 +82,7 @@ def test_who_holds_ids_and_salt_can_show_that_they_are_meant():
 
 
 def test_its_hash_can_be_computed_without_munkey(store, tmp_path):
-    certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
+    certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.json")
     value = json.loads((tmp_path / "receipt.json").read_text())
     said = value.pop("sha256")
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -92,20 +92,20 @@ def test_its_hash_can_be_computed_without_munkey(store, tmp_path):
 def test_a_file_that_was_changed_is_refused(store, tmp_path):
     path = tmp_path / "receipt.json"
     made = deleted(store, IDS[:2])
-    certificate.write(made, path)
-    assert certificate.read(path) == made
+    certificate.write_certificate(made, path)
+    assert certificate.read_certificate(path) == made
     path.write_text(path.read_text().replace('"rows": 2', '"rows": 3'))
     with pytest.raises(CertificateError, match=r"receipt\.json: was changed after it was written"):
-        certificate.read(path)
+        certificate.read_certificate(path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "{", '{"kind": "something else"}', "\0\xff"])
 def test_what_is_no_certificate_is_refused(content, tmp_path):
     (tmp_path / "receipt.json").write_text(content)
     with pytest.raises(CertificateError, match=r"receipt\.json: not a certificate \(it is not what"):
-        certificate.read(tmp_path / "receipt.json")
+        certificate.read_certificate(tmp_path / "receipt.json")
     with pytest.raises(CertificateError, match=r"No such file"):
-        certificate.read(tmp_path / "missing.json")
+        certificate.read_certificate(tmp_path / "missing.json")
 
 
 def test_a_restored_backup_does_not_bear_it_out(store, tmp_path):
@@ -159,7 +159,7 @@ def test_a_resealed_lie_is_found_by_the_memory(lie, said, store):
 
 def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     made = certificate.naming(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
-    page = certificate.write(made, tmp_path / "receipt.json").read_text()
+    page = certificate.write_certificate(made, tmp_path / "receipt.json").read_text()
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert "2 samples were deleted from the memory" in words and "samples in the memory 12 10" in words
     assert "Anyone who has the ids and the salt can compute it again" in words
@@ -180,7 +180,7 @@ def test_the_page_claims_a_purge_only_after_one(purged, said, store):
 def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
     (tmp_path / there).symlink_to(tmp_path / "nowhere")
     with pytest.raises(CertificateError, match=rf"{there}: exists already, and no certificate is overwritten"):
-        certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
+        certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.json")
     assert [path.name for path in tmp_path.glob("receipt*")] == [there]
 
 
@@ -188,7 +188,7 @@ def test_a_certificate_that_cannot_be_written_leaves_no_page(store, tmp_path, mo
     whole = certificate.atomic
     monkeypatch.setattr(certificate, "atomic", lambda path: whole(path) if Path(path).suffix == ".html" else 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.json")
+        certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.json")
     assert not list(tmp_path.glob("receipt*"))
 
 
@@ -199,4 +199,4 @@ def test_markup_in_a_certificate_is_shown_as_text(store):
 
 def test_the_page_does_not_take_the_place_of_the_certificate(store, tmp_path):
     with pytest.raises(CertificateError, match="give the name of the JSON file"):
-        certificate.write(deleted(store, IDS[:1]), tmp_path / "receipt.html")
+        certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.html")

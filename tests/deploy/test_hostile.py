@@ -16,7 +16,7 @@ from safetensors.torch import load, save
 
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.export import export
-from munkey.deploy.model.manifest import read
+from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.store import Store
 
@@ -149,7 +149,10 @@ def test_a_manifest_that_makes_sense_and_is_not_the_one_that_was_written_is_refu
 def test_a_picture_may_have_2_16_patches(image_size, patch_size, right, directory):
     manifest(directory, data__image_size=image_size, model__patch_size=patch_size)
     if right:
-        assert (read(directory).network.image_size, read(directory).model.patch_size) == (image_size, patch_size)
+        assert (read_manifest(directory).network.image_size, read_manifest(directory).model.patch_size) == (
+            image_size,
+            patch_size,
+        )
     else:
         refused(directory, "too large")
 

@@ -22,14 +22,14 @@ def require_fitting(check: bool, deletion: int | None, ids: str | None, salt: st
 def write(store: Store, file: Path, deletion: int | None, as_json: bool) -> None:
     """Write the certificate of an earlier deletion, from the chain."""
     made = certificate.certify(store, certificate.receipt_of(store, deletion))
-    page = certificate.write(made, file)
+    page = certificate.write_certificate(made, file)
     text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; readable page: {page}"
     say(text, made.model_dump(mode="json"), as_json)
 
 
 def check(store: Store, file: Path, ids: Sequence[int], salt: str | None, as_json: bool) -> None:
     """Check that the memory does not contradict a certificate and, where ids are given, that it is of these."""
-    made = certificate.read(file)
+    made = certificate.read_certificate(file)
     found = certificate.faults(made, store)
     try:
         salt_bytes = bytes.fromhex(salt or "")

@@ -57,7 +57,7 @@ def _purged(predictor: Predictor) -> bool:
 
 def _written(made: certificate.Certificate, file: Path) -> Path:
     try:
-        return certificate.write(made, file)
+        return certificate.write_certificate(made, file)
     except OSError as error:
         done = f"the samples are forgotten, and the head of the chain is {made.after.head}, but the certificate"
         later = "`munkey certificate` writes one later, which cannot say which samples they were"

@@ -50,7 +50,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Snapshot(Strict):
+class MemorySnapshot(Strict):
     """A memory at one moment. head: of the chain; deletions: links in it; live, dead: rows, if that was recorded."""
 
     head: str
@@ -78,8 +78,8 @@ class Certificate(Strict):
     written: str
     first: PositiveInt
     last: PositiveInt
-    before: Snapshot
-    after: Snapshot
+    before: MemorySnapshot
+    after: MemorySnapshot
     rows_zeroed: bool
     purged: bool
     versions: dict[str, str]
@@ -90,11 +90,11 @@ class Certificate(Strict):
         return self.model_copy(update={"sha256": self_digest(self)})
 
 
-def snapshot(store: Store) -> Snapshot:
+def snapshot(store: Store) -> MemorySnapshot:
     """The memory as it is now."""
     view = store.view
     live = int(np.count_nonzero(view.live))
-    return Snapshot(head=store.head, deletions=store.deletions, live=live, dead=len(view.live) - live)
+    return MemorySnapshot(head=store.head, deletions=store.deletions, live=live, dead=len(view.live) - live)
 
 
 def salted(ids: Iterable[int], salt: bytes) -> str:
@@ -102,7 +102,9 @@ def salted(ids: Iterable[int], salt: bytes) -> str:
     return hashlib.sha256(salt + np.unique(checked_ids(list(ids))).tobytes()).hexdigest()
 
 
-def certify(store: Store, receipt: Receipt, before: Snapshot | None = None, *, purged: bool = False) -> Certificate:
+def certify(
+    store: Store, receipt: Receipt, before: MemorySnapshot | None = None, *, purged: bool = False
+) -> Certificate:
     """The certificate of a deletion. before: the memory before it, where that was recorded; then `after` is now.
 
     purged: whether the memory was purged since; from the chain alone, that cannot be known.
@@ -118,8 +120,8 @@ def certify(store: Store, receipt: Receipt, before: Snapshot | None = None, *, p
         written=datetime.now(UTC).isoformat(timespec="seconds"),
         first=first,
         last=last,
-        before=before or Snapshot(head=receipt.before, deletions=first - 1),
-        after=snapshot(store) if before else Snapshot(head=receipt.after, deletions=last),
+        before=before or MemorySnapshot(head=receipt.before, deletions=first - 1),
+        after=snapshot(store) if before else MemorySnapshot(head=receipt.after, deletions=last),
         rows_zeroed=store.state.erased >= last,
         purged=purged,
         versions={
@@ -195,7 +197,7 @@ def contradictions(certificate: Certificate) -> list[str]:
     ]
 
 
-def read(path: str | Path) -> Certificate:
+def read_certificate(path: str | Path) -> Certificate:
     """A certificate from its file. Raises CertificateError where the file is not one, or was changed."""
     try:
         certificate = Certificate.model_validate_json(Path(path).read_bytes())
@@ -207,7 +209,7 @@ def read(path: str | Path) -> Certificate:
     return certificate
 
 
-def write(certificate: Certificate, path: str | Path) -> Path:
+def write_certificate(certificate: Certificate, path: str | Path) -> Path:
     """Write it as JSON to `path`, and the page beside it, whose path is returned: both or neither, and on the disk.
 
     Raises as `page_of` does, and OSError.

@@ -8,7 +8,7 @@ import pytest
 
 from munkey.deploy.http import request_queue
 from munkey.deploy.http.request_queue import RequestQueue
-from munkey.deploy.http.service import Limits, application
+from munkey.deploy.http.service import RequestLimits, application
 from munkey.deploy.search.search import Search
 
 
@@ -67,7 +67,7 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
 def test_a_check_does_all_of_its_work_beside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
     threads, described = [], Search.described
     monkeypatch.setattr(Search, "described", lambda of: (threads.append(threading.get_ident()), described(of))[1])
-    endpoints = {route.path: route.endpoint for route in application(predictor, "", Limits()).routes}
+    endpoints = {route.path: route.endpoint for route in application(predictor, "", RequestLimits()).routes}
     answer = json.loads(asyncio.run(endpoints["/verify"](None)).body)
     assert answer["sound"] and answer["search"].startswith("exact: ")
     assert threads and threading.get_ident() not in threads

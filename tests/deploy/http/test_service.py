@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from munkey.deploy.http.service import Limits
+from munkey.deploy.http.service import RequestLimits
 from munkey.deploy.model.predictor import Predictor
 from tests.deploy.client import ALLOWED, JSON, TOKEN, Service, command, serving
 from tests.deploy.small import IDS, model_in, picture_in
@@ -134,7 +134,7 @@ def test_unknown_ids_are_listed_and_nothing_is_deleted(service):
         ("POST", "/predict", b"", {"Content-Type": "image/png"}, 422, "images.0: cannot be read as a picture"),
         ("POST", "/predict", truncated(), {"Content-Type": "image/png"}, 422, "cannot be read as a picture"),
         ("POST", "/predict", png(6000, 5000), {"Content-Type": "image/png"}, 413, "30,000,000 pixels"),
-        ("POST", "/predict", b"x" * (Limits.bytes + 1), JSON, 413, "at most 8,388,608 bytes"),
+        ("POST", "/predict", b"x" * (RequestLimits.bytes + 1), JSON, 413, "at most 8,388,608 bytes"),
         ("POST", "/forget", {"ids": ["10"]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", {"ids": [1.5]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", {"ids": [-1]}, ALLOWED, 422, "ids must lie between 0 and 2^63 - 1"),

@@ -18,10 +18,10 @@ from munkey.data.pictures import decode
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http import service
 from munkey.deploy.model.images import FORMATS, pixels, undecoded
-from munkey.deploy.model.manifest import Stored
+from munkey.deploy.model.manifest import PictureSize
 from tests.data.inputs import picture
 
-STORED = Stored(height=6, width=6)
+STORED = PictureSize(height=6, width=6)
 
 
 def open_binary(name):
@@ -108,7 +108,7 @@ def test_the_first_picture_too_many_stops_a_request_from_opening_more(monkeypatc
     Image.new("1", (40, 30)).save(file, "PNG")
     monkeypatch.setattr(service, "undecoded", lambda *of: (opened.append(of), undecoded(*of))[1])
     with pytest.raises(HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000") as raised:
-        service.undecoded_pictures([file.getvalue()] * 5, service.Limits(pixels=2000))
+        service.undecoded_pictures([file.getvalue()] * 5, service.RequestLimits(pixels=2000))
     assert raised.value.status_code == 413 and len(opened) == 2
 
 

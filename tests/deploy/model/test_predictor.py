@@ -12,12 +12,12 @@ from PIL import Image
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import PictureError, UnknownFilesError
-from munkey.deploy.model.model import Network
+from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.retrieval import Retriever
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
-from munkey.deploy.store.matrices import Copied, View
+from munkey.deploy.store.matrices import Copied, MemoryView
 from munkey.deploy.store.store import Store
 from munkey.encoders import keys
 from munkey.memory import neighbors
@@ -61,7 +61,7 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
     with Predictor.load(directory, device="cpu") as opened:
         found = retriever(opened).retrieve(opened._encoder.keys(pictures))
         with like_a_gpu() as gpu:
-            network = Network(directory, opened.manifest, META)
+            network = LoadedNetwork(directory, opened.manifest, META)
             logits = network.logits(pictures, found.memory(META), found.neighbors)
     assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {"munkey.models.forward.answers"}
 
@@ -216,16 +216,16 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(reading, predictor
         predictor._encoder.keys(picture),
         predictor.predict(picture).neighbors.ids[0],
         [],
-        View.copy,
+        MemoryView.copy,
     )
 
-    def copying(view: View, rows: np.ndarray) -> Copied:
+    def copying(view: MemoryView, rows: np.ndarray) -> Copied:
         read.append(rows)
         if len(read) == ["the neighbors", "what their tokens are averaged of"].index(reading) + 1:
             predictor.forget(near[1:2])
         return copy(view, rows)
 
-    monkeypatch.setattr(View, "copy", copying)
+    monkeypatch.setattr(MemoryView, "copy", copying)
     found, again = retriever(predictor).retrieve(keys), retriever(predictor).retrieve(keys)
     assert near[1] not in predictor.ids and near[1] not in found.neighbors.ids and 60 in found.neighbors.ids
     assert np.array_equal(found.tokens, again.tokens)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from munkey.deploy.errors import AmbiguousFileError, UnknownFilesError
-from munkey.deploy.model.sources import Sources
+from munkey.deploy.model.sources import SourceFiles
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import raw
 
@@ -33,13 +33,13 @@ def test_a_file_is_found_through_a_path_that_goes_up(named, tmp_path, monkeypatc
     store = named("cats/a.png", tmp_path / "added.png")
     monkeypatch.chdir(tmp_path / "pets" / "cats")
     for root in (tmp_path / "pets", tmp_path / "elsewhere" / ".." / "pets"):
-        sources = Sources(store, str(root))
+        sources = SourceFiles(store, str(root))
         assert sources.ids_of(["a.png", "../../added.png"]).tolist() == [0, 1]
         assert sources.ids_of([tmp_path / "x" / ".." / "pets" / "cats" / "a.png"]).tolist() == [0]
 
 
 def test_a_name_that_is_not_utf_8_is_found_as_it_is_stored(named, tmp_path):
-    sources = Sources(named("caf\\xe9.png"), str(tmp_path))
+    sources = SourceFiles(named("caf\\xe9.png"), str(tmp_path))
     assert sources.ids_of([NOT_UTF8]).tolist() == sources.ids_of([tmp_path / NOT_UTF8]).tolist() == [0]
     with pytest.raises(UnknownFilesError):
         sources.ids_of([os.fsdecode(b"\xff.png")])
@@ -48,7 +48,7 @@ def test_a_name_that_is_not_utf_8_is_found_as_it_is_stored(named, tmp_path):
 @pytest.mark.parametrize("root", ["pets", None])
 def test_a_name_that_means_two_files_is_refused_and_both_are_named(root, named, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    known = Sources(named("a.png", tmp_path / "a.png"), root and str(tmp_path / root))
+    known = SourceFiles(named("a.png", tmp_path / "a.png"), root and str(tmp_path / root))
     first = tmp_path / root / "a.png" if root else "a.png"
     with pytest.raises(AmbiguousFileError) as raised:
         known.ids_of(["a.png"])
@@ -59,5 +59,5 @@ def test_a_name_that_means_two_files_is_refused_and_both_are_named(root, named, 
 
 def test_a_file_of_the_data_set_that_was_added_again_is_one_file(named, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sources = Sources(named("a.png", tmp_path / "a.png"), str(tmp_path))
+    sources = SourceFiles(named("a.png", tmp_path / "a.png"), str(tmp_path))
     assert sources.ids_of(["a.png"]).tolist() == sources.ids_of([tmp_path / "a.png"]).tolist() == [0, 1]

@@ -2,21 +2,21 @@
 
 import numpy as np
 
-from munkey.deploy.store.matrices import View
+from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.rows import RECORD
 from munkey.encoders.keys import Keys
 from munkey.memory import neighbors
 from munkey.memory.neighbors import Neighbors
 
 
-def view_of(ids: np.ndarray, keys: np.ndarray, live: np.ndarray | None = None) -> View:
+def view_of(ids: np.ndarray, keys: np.ndarray, live: np.ndarray | None = None) -> MemoryView:
     records = np.zeros(len(ids), RECORD)
     records["id"] = ids
     tokens = np.asarray(ids, dtype=np.float32)[:, None]
-    return View(1, keys, tokens, records, np.ones(len(ids), dtype=bool) if live is None else live)
+    return MemoryView(1, keys, tokens, records, np.ones(len(ids), dtype=bool) if live is None else live)
 
 
-def expected(view: View, queries: np.ndarray, depth: int) -> Neighbors:
+def expected(view: MemoryView, queries: np.ndarray, depth: int) -> Neighbors:
     """What the pipeline's search says of the live rows."""
     rows = np.flatnonzero(view.live)
     rows = rows[np.argsort(view.ids[rows])]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from munkey.core.console import counted
-from munkey.deploy.store.ledger import Ledger, State
+from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import Matrices
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import mismatched
@@ -97,7 +97,7 @@ def test_a_purge_leaves_no_byte_of_their_names(folder):
     """After this many changes SQLite alone, with `secure_delete`, left two of the 6,401 names in its pages (3.46)."""
     random, held = np.random.default_rng(3), {}
     folder.mkdir()
-    Ledger.create(folder / "store.db", State(b"0" * 16, 1, 1, 1, 0, 0), {})
+    Ledger.create(folder / "store.db", LedgerState(b"0" * 16, 1, 1, 1, 0, 0), {})
     ledger, rows, gone = Ledger(folder / "store.db"), 0, []
     for _ in range(200):
         if random.random() < 0.5 or not held:

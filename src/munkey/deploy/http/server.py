@@ -10,7 +10,7 @@ from pathlib import Path
 import uvicorn
 
 from munkey.core.files import given_text
-from munkey.deploy.http.service import Limits, application
+from munkey.deploy.http.service import RequestLimits, application
 from munkey.deploy.model.predictor import Predictor
 
 TOKEN = "MUNKEY_TOKEN"  # the environment variable that holds the token
@@ -59,7 +59,7 @@ def serve(directory: Path, host: str, port: int, token_file: Path | None, say: C
         predictor.warm_up()
         fresh = secrets.token_urlsafe(32)
         config = uvicorn.Config(
-            application(predictor, token or fresh, Limits()),
+            application(predictor, token or fresh, RequestLimits()),
             log_level="warning",
             limit_concurrency=WAITING,
             timeout_graceful_shutdown=GRACE_S,

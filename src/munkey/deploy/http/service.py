@@ -35,7 +35,7 @@ SENTENCES = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Of one request. pixels: of all its pictures together, before they are decoded."""
 
     bytes: int = 8 * 2**20
@@ -59,7 +59,7 @@ class Order(BaseModel):
     ignore_missing: bool = False
 
 
-def application(predictor: Predictor, token: str, limits: Limits) -> FastAPI:
+def application(predictor: Predictor, token: str, limits: RequestLimits) -> FastAPI:
     """The service. It closes the predictor when it ends."""
     queue = RequestQueue(predictor)
 
@@ -113,7 +113,7 @@ def application(predictor: Predictor, token: str, limits: Limits) -> FastAPI:
     return app
 
 
-async def _body(request: Request, limits: Limits) -> bytes:
+async def _body(request: Request, limits: RequestLimits) -> bytes:
     """What was sent. Of what is too long, the rest is read and dropped, so that the client hears why."""
     content, size = bytearray(), 0
     async for part in request.stream():
@@ -124,7 +124,7 @@ async def _body(request: Request, limits: Limits) -> bytes:
     return bytes(content)
 
 
-def undecoded_pictures(files: Sequence[bytes], limits: Limits) -> "list[Image]":
+def undecoded_pictures(files: Sequence[bytes], limits: RequestLimits) -> "list[Image]":
     """Pictures that are not decoded yet, but known to be small enough. Raises HTTPException, PictureError."""
     if not 1 <= len(files) <= limits.pictures:
         raise HTTPException(422, f"{len(files)} pictures; a request takes 1 to {limits.pictures}")

@@ -13,7 +13,7 @@ from munkey.core.console import warn
 from munkey.core.ids import NOBODY
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.images import read_picture
-from munkey.deploy.model.prediction import Prediction, Row
+from munkey.deploy.model.prediction import ExplanationRow, Prediction
 
 SIDE = 128  # longest side of a picture on the page [px]
 TITLE = "munkey: what the answers rest on"  # of the page
@@ -36,12 +36,12 @@ def table(prediction: Prediction) -> str:
 class NeighborPicture:
     """A neighbor on the page. picture: a data URL, None where its source is not known or cannot be read."""
 
-    row: Row
+    row: ExplanationRow
     picture: str | None
 
 
 @dataclass(frozen=True)
-class Answer:
+class PageAnswer:
     """An answer on the page, its picture as a data URL."""
 
     name: str
@@ -69,10 +69,10 @@ def is_page(path: Path) -> bool:
         return f"<title>{TITLE}</title>".encode() in file.read(1000)
 
 
-def _answers(prediction: Prediction, images: np.ndarray | None) -> Iterator[Answer]:
+def _answers(prediction: Prediction, images: np.ndarray | None) -> Iterator[PageAnswer]:
     rows = {number: list(group) for number, group in groupby(prediction.explained(), lambda row: row.picture)}
     for number, name in enumerate(prediction.classes):
-        yield Answer(
+        yield PageAnswer(
             name,
             float(prediction.probabilities[number].max()),
             data_url(prediction.pictures[number]),
@@ -81,7 +81,7 @@ def _answers(prediction: Prediction, images: np.ndarray | None) -> Iterator[Answ
         )
 
 
-def _picture(row: Row, images: np.ndarray | None) -> str | None:
+def _picture(row: ExplanationRow, images: np.ndarray | None) -> str | None:
     if row.file is not None:
         try:
             return data_url(read_picture(Path(row.file)))

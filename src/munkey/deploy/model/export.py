@@ -19,9 +19,9 @@ from munkey.deploy.model.manifest import (
     EncoderReference,
     Manifest,
     MemoryReference,
-    Provenance,
-    Stored,
-    read,
+    ModelOrigin,
+    PictureSize,
+    read_manifest,
 )
 from munkey.deploy.model.model import installed, probe_key
 from munkey.deploy.model.sources import location
@@ -81,7 +81,7 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
 
 def _require_unused(directory: Path) -> None:
     """Raises ExportError where samples were forgotten or added."""
-    first_new_id = read(directory).memory.first_new_id
+    first_new_id = read_manifest(directory).memory.first_new_id
     with Store.open(directory / MEMORY) as store:
         if store.deletions or (store.view.ids >= first_new_id).any():
             raise ExportError(f"{directory}: is in use, samples were forgotten or added there; move it elsewhere first")
@@ -155,7 +155,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         format="munkey model",
         version=MODEL_FORMAT,
         classes=result.dataset.classes,
-        stored=Stored(height=height, width=width),
+        stored=PictureSize(height=height, width=width),
         data=result.data,
         encoder=_encoder(EncoderSettings(**result.keys.model_dump(exclude={"depth"}))),
         model=result.model,
@@ -165,7 +165,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         lookup=result.lookup,
         memory=memory,
         source=location(result.source.path) if result.source.path and result.names else None,
-        provenance=Provenance(
+        provenance=ModelOrigin(
             configuration=place.root.name,
             dataset=place.case,
             seed=place.seed,

@@ -10,7 +10,7 @@ import numpy as np
 
 from munkey.data.pictures import upright
 from munkey.deploy.errors import PictureError
-from munkey.deploy.model.manifest import Stored
+from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import location
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Pixels(NamedTuple):
     files: tuple[str | None, ...]
 
 
-def pixels(images: "Images", stored: Stored) -> Pixels:
+def pixels(images: "Images", stored: PictureSize) -> Pixels:
     """Pictures as a data set stores them: upright RGB, resized to its size without cropping.
 
     images: a file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or (H, W, 3) uint8, or
@@ -116,7 +116,7 @@ def _picture(opened: "Image", name: str) -> np.ndarray:
         raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
 
 
-def _fitted(image: np.ndarray, stored: Stored) -> np.ndarray:
+def _fitted(image: np.ndarray, stored: PictureSize) -> np.ndarray:
     """(H, W, 3) uint8 in the size of the data set's pictures, as `munkey.data.pictures.resize` does it."""
     if image.shape[:2] == (stored.height, stored.width):
         return image

@@ -47,7 +47,7 @@ def self_digest(model: BaseModel) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Stored(Section):
+class PictureSize(Section):
     """How the data set keeps its pictures: others are resized to it, without cropping."""
 
     height: Pixels
@@ -74,7 +74,7 @@ class MemoryReference(Section):
     first_new_id: Annotated[int, Field(ge=0, lt=2**62)]
 
 
-class Provenance(Section):
+class ModelOrigin(Section):
     """Where a model comes from: its place in the results, and commit, device and versions as in its record."""
 
     configuration: Text
@@ -96,7 +96,7 @@ class Manifest(Section):
     format: Literal["munkey model"]
     version: Count
     classes: Annotated[list[Text], Field(min_length=1, max_length=25_000)]
-    stored: Stored
+    stored: PictureSize
     data: DataSettings
     encoder: EncoderReference
     model: ModelSettings
@@ -106,7 +106,7 @@ class Manifest(Section):
     lookup: LookupSettings
     memory: MemoryReference
     source: Text | None
-    provenance: Provenance
+    provenance: ModelOrigin
     files: dict[Static, Digest]
     sha256: Digest | None = None
 
@@ -152,7 +152,7 @@ def regular(path: Path, largest: int | None = None) -> bytes:
         return file.read()
 
 
-def read(directory: Path) -> Manifest:
+def read_manifest(directory: Path) -> Manifest:
     """The manifest of a directory. Raises UnreadableModelError where there is none, or it is not what was written."""
     path = directory / NAME
     if not path.exists() and not path.is_symlink():

@@ -79,7 +79,7 @@ def probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[f
     return [float(number) for number in key]
 
 
-class Network:
+class LoadedNetwork:
     """The weights of a model, asked with neighbors and their tokens."""
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:

@@ -24,7 +24,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Row:
+class ExplanationRow:
     """One line of an explanation. picture: which answer it belongs to, from 0; label: a class's name."""
 
     picture: int
@@ -58,12 +58,12 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def explained(self) -> Iterator[Row]:
+    def explained(self) -> Iterator[ExplanationRow]:
         """A line for each neighbor that the answers rest on."""
         near = self.neighbors
         for picture, rank in zip(*np.nonzero(near.ids != NOBODY), strict=True):
             label = int(near.labels[picture, rank])
-            yield Row(
+            yield ExplanationRow(
                 picture=int(picture),
                 answer=self.classes[picture],
                 probability=float(self.probabilities[picture, self.labels[picture]]),

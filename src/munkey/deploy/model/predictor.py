@@ -18,7 +18,7 @@ from munkey.deploy.model import manifest as manifests
 from munkey.deploy.model.images import Images, pixels
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Evidence, Prediction, softmax
-from munkey.deploy.model.sources import Sources
+from munkey.deploy.model.sources import SourceFiles
 from munkey.deploy.search.search import Search
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, UnreadableMemoryError
@@ -28,8 +28,8 @@ from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import Report
 
 if TYPE_CHECKING:
-    from munkey.deploy.model.model import KeyEncoder, Network
-    from munkey.deploy.model.retrieval import Retrieved
+    from munkey.deploy.model.model import KeyEncoder, LoadedNetwork
+    from munkey.deploy.model.retrieval import RetrievedRows
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -47,7 +47,7 @@ class Predictor:
         self._adding = threading.Lock()  # from one thread's choice of ids until they are taken
         self.store = _store(directory, manifest, writer)
         self.search = Search(self.store, manifest.lookup)
-        self.sources = Sources(self.store, manifest.source)
+        self.sources = SourceFiles(self.store, manifest.source)
 
     @classmethod
     def load(cls, directory: str | Path, *, writer: bool = False, device: Device = "auto") -> "Predictor":
@@ -57,7 +57,7 @@ class Predictor:
         Raises UnreadableModelError, and LockedMemoryError where another process writes it already.
         """
         directory = Path(directory)
-        return cls(directory, manifests.read(directory), writer, device)
+        return cls(directory, manifests.read_manifest(directory), writer, device)
 
     # Answering
 
@@ -79,7 +79,7 @@ class Predictor:
         answers = tuple(names[label] for label in labels)
         return Prediction(logits, softmax(logits), labels, answers, self._evidence(retrieved), names, *given)
 
-    def _retrieved(self, keys: np.ndarray) -> "Retrieved":
+    def _retrieved(self, keys: np.ndarray) -> "RetrievedRows":
         from munkey.deploy.model.retrieval import Retriever
 
         first_added = None if self._tokens_are_keys else self.manifest.memory.first_new_id
@@ -88,7 +88,7 @@ class Predictor:
         except UnreadableIndexError as error:
             raise UnreadableModelError(self.directory / MEMORY, f"cannot be searched ({error})") from error
 
-    def _evidence(self, retrieved: "Retrieved") -> Evidence:
+    def _evidence(self, retrieved: "RetrievedRows") -> Evidence:
         near = retrieved.neighbors
         if retrieved.labels.max() >= len(self.manifest.classes):
             raise UnreadableModelError(self.directory, "its memory holds labels that are not among its classes")
@@ -96,10 +96,10 @@ class Predictor:
         return Evidence(near.ids, near.cosines, self._network.weights(near), retrieved.labels, files)
 
     @cached_property
-    def _network(self) -> "Network":
-        from munkey.deploy.model.model import Network, device_for
+    def _network(self) -> "LoadedNetwork":
+        from munkey.deploy.model.model import LoadedNetwork, device_for
 
-        return Network(self.directory, self.manifest, device_for(self._device))
+        return LoadedNetwork(self.directory, self.manifest, device_for(self._device))
 
     @cached_property
     def _encoder(self) -> "KeyEncoder":

@@ -9,16 +9,16 @@ import torch
 from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.deploy.search import exact
-from munkey.deploy.search.ranking import Found
+from munkey.deploy.search.ranking import NearestRows
 from munkey.deploy.search.search import Search
-from munkey.deploy.store.matrices import View
+from munkey.deploy.store.matrices import MemoryView
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
 from munkey.settings import InferenceSettings
 
 
 @dataclass(frozen=True)
-class Retrieved:
+class RetrievedRows:
     """The neighbors of Q queries, with their labels (Q, K) and tokens (Q, K, m); zero tokens where there is none.
 
     files: the source file of each, (Q, K) str or None, as the memory has it.
@@ -61,7 +61,7 @@ class Retriever:
     inference: InferenceSettings
     first_added: int | None
 
-    def retrieve(self, queries: np.ndarray) -> Retrieved:
+    def retrieve(self, queries: np.ndarray) -> RetrievedRows:
         """The K nearest rows for each query key (Q, d); none at all where no trained sample is left.
 
         Neither they nor what their tokens are averaged from had been deleted when they were read. Raises
@@ -83,12 +83,12 @@ class Retriever:
         tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
         labels[present], tokens[present], files[present] = copied.labels[known], copied.tokens[known], names[known]
         left = Neighbors(np.where(present, near.ids, NOBODY), np.where(present, near.cosines, np.float32(0)))
-        return Retrieved(left, labels, tokens, files)
+        return RetrievedRows(left, labels, tokens, files)
 
     def _are_added(self, ids: np.ndarray) -> np.ndarray:
         return np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
 
-    def _lent(self, view: View, rows: np.ndarray) -> Lent:
+    def _lent(self, view: MemoryView, rows: np.ndarray) -> Lent:
         """Tokens for added rows (N,)."""
         if not len(rows):
             return Lent(np.zeros((0, view.tokens.shape[1]), dtype=np.float32), np.zeros(0, dtype=bool), True)
@@ -104,7 +104,7 @@ class Retriever:
         average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
         return Lent(average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all()))
 
-    def _trained(self, view: View, keys: np.ndarray) -> Found:
+    def _trained(self, view: MemoryView, keys: np.ndarray) -> NearestRows:
         """The K nearest trained rows. All of them lie before the first that was added."""
         end = int(self._are_added(view.ids).argmax())
         before = replace(

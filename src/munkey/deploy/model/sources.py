@@ -16,7 +16,7 @@ def location(file: str | os.PathLike[str]) -> str:
     return printable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
 
 
-class Sources:
+class SourceFiles:
     """The source files of a model's memory. One is a path as it was given, or relative to `root`, the data set's."""
 
     def __init__(self, store: Store, root: str | None) -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from munkey.core.ids import NOBODY
-from munkey.deploy.search.ranking import Found, nobody, ranked
-from munkey.deploy.store.matrices import View
+from munkey.deploy.search.ranking import NearestRows, nobody, ranked
+from munkey.deploy.store.matrices import MemoryView
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +36,7 @@ class Candidates(NamedTuple):
     limit: np.ndarray
 
 
-def nearest(view: View, queries: np.ndarray, depth: int, first: int = 0) -> Found:
+def nearest(view: MemoryView, queries: np.ndarray, depth: int, first: int = 0) -> NearestRows:
     """The nearest of the live rows from number `first` on, whatever their number; cosines in float64."""
     found = nobody(view, len(queries), depth)
     for start in range(0, len(queries), QUERIES):
@@ -45,7 +45,7 @@ def nearest(view: View, queries: np.ndarray, depth: int, first: int = 0) -> Foun
     return found
 
 
-def certified(view: View, queries: np.ndarray, depth: int, first: int) -> Found:
+def certified(view: MemoryView, queries: np.ndarray, depth: int, first: int) -> NearestRows:
     """The nearest rows, after a second look where the first cannot be certain."""
     candidates = scan(view, queries, 2 * depth + 48, first)
     found = ranked(view, queries, candidates.rows, depth)
@@ -58,7 +58,7 @@ def certified(view: View, queries: np.ndarray, depth: int, first: int) -> Found:
     return found
 
 
-def scan(view: View, queries: np.ndarray, count: int, first: int) -> Candidates:
+def scan(view: MemoryView, queries: np.ndarray, count: int, first: int) -> Candidates:
     """The `count` live rows of the largest reduced products with each query."""
     import torch
 
@@ -106,7 +106,7 @@ def multiplies_bfloat16() -> bool:
     return min(seconds[torch.bfloat16]) < min(seconds[torch.float32])
 
 
-def within(view: View, queries: np.ndarray, last: np.ndarray, first: int) -> list[np.ndarray]:
+def within(view: MemoryView, queries: np.ndarray, last: np.ndarray, first: int) -> list[np.ndarray]:
     """For each query, all live rows whose cosines may be as large as `last` (Q,): whatever float32 does not exclude."""
     import torch
 
@@ -119,7 +119,7 @@ def within(view: View, queries: np.ndarray, last: np.ndarray, first: int) -> lis
     return [np.concatenate(mine) for mine in near]
 
 
-def blocks(view: View, first: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+def blocks(view: MemoryView, first: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """From where on, the keys, and a copy of `live`, of BLOCK rows after another."""
     for start in range(first, len(view.live), BLOCK):
         yield start, np.asarray(view.keys[start : start + BLOCK]), np.array(view.live[start : start + BLOCK])
@@ -147,7 +147,7 @@ def tensor(array: np.ndarray) -> "Tensor":
         return torch.from_numpy(array)
 
 
-def reach_of(view: View, start: int, keys: np.ndarray) -> float:
+def reach_of(view: MemoryView, start: int, keys: np.ndarray) -> float:
     """No key of a block is longer than this. Computed once for a view, whose keys can only be zeroed: it takes longer
     than the products of one query.
     """

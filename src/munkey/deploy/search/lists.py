@@ -9,15 +9,15 @@ import numpy as np
 from munkey.core.ids import NOBODY
 from munkey.deploy.search import exact
 from munkey.deploy.search.exact import products
-from munkey.deploy.search.ranking import Found, nobody, ranked
+from munkey.deploy.search.ranking import NearestRows, nobody, ranked
 from munkey.deploy.store.index import Index
-from munkey.deploy.store.matrices import View
+from munkey.deploy.store.matrices import MemoryView
 
 QUERIES = 1024  # at once: those that look at a list share the reading of its keys
 ROUNDS = 10  # of Lloyd's algorithm
 
 
-def nearest(view: View, index: Index, queries: np.ndarray, depth: int, probes: int) -> Found:
+def nearest(view: MemoryView, index: Index, queries: np.ndarray, depth: int, probes: int) -> NearestRows:
     """The nearest live rows among those in the probed lists and those not in the index; cosines in float64.
 
     A query for which these are fewer than `depth` is searched exactly.
@@ -35,7 +35,7 @@ def nearest(view: View, index: Index, queries: np.ndarray, depth: int, probes: i
     return found
 
 
-def near(view: View, index: Index, queries: np.ndarray, count: int, probes: int) -> np.ndarray:
+def near(view: MemoryView, index: Index, queries: np.ndarray, count: int, probes: int) -> np.ndarray:
     """(Q, count): the best by float32 of the listed rows that the `probes` nearest lists hold; NOBODY fills up."""
     import torch
 
@@ -66,14 +66,14 @@ def centroids_of(vectors: np.ndarray, count: int) -> np.ndarray:
     return np.asarray(means.centroids)
 
 
-def assigned(view: View, centroids: np.ndarray) -> np.ndarray:
+def assigned(view: MemoryView, centroids: np.ndarray) -> np.ndarray:
     """The centroid that each row is nearest to, (N,) int64."""
     reduced = exact.first_look()
     near_to = [products(keys, centroids, reduced).argmax(1).numpy() for _, keys, _ in exact.blocks(view, 0)]
     return np.concatenate([np.zeros(0, dtype=np.int64), *near_to])
 
 
-def require_strangers(view: View, vectors: np.ndarray) -> None:
+def require_strangers(view: MemoryView, vectors: np.ndarray) -> None:
     """Raise ValueError where one of the vectors is a live row's key."""
     known = {hash(vector.tobytes()) for vector in vectors}
     same = sum(hash(key.tobytes()) in known for _, keys, live in exact.blocks(view, 0) for key in keys[live])

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.ids import NOBODY
-from munkey.deploy.store.matrices import View
+from munkey.deploy.store.matrices import MemoryView
 from munkey.memory.neighbors import Neighbors
 
 ROWS_IN_FLOAT64 = 1024  # rows that are in float64 at a time
 
 
-class Found(NamedTuple):
+class NearestRows(NamedTuple):
     """The nearest rows to each query, nearest first. neighbors: as of `neighbors.nearest`; rows: (Q, K) of `view`.
 
     Where the memory holds fewer than K rows, ids and rows are NOBODY and cosines 0. Read tokens with `view.copy(rows)`,
@@ -21,26 +21,26 @@ class Found(NamedTuple):
 
     neighbors: Neighbors
     rows: np.ndarray
-    view: View
+    view: MemoryView
 
     @property
     def last(self) -> np.ndarray:
         """The cosine (Q,) of the last neighbor asked for; -inf where there are fewer."""
         return np.where(self.rows[:, -1] == NOBODY, -np.inf, self.neighbors.cosines[:, -1])
 
-    def put(self, places: np.ndarray, part: "Found") -> None:
+    def put(self, places: np.ndarray, part: "NearestRows") -> None:
         """Overwrite what was found for the queries at some places."""
         for target, source in zip((*self.neighbors, self.rows), (*part.neighbors, part.rows), strict=True):
             target[places] = source
 
 
-def nobody(view: View, queries: int, depth: int) -> Found:
+def nobody(view: MemoryView, queries: int, depth: int) -> NearestRows:
     """Nothing yet. Cosines are in float64, to be compared."""
     ids, rows = (np.full((queries, depth), NOBODY, dtype=np.int64) for _ in range(2))
-    return Found(Neighbors(ids, np.zeros((queries, depth))), rows, view)
+    return NearestRows(Neighbors(ids, np.zeros((queries, depth))), rows, view)
 
 
-def ranked(view: View, queries: np.ndarray, candidates: Sequence[np.ndarray], depth: int) -> Found:
+def ranked(view: MemoryView, queries: np.ndarray, candidates: Sequence[np.ndarray], depth: int) -> NearestRows:
     """The `depth` best of the candidates of each query, rows (C,), that are live after they were read."""
     found = nobody(view, len(queries), depth)
     for place, (query, candidate) in enumerate(zip(queries, candidates, strict=True)):
@@ -53,7 +53,7 @@ def ranked(view: View, queries: np.ndarray, candidates: Sequence[np.ndarray], de
     return found
 
 
-def scores(view: View, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def scores(view: MemoryView, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Cosines (C,) of some rows in float64, the same bits as in `neighbors.nearest`."""
     parts = [view.keys[rows[start : start + ROWS_IN_FLOAT64]] for start in range(0, len(rows), ROWS_IN_FLOAT64)]
     wide = query[None].astype(np.float64)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from munkey.deploy.search import exact, lists
-from munkey.deploy.search.ranking import Found
+from munkey.deploy.search.ranking import NearestRows
 from munkey.deploy.store.index import NAME, Index, UnreadableIndexError
-from munkey.deploy.store.matrices import View
+from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.recovery import generation_folder
 from munkey.deploy.store.store import Store
 from munkey.memory.neighbors import Neighbors
@@ -23,7 +23,7 @@ class Search:
         self.store, self._settings = store, settings
         self._cached: tuple[object, Index | None] = (None, None)  # which file was read, and what it said
 
-    def nearest(self, queries: np.ndarray, depth: int) -> Found:
+    def nearest(self, queries: np.ndarray, depth: int) -> NearestRows:
         """The `depth` nearest live rows to queries (Q, d) float32: by descending cosine, ties by ascending id.
 
         Keys and queries are of unit norm; cosines are float32. A row that was deleted before the search ended is not
@@ -88,13 +88,13 @@ class Search:
                 lost = np.count_nonzero(view.live[: index.covered] & ~listed[: len(view.live)])
                 return [f"{lost} rows are in no list of the index, so that no search finds them"] if lost else []
 
-    def _nearest(self, view: View, queries: np.ndarray, depth: int) -> Found:
+    def _nearest(self, view: MemoryView, queries: np.ndarray, depth: int) -> NearestRows:
         index = self._index(view) if len(view.live) >= self._settings.approximate_from else None
         if index is None or index.moment.generation != view.generation:
             return exact.nearest(view, queries, depth)
         return lists.nearest(view, index, queries, depth, self._settings.probes)
 
-    def _index(self, view: View) -> Index | None:
+    def _index(self, view: MemoryView) -> Index | None:
         """The index, read again only where its file is another one."""
         try:
             state = (generation_folder(self.store.folder, view.generation) / NAME).lstat()

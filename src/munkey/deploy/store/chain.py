@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """One deleted row in the chain. at: microseconds since 1970, UTC."""
 
     sequence: int

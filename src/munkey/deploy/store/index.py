@@ -107,13 +107,13 @@ def latest(folder_of: Callable[[int], Path], ledger: Ledger) -> "Index | None":
     while True:
         number = ledger.state().generation
         try:
-            return read(folder_of(number), ledger)
+            return read_index(folder_of(number), ledger)
         except UnreadableIndexError:
             if ledger.state().generation == number:  # else it was compacted meanwhile
                 raise
 
 
-def read(folder: Path, ledger: Ledger) -> Index | None:
+def read_index(folder: Path, ledger: Ledger) -> Index | None:
     """The index of a generation; None where there is none.
 
     Raises UnreadableIndexError where it is damaged, or was made from another memory, generation or chain of deletions.
@@ -140,7 +140,7 @@ def trim(folder: Path, ledger: Ledger, live: np.ndarray) -> None:
     """Take deleted rows out of the index of a generation. One that cannot be read, or is unfinished, is removed."""
     (folder / UNFINISHED).unlink(missing_ok=True)
     try:
-        index = read(folder, ledger)
+        index = read_index(folder, ledger)
     except UnreadableIndexError:
         (folder / NAME).unlink()
         disk.sync_folder(folder)
@@ -152,7 +152,7 @@ def trim(folder: Path, ledger: Ledger, live: np.ndarray) -> None:
 def carry(source: Path, target: Path, ledger: Ledger, kept: np.ndarray, generation: int) -> None:
     """Write an index for a new generation, of only the rows `kept`. One that cannot be read stays behind."""
     with suppress(UnreadableIndexError):
-        if (index := read(source, ledger)) is not None:
+        if (index := read_index(source, ledger)) is not None:
             index.compacted(kept, now(ledger)._replace(generation=generation)).write(target)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from munkey.deploy.store.chain import Link, Receipt, first_head, moment, next_head, packed
+from munkey.deploy.store.chain import ChainLink, Receipt, first_head, moment, next_head, packed
 from munkey.deploy.store.errors import UnreadableMemoryError, failure
 from munkey.deploy.store.rows import entry
 
@@ -29,7 +29,7 @@ CREATE INDEX by_file ON sources (file);
 INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?)"
 
 
-class State(NamedTuple):
+class LedgerState(NamedTuple):
     """store: 16 random bytes that name this memory; key_width, token_width: numbers in a row.
 
     generation: which folder holds the rows; rows: how many, dead ones among them; erased: up to which sequence number
@@ -73,7 +73,7 @@ class Ledger:
             raise
 
     @classmethod
-    def create(cls, path: Path, state: State, files: Mapping[int, str]) -> None:
+    def create(cls, path: Path, state: LedgerState, files: Mapping[int, str]) -> None:
         """A new one. files: the source files of some rows, by number."""
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
@@ -141,19 +141,20 @@ class Ledger:
         if self._wal_file() != self._wal:  # what was committed is in a file that nobody will find
             raise OSError(f"{self.path}-wal: was removed while the memory was open; open it again")
 
-    def state(self) -> State:
+    def state(self) -> LedgerState:
         """The state. Raises UnreadableMemoryError where it, or the end of the chain, is not what was written."""
         head = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"  # of the same moment as the state
-        answer = self._records(f"{', '.join(State._fields)}, seal, {head}", (bytes, *[int] * 5, bytes, bytes), "state")
-        if len(answer) != 1 or not State(*answer[0][:-2]).plausible():
+        columns = f"{', '.join(LedgerState._fields)}, seal, {head}"
+        answer = self._records(columns, (bytes, *[int] * 5, bytes, bytes), "state")
+        if len(answer) != 1 or not LedgerState(*answer[0][:-2]).plausible():
             raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
-        state, (seal, last) = State(*answer[0][:-2]), answer[0][-2:]
+        state, (seal, last) = LedgerState(*answer[0][:-2]), answer[0][-2:]
         if seal != state.seal(last or first_head(state.store)):
             why = "damaged: its state, or the last link of its chain of deletions, was changed after it was written"
             raise UnreadableMemoryError(self.path, why)
         return state
 
-    def _keep(self, state: State, head: bytes) -> None:
+    def _keep(self, state: LedgerState, head: bytes) -> None:
         """Within a transaction: write the state as it is now, sealed. head: of the chain."""
         changed = (state.generation, state.rows, state.erased, state.seal(head))
         self._connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?", changed)
@@ -167,17 +168,17 @@ class Ledger:
         answer = self._records("row", (int,), "dead WHERE sequence > ? ORDER BY sequence", after)
         return np.array([row for (row,) in answer], dtype=np.int64)
 
-    def _links(self, rest: str, *values: int) -> list[Link]:
-        columns, types = ", ".join(Link._fields), (int, int, bytes, bytes)
-        return [Link(*row) for row in self._records(columns, types, f"log {rest}", *values)]
+    def _links(self, rest: str, *values: int) -> list[ChainLink]:
+        columns, types = ", ".join(ChainLink._fields), (int, int, bytes, bytes)
+        return [ChainLink(*row) for row in self._records(columns, types, f"log {rest}", *values)]
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[ChainLink]:
         return self._links("ORDER BY sequence")
 
-    def last(self) -> Link:
+    def last(self) -> ChainLink:
         """The last link of the chain; before any deletion, one of sequence number 0 with the first head."""
         links = self._links("ORDER BY sequence DESC LIMIT 1")
-        return links[0] if links else Link(0, 0, b"", first_head(self.state().store))
+        return links[0] if links else ChainLink(0, 0, b"", first_head(self.state().store))
 
     def head_at(self, sequence: int) -> bytes | None:
         """The head of the chain after the deletion of that number; None where there was none."""

@@ -29,7 +29,7 @@ class Copied(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class MemoryView:
     """A memory as it can be read: read-only maps that follow deletions at once, but neither additions nor compactions.
 
     keys: (N, d) float32; tokens: (N, m) float32; records: (N,); live: (N,) bool. Dead rows are, or soon will be, zero:
@@ -105,9 +105,9 @@ class Matrices:
             if size < needed:
                 raise UnreadableMemoryError(self.folder / name, f"{size} bytes, where {rows} rows take {needed}")
 
-    def view(self, generation: int, rows: int) -> View:
+    def view(self, generation: int, rows: int) -> MemoryView:
         """Maps of the first `rows` rows."""
-        return View(generation, *(self._map(name, rows) for name in NAMES))
+        return MemoryView(generation, *(self._map(name, rows) for name in NAMES))
 
     def _map(self, name: str, rows: int) -> np.ndarray:
         if not rows:  # nothing cannot be mapped

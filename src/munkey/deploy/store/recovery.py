@@ -10,8 +10,8 @@ import numpy as np
 from munkey.core.console import counted
 from munkey.deploy.store import disk, index
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
-from munkey.deploy.store.ledger import Ledger, State
-from munkey.deploy.store.matrices import Matrices, View, retire
+from munkey.deploy.store.ledger import Ledger, LedgerState
+from munkey.deploy.store.matrices import Matrices, MemoryView, retire
 from munkey.deploy.store.verify import listed, mismatched
 
 SAMPLE = 16  # rows whose commitments are checked on opening
@@ -22,7 +22,7 @@ def generation_folder(folder: Path, number: int) -> Path:
     return folder / f"generation-{number}"
 
 
-def matrices_of(folder: Path, state: State, flags: int) -> Matrices:
+def matrices_of(folder: Path, state: LedgerState, flags: int) -> Matrices:
     """The matrices that the ledger names. Raises UnreadableMemoryError where they are missing or too short."""
     matrices = Matrices(generation_folder(folder, state.generation), (state.key_width, state.token_width), flags)
     try:
@@ -53,7 +53,7 @@ def live_mask(ledger: Ledger, dead: np.ndarray, rows: int) -> np.ndarray:
     return live
 
 
-def visible(view: View) -> np.ndarray:
+def visible(view: MemoryView) -> np.ndarray:
     """Which rows are not hidden: (N,) bool, a copy. A row is dead by the ledger before it is hidden, never after."""
     return np.asarray(view.live.view("u1") != 0)
 
@@ -67,7 +67,7 @@ def require_known(ledger: Ledger, hidden: np.ndarray) -> None:
         )
 
 
-def require_sample(folder: Path, ledger: Ledger, view: View, live: np.ndarray) -> None:
+def require_sample(folder: Path, ledger: Ledger, view: MemoryView, live: np.ndarray) -> None:
     """Raise UnreadableMemoryError where rows from all over the memory do not match their commitments."""
     rows = np.flatnonzero(live)
     if len(wrong := mismatched(ledger, view, rows[:: max(1, len(rows) // SAMPLE)])):
@@ -102,7 +102,7 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
     return matrices
 
 
-def followed(folder: Path, ledger: Ledger) -> View:
+def followed(folder: Path, ledger: Ledger) -> MemoryView:
     """What the ledger describes now, for reading, without anything in it that has been deleted.
 
     Raises UnreadableMemoryError where it is damaged, LockedMemoryError where its writer hangs.
@@ -120,7 +120,7 @@ def followed(folder: Path, ledger: Ledger) -> View:
                 return view
 
 
-def checked_view(folder: Path, ledger: Ledger, state: State) -> View:
+def checked_view(folder: Path, ledger: Ledger, state: LedgerState) -> MemoryView:
     """The rows that a state describes. Raises UnreadableMemoryError where they, or the ledger, are damaged."""
     matrices = matrices_of(folder, state, os.O_RDONLY)
     view = matrices.view(state.generation, state.rows)
@@ -133,7 +133,7 @@ def checked_view(folder: Path, ledger: Ledger, state: State) -> View:
     return view
 
 
-def wait_until_hidden(folder: Path, ledger: Ledger, view: View) -> None:
+def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:
     """Where a writer was killed, its deletions are hidden first: by its successor, or from here.
 
     Raises LockedMemoryError where a writer does not get that done.

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.deploy.store import disk, index
-from munkey.deploy.store.chain import Link, Receipt
+from munkey.deploy.store.chain import ChainLink, Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
-from munkey.deploy.store.ledger import Ledger, State
-from munkey.deploy.store.matrices import BLOCK, Matrices, View, retire
+from munkey.deploy.store.ledger import Ledger, LedgerState
+from munkey.deploy.store.matrices import BLOCK, Matrices, MemoryView, retire
 from munkey.deploy.store.recovery import followed, free_number, generation_folder, recover, wait_until_hidden
 from munkey.deploy.store.rows import Lookup, checked_files, checked_ids, rows_from
 from munkey.deploy.store.verify import Report, blocks, verified
@@ -117,7 +117,7 @@ class Store(OpenFiles, AbstractContextManager["Store"]):
             matrices.append(0, rows)
             matrices.seal()
             matrices.close()
-            Ledger.create(new / "store.db", State(name, *widths, 1, len(rows.keys), 0), known)
+            Ledger.create(new / "store.db", LedgerState(name, *widths, 1, len(rows.keys), 0), known)
         return cls.open(folder, writer=True)
 
     @classmethod
@@ -141,7 +141,7 @@ class Store(OpenFiles, AbstractContextManager["Store"]):
     # Reading
 
     @property
-    def view(self) -> View:
+    def view(self) -> MemoryView:
         """The rows as they are now. A compaction empties older views: after reading, compare `generation` again."""
         with self._alone():
             changes = self._ledger.changes()  # another connection's: a writer sees none
@@ -153,7 +153,7 @@ class Store(OpenFiles, AbstractContextManager["Store"]):
             return self._view
 
     @property
-    def state(self) -> State:
+    def state(self) -> LedgerState:
         with self._alone():
             return self._ledger.state()
 
@@ -175,7 +175,7 @@ class Store(OpenFiles, AbstractContextManager["Store"]):
         with self._alone():
             return int(np.count_nonzero(self.view.live)) + self.deletions
 
-    def chain(self) -> list[Link]:
+    def chain(self) -> list[ChainLink]:
         """Every deleted row that the chain holds, in order."""
         with self._alone():
             return self._ledger.links()
@@ -223,7 +223,7 @@ class Store(OpenFiles, AbstractContextManager["Store"]):
 
     # Writing
 
-    def write_index(self, view: View, centroids: np.ndarray, lists: np.ndarray) -> bool:
+    def write_index(self, view: MemoryView, centroids: np.ndarray, lists: np.ndarray) -> bool:
         """Write that the first rows of a view lie nearest to the centroids number `lists` (n,).
 
         False, and nothing is written, where the memory was compacted meanwhile.
@@ -341,7 +341,7 @@ class Store(OpenFiles, AbstractContextManager["Store"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _mapped(self) -> View:
+    def _mapped(self) -> MemoryView:
         if self._matrices is None:
             return followed(self.folder, self._ledger)
         state = self._ledger.state()

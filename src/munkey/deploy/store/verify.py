@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from munkey.core.console import counted
-from munkey.deploy.store.chain import Link, first_head, next_head
+from munkey.deploy.store.chain import ChainLink, first_head, next_head
 from munkey.deploy.store.ledger import Ledger
-from munkey.deploy.store.matrices import BLOCK, View
+from munkey.deploy.store.matrices import BLOCK, MemoryView
 from munkey.deploy.store.rows import Rows, commitments, entry
 
 
@@ -46,11 +46,11 @@ def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
     return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
 
 
-def parts(view: View, rows: np.ndarray) -> Iterator[Rows]:
+def parts(view: MemoryView, rows: np.ndarray) -> Iterator[Rows]:
     return map(view.rows, blocks(rows))
 
 
-def mismatched(ledger: Ledger, view: View, rows: np.ndarray) -> np.ndarray:
+def mismatched(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Which of these rows do not match their commitment and have not been deleted meanwhile either."""
     store, suspects = ledger.state().store, rows[:0]
     for block in blocks(rows):
@@ -60,7 +60,7 @@ def mismatched(ledger: Ledger, view: View, rows: np.ndarray) -> np.ndarray:
     return np.setdiff1d(suspects[view.live[suspects]], ledger.dead())  # the ledger drops a name before a row is hidden
 
 
-def nonzero(view: View, rows: np.ndarray) -> np.ndarray:
+def nonzero(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Which of these rows hold any bit that is not zero."""
     left = [
         np.any([np.count_nonzero(array.view("u1").reshape(len(array), -1), axis=1) for array in part], axis=0)
@@ -69,20 +69,20 @@ def nonzero(view: View, rows: np.ndarray) -> np.ndarray:
     return rows[np.concatenate(left)] if left else rows
 
 
-def not_finite(view: View, rows: np.ndarray) -> np.ndarray:
+def not_finite(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Which of these rows hold NaN or infinity."""
     finite = [np.isfinite(part.keys).all(axis=1) & np.isfinite(part.tokens).all(axis=1) for part in parts(view, rows)]
     return rows[~np.concatenate(finite)] if finite else rows
 
 
-def returned(view: View, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
+def returned(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
     """Which of these rows stand in the log as deleted."""
     back = [entry(one.tobytes()) in entries for part in parts(view, rows) for one in part.records["commitment"]]
     suspects = rows[np.array(back, dtype=bool)]
     return suspects[view.live[suspects]]
 
 
-def repeated(view: View, rows: np.ndarray) -> np.ndarray:
+def repeated(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Which of these rows share their id with another one."""
     ids = view.ids[rows]
     live = view.live[rows]  # looked at last: the id of a row that is deleted meanwhile is zero
@@ -90,7 +90,7 @@ def repeated(view: View, rows: np.ndarray) -> np.ndarray:
     return rows[live][counts[which] > 1]
 
 
-def breaks(links: list[Link], store: bytes) -> Iterator[str]:
+def breaks(links: list[ChainLink], store: bytes) -> Iterator[str]:
     """Where the chain does not follow from its first head."""
     head = first_head(store)
     for place, link in enumerate(links, start=1):
@@ -104,7 +104,7 @@ def listed(rows: np.ndarray) -> str:
     return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{', …' if len(rows) > 5 else ''}"
 
 
-def problems(ledger: Ledger, view: View, links: list[Link], published: str | None) -> Iterator[str]:
+def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None) -> Iterator[str]:
     """A sentence for each thing that is wrong. Rows that are deleted or added while it runs are not a problem."""
     if (said := ledger.integrity()) != "ok":
         yield f"SQLite finds its file damaged: {said}"
@@ -135,7 +135,7 @@ def problems(ledger: Ledger, view: View, links: list[Link], published: str | Non
     yield from (f"{counted(len(rows), 'row')} {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
 
 
-def verified(ledger: Ledger, view: View, published: str | None) -> Report:
+def verified(ledger: Ledger, view: MemoryView, published: str | None) -> Report:
     links = ledger.links()
     found = tuple(problems(ledger, view, links, published))
     live, unsettled = int(np.count_nonzero(view.live)), len(ledger.dead(after=ledger.state().erased))
