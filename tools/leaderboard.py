@@ -23,8 +23,7 @@ from pydantic import Field
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.files import DamagedFileError, read_csv, read_json, read_table, write_csv, write_json
 from munkey.core.paths import fill
-from munkey.experiment.params.load import load
-from munkey.experiment.params.load import read as read_params
+from munkey.experiment.params.load import load, read_params
 from munkey.experiment.params.messages import ParamsError, noted
 from munkey.experiment.params.overlays import merge
 from munkey.experiment.plan.audits import AuditPlan

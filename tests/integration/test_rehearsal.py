@@ -11,7 +11,7 @@ import pytest
 
 from munkey.core.files import read_csv, read_npz
 from munkey.data.registry import DATASETS
-from munkey.experiment.params.load import load, read
+from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables import paper
@@ -55,7 +55,7 @@ def said(ready: Project) -> str:
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return Plan(load(read([ROOT / overlay for overlay in OVERLAYS], ROOT / "params.yaml")))
+    return Plan(load(read_params([ROOT / overlay for overlay in OVERLAYS], ROOT / "params.yaml")))
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ import yaml
 
 from munkey.core.files import read_csv, read_json, write_csv, write_json
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.params.load import ParamsError, load
-from munkey.experiment.params.load import read as read_params
+from munkey.experiment.params.load import ParamsError, load, read_params
 from munkey.experiment.plan.plan import Plan
 from tests.conftest import ROOT
 from tools import leaderboard

@@ -26,11 +26,11 @@ def plan_of(overlays: list[Path]) -> "Plan":
     Raises ParamsError, a ValueError.
     """
     from munkey.core.files import CONFIGFILES
-    from munkey.experiment.params.load import load, read
+    from munkey.experiment.params.load import load, read_params
     from munkey.experiment.plan.plan import Plan
 
     os.environ[CONFIGFILES] = shlex.join(map(str, overlays))
-    return Plan(load(read(overlays)))
+    return Plan(load(read_params(overlays)))
 
 
 def plan(

@@ -9,7 +9,7 @@ from munkey.core.files import CONFIGFILES, DamagedFileError
 from munkey.experiment.cost import estimate
 from munkey.experiment.cost.machines import ASSUMED, RESULTS, machine
 from munkey.experiment.cost.workload import Workload, size_of
-from munkey.experiment.params.load import ParamsError, load, read
+from munkey.experiment.params.load import ParamsError, load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.unlearn.contract import METHODS, Images
 
@@ -20,7 +20,7 @@ CARD = ASSUMED["h200-assumed"]
 
 
 def plan_of(*overlays: str, **changes: object) -> Plan:
-    return Plan(load({**read([ROOT / path for path in overlays], ROOT / "params.yaml"), **changes}))
+    return Plan(load({**read_params([ROOT / path for path in overlays], ROOT / "params.yaml"), **changes}))
 
 
 def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured():

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey.data.registry import DATASETS
-from munkey.experiment.params.load import ParamsError, least_samples, load, memory_family, rate_name, read, refusals
+from munkey.experiment.params.load import (
+    ParamsError,
+    least_samples,
+    load,
+    memory_family,
+    rate_name,
+    read_params,
+    refusals,
+)
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS, method
 from tests.conftest import ROOT, changed
@@ -324,14 +332,14 @@ def test_a_methods_settings_are_a_section():
 def test_a_file_that_cannot_be_used_is_refused_in_a_sentence(tmp_path, content, words):
     (tmp_path / "x.yaml").write_bytes(content)
     with pytest.raises(ParamsError) as refused:
-        read([], tmp_path / "x.yaml")
+        read_params([], tmp_path / "x.yaml")
     said = str(refused.value)
     assert said.startswith(f"{tmp_path / 'x.yaml'}: ") and words in said and "\n" not in said
 
 
 def test_an_overlay_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ParamsError, match=r"typo\.yaml: cannot be read \(No such file or directory\)"):
-        read([tmp_path / "typo.yaml"], ROOT / "params.yaml")
+        read_params([tmp_path / "typo.yaml"], ROOT / "params.yaml")
 
 
 def test_messages_stay_short(config):

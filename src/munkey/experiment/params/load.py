@@ -17,7 +17,7 @@ from munkey.experiment.params.schema import Params, memory_family, models, rate_
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
 
-__all__ = ["Params", "ParamsError", "least_samples", "load", "memory_family", "rate_name", "read", "refusals"]
+__all__ = ["Params", "ParamsError", "least_samples", "load", "memory_family", "rate_name", "read_params", "refusals"]
 
 PARAMS = Path("params.yaml")
 
@@ -48,7 +48,7 @@ def read_file(path: Path) -> dict[str, object]:
     return content
 
 
-def read(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
+def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
     """`params.yaml` with overlays, as Snakemake merges them. Raises ParamsError for a file that cannot be used."""
     config: Values = {}
     for path in (params, *overlays):
