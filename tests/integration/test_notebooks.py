@@ -20,7 +20,7 @@ def test_the_paper_in_40_lines(monkeypatch, capsys):
 def test_reading_results(finished, monkeypatch):
     monkeypatch.chdir(finished.path)
     read = runpy.run_path(str(ROOT / "notebooks/reading_results.py"))
-    seed, rate = int(read["seed"].removeprefix("seed")), float(read["rate"].removeprefix("rate"))
-    ours = read["metrics"].query("method == 'munkey' and metric == 'TA' and seed == @seed and rate == @rate")
+    seed, rate = read["seed"].removeprefix("seed"), read["rate"].removeprefix("rate")
+    ours = read["metrics"].query(f"method == 'munkey' and metric == 'TA' and seed == {seed} and rate == {rate}")
     assert read["by_split"]["test"] == pytest.approx(ours["value"].iloc[0])
     assert "munkey" in read["gaps"].index
