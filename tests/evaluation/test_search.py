@@ -5,8 +5,7 @@ import pytest
 
 from munkey.data import forget_sets
 from munkey.data.prepared import Dataset
-from munkey.evaluation.score_candidates import all_of, judge
-from munkey.evaluation.search import Candidate, choose
+from munkey.evaluation.search import Candidate, choose, scorer
 from munkey.models import system
 from munkey.models.family import FAMILIES, System
 from tests.conftest import VIT, generator, image_set, lively
@@ -24,10 +23,9 @@ def test_a_candidate_is_scored_by_its_answers_to_the_validation_and_the_forget_s
     dataset = Dataset(samples.images, samples.ids, labels, splits, ["a", "b", "c"])
     forget_sets.write(tmp_path / "forget.csv", samples.ids[list(forget)])
     system.save(tmp_path / "system.safetensors", answering)
-    score = judge(dataset, str(tmp_path / "forget.csv"), DATA, "cpu")
+    score = scorer(dataset, tmp_path / "forget.csv", DATA, "cpu")
     expected = {8: 75.0, 0: 25.0}  # by the first row of a set
-    path = str(tmp_path / "system.safetensors")
-    assert all_of(score, [path, path]) == [Candidate(expected[val[0]], expected[forget[0]])] * 2
+    assert score(tmp_path / "system.safetensors") == Candidate(expected[val[0]], expected[forget[0]])
 
 
 def test_the_smallest_validation_gap_wins_and_of_equal_ones_the_first():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from munkey.core.files import read_json
-from munkey.evaluation.score_candidates import Found
+from munkey.evaluation.search import SearchResult
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Tried:
         return f"{settings}: gap {self.gap:.2f}, drop {self.drop:.1f}"
 
 
-def ranked(searches: Sequence[Found], drop: float) -> list[Tried]:
+def ranked(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
     """The candidates of a method, best first: by gap among those that never lose more than `drop`, then by drop.
 
     drop: points of the original's validation accuracy that a setting may lose in any run. Raises ValueError where the
@@ -39,7 +39,7 @@ def ranked(searches: Sequence[Found], drop: float) -> list[Tried]:
     return sorted(tried, key=lambda each: (each.drop > drop, each.gap if each.drop <= drop else each.drop))
 
 
-def _tried(searches: Sequence[Found], place: int) -> Tried:
+def _tried(searches: Sequence[SearchResult], place: int) -> Tried:
     gaps, drops = [], []
     for search in searches:
         candidate = search["candidates"][place]
@@ -48,7 +48,7 @@ def _tried(searches: Sequence[Found], place: int) -> Tried:
     return Tried(_settings(searches[0])[place], sum(gaps) / len(gaps), max(drops))
 
 
-def _settings(search: Found) -> list[Mapping[str, object]]:
+def _settings(search: SearchResult) -> list[Mapping[str, object]]:
     return [cast(Mapping[str, object], candidate["settings"]) for candidate in search["candidates"]]
 
 
@@ -57,7 +57,7 @@ def report(folder: Path, drop: float) -> Iterable[str]:
 
     Raises ValueError for searches that do not belong together, FileNotFoundError where there are none.
     """
-    searches: dict[str, list[Found]] = defaultdict(list)
+    searches: dict[str, list[SearchResult]] = defaultdict(list)
     for path in sorted(folder.glob("seed*/rate*/*/search.json")):
         searches[path.parent.name].append(read_json(path))
     if not searches:

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from munkey.core.console import progress
 from munkey.core.device import Stopwatch
 from munkey.core.files import read_bytes, read_json, sealed, write_json
 from munkey.data import prepared
-from munkey.evaluation import score_candidates
-from munkey.evaluation.search import choose
+from munkey.evaluation.search import choose, scorer, search_result
 from munkey.settings import DataSettings
 
 
@@ -28,12 +28,12 @@ def search(
     systems, records: of every candidate; drop: points of validation accuracy that a candidate may lose.
     """
     tried = [read_json(path) for path in records]
-    judge = score_candidates.judge(prepared.load(images.parent), forget, data, device)
+    score = scorer(prepared.load(images.parent), forget, data, device)
     with Stopwatch(device) as watch:
-        candidates = score_candidates.all_of(judge, systems)
-    before = judge(original).val_accuracy
+        candidates = [score(path) for path in progress(systems, "candidate", "candidates")]
+    before = score(original).val_accuracy
     chosen = choose(candidates, before, drop)
-    outcome = score_candidates.found(candidates, tried, chosen, before, watch.seconds)
+    outcome = search_result(candidates, tried, chosen, before, watch.seconds)
     write_json(found, outcome)
     with sealed(system) as temporary:
         temporary.write_bytes(read_bytes(systems[chosen]))
