@@ -15,10 +15,10 @@ from tests.integration.conftest import Project
 
 
 @pytest.fixture(scope="module")
-def reproduced(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A fresh clone after `dvc repro`, committed, its results pushed to a local remote."""
+def reproduced(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A finished run after `dvc repro`, which finds all made; committed, its results pushed to a local remote."""
     folder = tmp_path_factory.mktemp("dvc")
-    project = fresh.clone(folder / "project")
+    project = finished.copy(folder / "project")
     project.run("dvc", "remote", "add", "--local", "--default", "store", str(folder / "store"))
     project.run("dvc", "repro")
     project.commit("reproduced")
@@ -48,48 +48,40 @@ def test_a_second_repro_does_nothing(reproduced: Project) -> None:
     assert reproduced.run("git", "status", "--porcelain").stdout == ""
 
 
-def test_results_keys_models_and_logits_are_versioned(pulled: Project) -> None:
+def test_after_a_pull_all_is_there_and_nothing_is_to_be_done(pulled: Project) -> None:
     for name in ("keys/digits/efficientnet-lite0_32px/keys.npz", "tables/main.md", "metrics.csv"):
         assert (pulled.path / "results/default" / name).exists()
     assert len(list(pulled.path.glob("results/default/models/**/system.safetensors"))) == 7
     assert len(list(pulled.path.glob("results/default/logits/**/*.npz"))) == 7
-
-
-def test_after_a_pull_snakemake_agrees_that_nothing_is_to_be_done(pulled: Project) -> None:
     assert pulled.planned() == {}
     assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
     assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
-
-
-def test_a_knob_changed_in_the_pulled_clone_re_runs_exactly_its_dependants(pulled: Project) -> None:
-    pulled.params({"munkey": {"p_retrieve": 0.4}})
-    assert pulled.planned() == {
-        "train": 2, "unlearn": 1, "evaluate": 3, "metrics": 1, "tables": 1, "summary": 1, "track": 1, "settings": 1,
-    }  # fmt: skip
-    pulled.run("dvc", "repro")
-    assert jobs(pulled) == {
-        "train", "unlearn", "evaluate", "metrics", "tables", "summary", "track", "settings", "all",
-    }  # fmt: skip
-    assert pulled.planned() == {}
-
-
-def test_an_edited_method_re_runs_its_users_in_the_pulled_clone(pulled: Project) -> None:
-    path = pulled.path / "src/munkey/unlearn/methods/cf.py"
-    path.write_text(path.read_text().replace("request.retain)", 'request.retain, only="")'))
-    assert pulled.planned()["unlearn"] == 1
-    assert "train" not in pulled.planned()
-
-
-def test_metrics_plots_and_params_show_and_compare(pulled: Project) -> None:
-    shown = json.loads(pulled.run("dvc", "metrics", "show", "--json").stdout)
-    means = shown[""]["data"]["results/default/methods/means/digits/rate0.1/munkey.json"]["data"]
+    metrics = json.loads(pulled.run("dvc", "metrics", "show", "--json").stdout)[""]["data"]
+    means = metrics["results/default/methods/means/digits/rate0.1/munkey.json"]["data"]
     assert list(means) == ["gap", "TA", "RA", "FA", "MIA", "P_s", "unlearn_s"] and 0 <= means["TA"] <= 100
-    assert len(shown[""]["data"]) == 7
     lines = pulled.run("dvc", "metrics", "show").stdout.splitlines()
-    assert len(lines) == 8 and max(map(len, lines)) < 140
+    assert len(metrics) == 7 and len(lines) == 8 and max(map(len, lines)) < 140
+
+
+def test_what_was_pulled_is_mirrored_and_dvc_knows_of_no_change(pulled: Project) -> None:
+    assert not (pulled.path / "mlflow.db").exists()
+    told = pulled.run("munkey", "mlflow", "sync").stdout
+    assert " 17 created" in told and (pulled.path / "mlflow.db").exists()
+    assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
+    assert pulled.planned() == {} and pulled.run("git", "status", "--porcelain").stdout == ""
     pulled.params({"inference": {"k": 1}})
-    pulled.run("dvc", "repro")
-    assert "inference.k" in pulled.run("dvc", "params", "diff").stdout
+    refused = pulled.run("munkey", "mlflow", "sync", check=False)
+    assert refused.returncode != 0 and "not made with the present parameters" in refused.stderr
+
+
+def test_an_experiment_re_runs_exactly_what_depends_on_its_knob_and_is_compared(pulled: Project) -> None:
+    pulled.run("dvc", "exp", "run", "-S", "munkey.p_retrieve=0.4", "--name", "more")
+    assert yaml.safe_load((pulled.path / "params.yaml").read_text())["munkey"]["p_retrieve"] == 0.4
+    after = {"metrics", "tables", "summary", "track", "settings", "all"}
+    assert jobs(pulled) == {"train", "unlearn", "evaluate"} | after
+    assert pulled.planned() == {}
+    assert "more" in pulled.run("dvc", "exp", "show", "--csv").stdout
+    assert "munkey.p_retrieve" in pulled.run("dvc", "params", "diff").stdout
     assert "munkey" in pulled.run("dvc", "metrics", "diff").stdout
     pulled.run("dvc", "plots", "show")
     page = (pulled.path / "dvc_plots/index.html").read_text()
@@ -100,15 +92,11 @@ def test_metrics_plots_and_params_show_and_compare(pulled: Project) -> None:
     assert pulled.run("git", "status", "--porcelain", "dvc_plots").stdout == ""
 
 
-def test_mirroring_again_changes_nothing_that_dvc_knows(pulled: Project) -> None:
-    assert not (pulled.path / "mlflow.db").exists()
-    told = pulled.run("munkey", "mlflow", "sync").stdout
-    assert " 17 created" in told and (pulled.path / "mlflow.db").exists()
-    assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
-    assert pulled.planned() == {} and pulled.run("git", "status", "--porcelain").stdout == ""
-    pulled.params({"inference": {"k": 1}})
-    refused = pulled.run("munkey", "mlflow", "sync", check=False)
-    assert refused.returncode != 0 and "not made with the present parameters" in refused.stderr
+def test_an_edited_method_re_runs_its_users_in_the_pulled_clone(pulled: Project) -> None:
+    path = pulled.path / "src/munkey/unlearn/methods/cf.py"
+    path.write_text(path.read_text().replace("request.retain)", 'request.retain, only="")'))
+    planned = pulled.planned()
+    assert planned["unlearn"] == 1 and "train" not in planned
 
 
 @pytest.mark.soak
@@ -120,13 +108,6 @@ def test_back_to_the_committed_state_is_clean(pulled: Project) -> None:
     pulled.run("dvc", "checkout")
     assert pulled.planned() == {}
     assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
-
-
-def test_an_experiment_with_a_changed_knob(pulled: Project) -> None:
-    pulled.run("dvc", "exp", "run", "-S", "inference.k=1", "--name", "k-one")
-    assert yaml.safe_load((pulled.path / "params.yaml").read_text())["inference"]["k"] == 1
-    assert pulled.planned() == {}
-    assert "k-one" in pulled.run("dvc", "exp", "show", "--csv").stdout
 
 
 def save_encoder(folder: Path, seed: int) -> None:

@@ -1,5 +1,10 @@
-"""What docs/extending.md promises: one of everything is added where it says, and nowhere else, and takes part."""
+"""What docs/extending.md promises: one of everything is added where it says, and nowhere else, and takes part.
 
+Some of it in the tree, some in a package of its own: a registry treats both alike (tests/core/test_plugins.py).
+"""
+
+import re
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -7,6 +12,7 @@ import pytest
 
 from tests.integration.conftest import ROOT, Project
 from tests.pages import block
+from tests.plugins import install, project, written
 
 DATA_SET = """
 import numpy as np
@@ -97,6 +103,20 @@ def keep(system: System, request: Request, settings: Section) -> System:
 
     return replace(system, model=system.copy_of_model())
 """
+PLUGINS = {
+    "munkey.unlearn.methods": {"broken": "my_unlearning.broken"},
+    "munkey.data.sets": {"bright-squares": "my_unlearning.squares"},
+    "munkey.audits.attacks": {"my-audit": "my_unlearning.my_audit"},
+}
+MODULES = {
+    "__init__": "",
+    "my_method": block("extending", "python", '"my-method",'),
+    "my_audit": block("extending", "python", '"my-audit",'),
+    "squares": DATA_SET,
+    "broken": "import nosuch\n",
+}
+ATTACKS, FIGURE = "results/default/audit/bright-squares/attacks.md", "results/default/figures/again.png"
+TARGETS = ("--", "all", ATTACKS, FIGURE, "results/default/tables/ablations.csv")
 
 
 def replaced(path: Path, before: str, after: str) -> None:
@@ -105,97 +125,98 @@ def replaced(path: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after))
 
 
-def test_the_method_as_printed_runs(finished: Project, tmp_path: Path) -> None:
-    project = finished.copy(tmp_path / "project")
-    (project.path / "src/munkey/unlearn/methods/my_method.py").write_text(block("extending", "python", '"my-method",'))
-    assert project.planned() == {}  # a file alone changes nothing
-    project.params(
-        {"methods": ["knn", "my-method"], "unlearn": {"my-method": {"lr_factor": 0.5, "strength": 1.0}}},
-    )
-    project.snakemake()
-    table = (project.path / "results/default/tables/main.md").read_text()
-    assert "| My method" in table
-
-
-def test_a_broken_method_stops_only_those_who_list_it(fresh: Project, tmp_path: Path) -> None:
-    project = fresh.copy(tmp_path / "project")
-    (project.path / "src/munkey/unlearn/methods/my_method.py").write_text("from munkey import nosuch\n")
-    project.params({"unlearn": {"my-method": {"lr_factor": 0.5}}})
-    refusal = "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
-    planned = project.snakemake("-n", "--quiet")
-    assert f"skipping what cannot be used: {refusal}" in planned.stdout
-    project.params({"methods": ["knn", "my-method"]})
-    refused = project.snakemake("-n", check=False)
-    said = refused.stdout + refused.stderr
-    assert refused.returncode != 0 and "Traceback" not in said
-    assert f"methods: the method 'my-method' cannot be used: {refusal}" in said
-
-
 @pytest.fixture(scope="module")
 def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A data set, an encoder, a family with its method, a metric, a figure and an ablation, added and run."""
-    project = fresh.copy(tmp_path_factory.mktemp("extended") / "project")
-    package = project.path / "src/munkey"
-    (package / "data/sets/squares.py").write_text(DATA_SET)
+    """In the tree an encoder, a family with its method, a metric, a figure and an ablation; the rest as plug-ins."""
+    folder = tmp_path_factory.mktemp("extended")
+    extended = fresh.copy(folder / "project")
+    package = extended.path / "src/munkey"
     (package / "encoders/mean_color.py").write_text(ENCODER)
     (package / "models/families/prototypes.py").write_text(FAMILY)
     (package / "unlearn/methods/keep.py").write_text(METHOD_OF_FAMILY)
-    # a metric: 2 places
-    replaced(
-        package / "evaluation/metrics.py",
-        '        "TA": accuracy(',
-        '        "logit": float(logits.mean()),\n        "TA": accuracy(',
-    )
-    replaced(package / "report/tables/runtime.py", '"P_s": "P_s"}', '"P_s": "P_s", "logit": "Mean logit"}')
-    # a figure: 1 place
-    replaced(
-        package / "report/figures/charts.py",
-        '    "overview": ChartKind(',
-        '    "again": ChartKind("The same again.", lambda layout: {}, _overview),\n    "overview": ChartKind(',
-    )
-    project.params(
+    metrics, runtime = package / "evaluation/metrics.py", package / "report/tables/runtime.py"
+    replaced(metrics, '        "TA": accuracy(', '        "logit": float(logits.mean()),\n        "TA": accuracy(')
+    replaced(runtime, '"P_s": "P_s"}', '"P_s": "P_s", "logit": "Mean logit"}')
+    charts = package / "report/figures/charts.py"
+    again = '    "again": ChartKind("The same again.", lambda layout: {}, _overview),\n'
+    replaced(charts, '    "overview": ChartKind(', f'{again}    "overview": ChartKind(')
+    printed = tomllib.loads(block("extending", "toml", "[project.entry-points"))["project"]
+    assert (printed["name"], printed["version"]) == ("my-unlearning", "0.1.0")
+    methods = printed["entry-points"]["munkey.unlearn.methods"] | PLUGINS["munkey.unlearn.methods"]
+    described = project("my-unlearning", "0.1.0", PLUGINS | {"munkey.unlearn.methods": methods})
+    modules = {f"my_unlearning/{name}.py": text for name, text in MODULES.items()}
+    install(written(folder / "source", modules | {"pyproject.toml": described}), folder / "site")
+    extended.plugins = folder / "site"
+    extended.params(
         {
             "datasets": ["bright-squares"],
-            "methods": ["keep", "munkey"],
+            "methods": ["keep", "my-method", "munkey"],
             "keys": {"encoder": "mean-color", "image_size": None},
             "prototypes": {"sharpness": 10.0},
-            "unlearn": {"keep": {}},
+            "unlearn": {"keep": {}, "my-method": {"lr_factor": 0.5, "strength": 1.0}},
             "ablations": {"train.weight_decay": [0.0, 0.05]},
         }
     )
-    project.snakemake("--", "all", "results/default/figures/again.png", "results/default/tables/ablations.csv")
-    return project
+    done = extended.snakemake(*TARGETS)
+    (folder / "said").write_text(done.stdout + done.stderr)
+    return extended
 
 
-def test_a_data_set_is_one_file(extended: Project) -> None:
-    assert set(pd.read_csv(extended.path / "results/default/metrics.csv")["dataset"]) == {"bright-squares"}
-
-
-def test_an_encoder_is_one_file(extended: Project) -> None:
-    assert (extended.path / "results/default/keys/bright-squares/mean-color/keys.npz").exists()
-
-
-def test_a_family_is_one_file_and_one_section(extended: Project) -> None:
-    tidy = pd.read_csv(extended.path / "results/default/metrics.csv")
-    assert {"original-p", "retrain-p", "keep"} <= set(tidy["method"])
+def test_one_of_everything_takes_part(extended: Project) -> None:
+    results = extended.path / "results/default"
+    tidy = pd.read_csv(results / "metrics.csv")
+    assert set(tidy["dataset"]) == {"bright-squares"} and (results / "keys/bright-squares/mean-color/keys.npz").exists()
+    assert {"original-p", "retrain-p", "keep", "my-method"} <= set(tidy["method"])
     accuracy = tidy[(tidy["method"] == "keep") & (tidy["metric"] == "TA")]["value"]
     assert (accuracy > 95).all()  # it learned: the classes differ in brightness
     assert ((tidy["method"] == "keep") & (tidy["metric"] == "gap")).any()  # measured against its own oracle
-    table = (extended.path / "results/default/tables/main.md").read_text()
-    assert "| Original (P)" in table and "| Retrain (P)" in table and "| Keep" in table
-    named = [path for path in (ROOT / "src").rglob("*.py") if "prototypes" in path.read_text()]
-    assert named == []
+    table = (results / "tables/main.md").read_text()
+    assert all(f"| {title}" in table for title in ("Original (P)", "Retrain (P)", "Keep", "My method"))
+    assert "logit" in set(tidy["metric"]) and "Mean logit" in (results / "tables/runtime.md").read_text()
+    assert "Confidence: AUROC" in (extended.path / ATTACKS).read_text()
+    assert (extended.path / FIGURE).stat().st_size > 1000
+    cases = set(pd.read_csv(results / "tables/ablations.csv")["case"])
+    assert {"train.weight_decay/0.0", "train.weight_decay/0.05"} <= cases
+    assert [path for path in (ROOT / "src").rglob("*.py") if "prototypes" in path.read_text()] == []
 
 
-def test_a_metric_is_two_places(extended: Project) -> None:
-    assert "logit" in set(pd.read_csv(extended.path / "results/default/metrics.csv")["metric"])
-    assert "Mean logit" in (extended.path / "results/default/tables/runtime.md").read_text()
+def test_a_broken_plug_in_is_named_and_stops_only_those_who_list_it(extended: Project, tmp_path: Path) -> None:
+    place = r"broken of my-unlearning 0.1.0, \S*my_unlearning/broken.py, line 1"
+    why = f"{place}: ModuleNotFoundError: No module named 'nosuch'"
+    assert re.search(f"skipping what cannot be used: {why}", (extended.path.parent / "said").read_text())
+    copy = extended.copy(tmp_path / "project")
+    copy.params({"methods": ["broken", "keep"], "unlearn": {"broken": {}}})
+    refused = copy.snakemake("-n", check=False)
+    said = refused.stdout + refused.stderr
+    assert refused.returncode != 0 and "Traceback" not in said
+    assert re.search(f"methods: the method 'broken' cannot be used: {why}", said)
 
 
-def test_a_figure_is_one_place(extended: Project) -> None:
-    assert (extended.path / "results/default/figures/again.png").stat().st_size > 1000
+def test_a_broken_file_in_the_tree_changes_nothing_for_those_who_do_not_list_it(
+    finished: Project, tmp_path: Path
+) -> None:
+    copy = finished.copy(tmp_path / "project")
+    (copy.path / "src/munkey/unlearn/methods/my_method.py").write_text("from munkey import nosuch\n")
+    refusal = "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
+    planned = copy.snakemake("-n")
+    said = planned.stdout + planned.stderr
+    assert f"skipping what cannot be used: {refusal}" in said and "Nothing to be done" in said
 
 
-def test_an_ablation_of_a_knob_is_one_line(extended: Project) -> None:
-    table = pd.read_csv(extended.path / "results/default/tables/ablations.csv")
-    assert {"train.weight_decay/0.0", "train.weight_decay/0.05"} <= set(table["case"])
+def edited(extended: Project, tmp_path: Path, module: str, old: str, new: str) -> Project:
+    """A copy of the project, with a copy of the package in which a text is replaced."""
+    copy = extended.copy(tmp_path / "project")
+    copy.plugins = Project(extended.plugins).copy(tmp_path / "site").path
+    replaced(copy.plugins / f"my_unlearning/{module}.py", old, new)
+    return copy
+
+
+def test_an_edit_of_a_plug_in_runs_again_what_depends_on_it_and_nothing_else(extended: Project, tmp_path: Path) -> None:
+    assert extended.planned(*TARGETS) == {}
+    comment = edited(extended, tmp_path / "comment", "my_method", "    # a request has", "    # any request has")
+    assert comment.planned(*TARGETS) == {}
+    method = edited(extended, tmp_path / "method", "my_method", "settings.strength * settings", "2 * settings")
+    again = {"metrics": 1, "tables": 1, "summary": 1, "track": 1}
+    assert method.planned(*TARGETS) == {"unlearn": 1, "evaluate": 1, "attacks": 1} | again
+    audit = edited(extended, tmp_path / "audit", "my_audit", "logits.max(axis=1)", "logits.min(axis=1)")
+    assert audit.planned(*TARGETS) == {"attacks": 1}

@@ -24,7 +24,7 @@ class StaleResultsError(ValueError):
 
 @app.command()
 def sync(overlays: Overlays = None) -> None:
-    """Mirror the results in MLflow again, e.g. after `dvc pull`. No result changes, nor what DVC knows.
+    """Mirror the results in MLflow again, as after `dvc pull`. No result changes, nor what DVC knows.
 
     \b
     munkey mlflow sync
@@ -45,7 +45,12 @@ def sync(overlays: Overlays = None) -> None:
 
 @app.command()
 def ui(overlays: Overlays = None) -> None:
-    """Say where the MLflow store compares methods, and start MLflow unless the store has its own server."""
+    """Say where MLflow compares methods, and start it, unless a server is set.
+
+    \b
+    munkey mlflow ui
+    munkey mlflow ui workflow/presets/cifar10-small.yaml
+    """
     from munkey.experiment.tracking.store import open_store
     from munkey.experiment.tracking.views import published
 
