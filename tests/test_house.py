@@ -112,36 +112,8 @@ def test_each_module_imports_first():
 # Folders and names
 
 ONE_FILE_EACH = {"unlearn/methods", "audits/attacks", "data/sets"}  # a registry's entries: as many as there are
-SAME_CLASS = {
-    "Answer",
-    "Block",
-    "Deletion",
-    "Estimate",
-    "Found",
-    "JobRecord",
-    "Limits",
-    "Link",
-    "Loader",
-    "Models",
-    "Network",
-    "Part",
-    "Provenance",
-    "Ranking",
-    "Results",
-    "Retrieved",
-    "Row",
-    "Setting",
-    "Size",
-    "Snapshot",
-    "Source",
-    "Sources",
-    "State",
-    "Store",
-    "Stored",
-    "Style",
-    "Verdict",
-    "View",
-}
+# Those that still stand twice, in rooms that do not meet; none may be added.
+SAME_CLASS = {"Block", "Deletion", "Estimate", "Loader", "Setting", "Size", "Source", "Store", "Stored"}
 SAME_FUNCTION = {
     "read",  # with `write`: a module's own file
     "write",

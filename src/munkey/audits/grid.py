@@ -23,7 +23,7 @@ class Setting(TypedDict):
     after: list[str]
 
 
-class Models(NamedTuple):
+class GridModels(NamedTuple):
     """One system of a setting. margins: (S, N) by path; accuracy: by split, P_s: means over models; P_s of members."""
 
     margins: dict[str, np.ndarray]
@@ -55,7 +55,7 @@ def grid_lines(
         ]
 
 
-def _models(files: Sequence[str], paths: Sequence[str]) -> Models:
+def _models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
     from munkey.evaluation.metrics import accuracy, pathway_sensitivity
 
     phi: dict[str, list[np.ndarray]] = {path: [] for path in paths}
@@ -72,4 +72,4 @@ def _models(files: Sequence[str], paths: Sequence[str]) -> Models:
         cut = {name: accuracy(arrays[f"{name}_logits"], members) for name in ("image", "token", "both")}
         sensitivities.append(pathway_sensitivity(**cut))
     means = {split: float(np.mean(values)) for split, values in accuracies.items()}
-    return Models({path: np.stack(rows) for path, rows in phi.items()}, means, float(np.mean(sensitivities)))
+    return GridModels({path: np.stack(rows) for path, rows in phi.items()}, means, float(np.mean(sensitivities)))

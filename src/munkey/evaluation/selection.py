@@ -36,7 +36,7 @@ class Pair:
         return f"p_image {self.p_image:g}, p_token {self.p_token:g}: P_s {self.P_s:.3f}, gap {self.gap:.2f}"
 
 
-class Verdict(NamedTuple):
+class PairVerdict(NamedTuple):
     """The decision on a pair, and the reason for it."""
 
     pair: Pair
@@ -66,7 +66,7 @@ def pairs_of(tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], system
     return pairs
 
 
-def select(pairs: Sequence[Pair], settings: SelectionSettings, required: bool = True) -> list[Verdict]:
+def select(pairs: Sequence[Pair], settings: SelectionSettings, required: bool = True) -> list[PairVerdict]:
     """A decision on every pair; exactly one pair is chosen, or none where none passes.
 
     Pairs whose P_s is not below the threshold are dropped. The smallest gap wins. Gaps within `comparable` points of it
@@ -98,10 +98,10 @@ def select(pairs: Sequence[Pair], settings: SelectionSettings, required: bool = 
         within = f"within {settings.comparable:g} of {smallest:.2f}"
         return f"chosen: smallest P_s among the {len(equal)} whose gaps are {within}"
 
-    return [Verdict(pair, pair is best, reason(pair)) for pair in pairs]
+    return [PairVerdict(pair, pair is best, reason(pair)) for pair in pairs]
 
 
-def chosen(verdicts: Sequence[Verdict]) -> Pair | None:
+def chosen(verdicts: Sequence[PairVerdict]) -> Pair | None:
     """The pair to use; None where none passes."""
     return next((verdict.pair for verdict in verdicts if verdict.chosen), None)
 
@@ -112,7 +112,9 @@ def means_after(tidy: pd.DataFrame, cases: Iterable[str], systems: Systems) -> l
     return [{name: after[name].mean() for name in SHOWN} | {"n": len(after)} for after in measured]
 
 
-def table(dataset: str, verdicts: Sequence[Verdict], means: Sequence[Mapping[str, float]]) -> list[dict[str, object]]:
+def table(
+    dataset: str, verdicts: Sequence[PairVerdict], means: Sequence[Mapping[str, float]]
+) -> list[dict[str, object]]:
     """The lines of the selection's table: each pair, the decision on it, and its means after deletion."""
     return [
         {"dataset": dataset, **asdict(verdict.pair), "chosen": verdict.chosen, "reason": verdict.reason, **mean}

@@ -66,7 +66,7 @@ def test_runs_in_a_store_of_its_own_are_seen_while_its_pages_are_served():
 
 def test_the_story_comes_first_and_its_columns_are_explained_beside_it():
     summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
-    results = page.Results(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
+    results = page.PageResults(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
     picture = page.Figure("cost-digits", "Cost.", "data:image/svg+xml;base64,AAAA", "../audit/digits/cost.svg")
     text = page.report_page(
         page_of(story=page.story(results), costs=[picture], chapters=page.chapters(results)), TEMPLATE
@@ -79,7 +79,9 @@ def test_the_story_comes_first_and_its_columns_are_explained_beside_it():
 
 def test_tables_can_be_had_as_csv():
     grid = pd.DataFrame([{"dataset": "digits", "p_image": 0, "p_token": 0, "P_s": 0, "gap": 1, "reason": "why"}])
-    results = page.Results(summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [grid], [])
+    results = page.PageResults(
+        summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [grid], []
+    )
     files = {chapter.id: [file.address for file in chapter.files] for chapter in page.chapters(results)}
     assert files["main"] == ["../tables/main.csv", "../metrics.csv"]
     assert files["ablations"] == ["../tables/ablations.csv"]
@@ -107,7 +109,7 @@ def test_what_is_left_is_shown_before_all_else():
 
 def test_the_main_table_of_the_page_has_what_is_left():
     summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
-    results = page.Results(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
+    results = page.PageResults(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
     main = page.chapters(results)[0]
     assert ">left [%]</th>" in main.tables[0].html and "<td>2.4</td>" in main.tables[0].html
 
@@ -115,7 +117,7 @@ def test_the_main_table_of_the_page_has_what_is_left():
 def test_ranks_have_a_chapter_where_there_is_enough_to_rank():
     index = pd.MultiIndex.from_product([["digits"], range(10), [0.1]], names=["dataset", "seed", "rate"])
     ranks = pd.DataFrame({"CF": 1.0, "SSD": 2.0, "AMUN": 3.0}, index=index).reset_index()
-    results = page.Results(summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [], [])
+    results = page.PageResults(summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [], [])
     names = {chapter.id: chapter for chapter in page.chapters(replace(results, ranks=[ranks]))}
     assert "critical difference 1.05" in names["ranks"].tables[0].title and "only seeds" in names["ranks"].remarks[0]
     assert "ranks" not in [chapter.id for chapter in page.chapters(results)]
@@ -130,7 +132,7 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables():
     grid = pd.DataFrame(
         [{"dataset": "digits", "p_image": 0.1, "p_token": 0.1, "P_s": 0.1, "gap": 1.0, "reason": "why"}]
     )
-    results = page.Results(
+    results = page.PageResults(
         summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [grid], ["no comparison"]
     )
     chapters = page.chapters(results)

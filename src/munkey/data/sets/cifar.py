@@ -14,7 +14,7 @@ from munkey.settings import SourceSettings
 BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of the archives
 
 
-class Part(Protocol):
+class CifarPart(Protocol):
     """torchvision's training or test images. data: (n, 32, 32, 3) uint8; targets: labels; classes: their names."""
 
     data: np.ndarray
@@ -30,7 +30,7 @@ class Reader(Protocol):
     tgz_md5: str
     base_folder: str
 
-    def __call__(self, root: str, *, train: bool, download: bool) -> Part: ...
+    def __call__(self, root: str, *, train: bool, download: bool) -> CifarPart: ...
 
 
 def _archive(name: str) -> PublishedFile:
@@ -73,7 +73,7 @@ def _read(name: str) -> Source:
     return source
 
 
-def combine(name: str, train: Part, test: Part) -> Source:
+def combine(name: str, train: CifarPart, test: CifarPart) -> Source:
     """torchvision's two parts as one source; the test part is split 40 / 60 into val and test (app. B.1)."""
     return Source(
         images=[train.data, test.data],

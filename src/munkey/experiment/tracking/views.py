@@ -49,7 +49,7 @@ Numbers have four digits here, and all in `results/`.
 """
 
 
-class View(NamedTuple):
+class RunsView(NamedTuple):
     """A view of an experiment. key: in the tag's name and in the address; content: the tag's value."""
 
     experiment: str
@@ -91,7 +91,7 @@ def published(client: "MlflowClient", site: str) -> dict[str, str]:
     }
 
 
-def views_of(runs: "Sequence[Run]", owner: str) -> list[View]:
+def views_of(runs: "Sequence[Run]", owner: str) -> list[RunsView]:
     """A view for each data set and rate of which there are methods. owner: what their tag `munkey.results` says."""
     places: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
@@ -100,14 +100,14 @@ def views_of(runs: "Sequence[Run]", owner: str) -> list[View]:
     return [_view(experiment, rate, each, owner) for (experiment, rate), each in places.items()]
 
 
-def _view(experiment: str, rate: str, runs: "Sequence[Run]", owner: str) -> View:
+def _view(experiment: str, rate: str, runs: "Sequence[Run]", owner: str) -> RunsView:
     name = f"Methods by gap, {100 * float(rate):g} % forgotten"
     name += "" if owner == "results/default" else f" ({owner})"
     latest = max(run.ended or "1970-01-01T00:00:00+00:00" for run in runs)
     created = round(datetime.fromisoformat(latest).timestamp() * 1000)
     state = base64.b64encode(zlib.compress(json.dumps(_state(runs, rate, owner)).encode())).decode()
     envelope = {"name": name, "createdAt": created, "state": f"deflate;{state}"}
-    return View(experiment, _key(owner, rate), name, json.dumps(envelope))
+    return RunsView(experiment, _key(owner, rate), name, json.dumps(envelope))
 
 
 def _key(owner: str, rate: str) -> str:

@@ -37,7 +37,7 @@ ABLATIONS = {
 }
 
 
-class Provenance(TypedDict):
+class PageProvenance(TypedDict):
     """The code and the machine, as in the record of a job."""
 
     commit: str
@@ -45,12 +45,12 @@ class Provenance(TypedDict):
     versions: dict[str, str]
 
 
-class JobRecord(TypedDict):
+class JobLine(TypedDict):
     """The parts of a job's record that the page shows. Times are in ISO 8601."""
 
     started: str
     ended: str
-    provenance: Provenance
+    provenance: PageProvenance
 
 
 class Figure(NamedTuple):
@@ -88,7 +88,7 @@ class AuditChapter:
 
 
 @dataclass(frozen=True)
-class Results:
+class PageResults:
     """What the tables of the page are made from.
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
@@ -179,12 +179,12 @@ def data_url(path: str | Path) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(read_bytes(path)).decode()}"
 
 
-def story(results: Results) -> Chapter:
+def story(results: PageResults) -> Chapter:
     """What matters most: a short table for each data set."""
     return chapter("story", "In short", short_tables(results.main, results.rows, results.residue), files=[MAIN])
 
 
-def chapters(results: Results) -> list[Chapter]:
+def chapters(results: PageResults) -> list[Chapter]:
     """The tables of the page in its order."""
     grids = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
     selections = [f"../selection/{grid['dataset'][0]}/table.csv" for grid in results.grids]
@@ -217,7 +217,7 @@ def cost(dataset: str, path: Path) -> Figure:
     return Figure(f"cost-{dataset}", f"{COST} {dataset}.", data_url(path), f"../audit/{dataset}/{path.name}")
 
 
-def origin(records: Sequence[JobRecord], date: str) -> list[Fact]:
+def origin(records: Sequence[JobLine], date: str) -> list[Fact]:
     """Commit, versions, machine and times of the jobs, each value once. date: when the page is made."""
     origins = [record["provenance"] for record in records]
     started, ended = min(record["started"] for record in records), max(record["ended"] for record in records)

@@ -31,7 +31,7 @@ CSS = (
 )
 
 
-class Block(NamedTuple):
+class ColumnBlock(NamedTuple):
     """The part of the main table that belongs to one data set. n: the smallest number of seeds among its systems."""
 
     dataset: str
@@ -106,7 +106,7 @@ def selection_table(grid: pd.DataFrame, title: str) -> Titled:
     return Titled(title, pd.DataFrame(cells))
 
 
-def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue) -> list[Block]:
+def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue) -> list[ColumnBlock]:
     rates, absent = sorted(summary["rate"].unique(), reverse=True), [ABSENT] * len(COLUMNS)
     titles = {row.name: (row.latex_title or row.title) if markup == "latex" else row.title for row in rows}
     blocks = []
@@ -120,7 +120,7 @@ def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue:
             ]
             for name, title in titles.items()
         ]
-        blocks.append(Block(str(dataset), int(part["n"].min()), lines))
+        blocks.append(ColumnBlock(str(dataset), int(part["n"].min()), lines))
     return blocks
 
 
@@ -161,7 +161,7 @@ def _main_header(rates: Sequence[float], leading: Sequence[str]) -> pd.MultiInde
     return pd.MultiIndex.from_tuples(labels)
 
 
-def _under_its_name(block: Block, width: int, *, first: bool) -> list[list[str]]:
+def _under_its_name(block: ColumnBlock, width: int, *, first: bool) -> list[list[str]]:
     """The lines of a data set. The first cell starts with a row of its own for the name, and the rules around it."""
     over = seeds(block.n).replace(" seed", "$ seed")
     name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(block.dataset)} (${over})}} \\"

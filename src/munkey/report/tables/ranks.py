@@ -32,7 +32,7 @@ REMARK = (
 
 
 @dataclass(frozen=True)
-class Ranking:
+class RankTest:
     """Methods over blocks.
 
     mean: the mean rank of each method, the best first. blocks: how many. p: of Friedman's test that all are alike.
@@ -90,7 +90,7 @@ def blocks_in_words(ranks: "pd.DataFrame") -> str:
     return f"{len(blocks)} {'pairs of data set and seed' if several else 'seeds'}"
 
 
-def ranking(blocks: "pd.DataFrame") -> Ranking:
+def ranking(blocks: "pd.DataFrame") -> RankTest:
     """The comparison over blocks (B, M) of ranks. Raises ValueError where there are too few blocks or methods."""
     from scikit_posthocs import posthoc_nemenyi_friedman
     from scipy.stats import friedmanchisquare
@@ -105,7 +105,7 @@ def ranking(blocks: "pd.DataFrame") -> Ranking:
     pairs = posthoc_nemenyi_friedman(blocks.reset_index(drop=True))
     if p >= LEVEL:
         pairs[:] = 1.0
-    return Ranking(mean, count, float(p), critical_difference(methods, count), pairs)
+    return RankTest(mean, count, float(p), critical_difference(methods, count), pairs)
 
 
 def critical_difference(methods: int, blocks: int) -> float:
