@@ -118,7 +118,7 @@ def page(
     main, cases = map(read, tables)
     by_dataset = dict(zip(audited, map(read_table, audits), strict=True))
     statements, residue = paper.statements(settings, seeds), residue_of(by_dataset)
-    results = pages.Results(
+    results = pages.PageResults(
         main, cases, rows, ablation_rows, [*map(read, selections)], statements, residue, [*map(read, ranks)]
     )
     content = pages.Page(
