@@ -25,7 +25,11 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/munkey")
-TESTS_OF = {"settings.py": "tests/experiment/params"}  # of rooms without a folder of tests
+TESTS_OF = {  # of rooms without a folder of tests
+    "settings.py": "tests/experiment/params",
+    "jobs": "tests/integration/test_snakemake.py",
+    "__init__.py": "tests/deploy/model",
+}
 PAIRS = ("Lt LtE", "Gt GtE", "Eq NotEq", "Is IsNot", "In NotIn", "And Or", "Add Sub", "Mult Div")
 OPPOSITE: dict[type[ast.AST], Any] = {}
 for one, other in (pair.split() for pair in PAIRS):
@@ -57,7 +61,7 @@ class Mutant:
         """Folders of tests: the nearest first, then that of the room."""
         room = TESTS_OF.get(self.room, f"tests/{self.room}")
         nearest = Path("tests", *self.path.parent.relative_to(PACKAGE).parts) if self.path.parent != PACKAGE else room
-        return list(dict.fromkeys(str(each) for each in (nearest, room) if (ROOT / each / "__init__.py").exists()))
+        return list(dict.fromkeys(str(each) for each in (nearest, room) if (ROOT / each).exists()))
 
     def changed(self, source: bytes) -> bytes:
         """The file with this change."""
@@ -207,6 +211,6 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rooms", nargs="*", default=[], help="folders of src/munkey; default: all")
     parser.add_argument("--jobs", type=int, default=2, help="copies that are tested at once (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=400, help="seconds for one folder of tests")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds for one folder of tests")
     asked = parser.parse_args()
     run(draw(asked.count, asked.seed, asked.rooms), asked.jobs, asked.timeout)
