@@ -7,7 +7,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 GPUS ?= 1
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own; messages name it.
 export MUNKEY_CONFIGFILES = $(CONFIG)
-RUN = snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
+# Snakemake reads an overlay before the Snakefile, and of one that is not YAML names neither file nor line: hence the check.
+RUN = $(if $(CONFIG),munkey check-files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
 # Of one overlay or several: cifar10-small, or cifar10-small-audit-cifar10-small.
 NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.

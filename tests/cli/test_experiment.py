@@ -145,3 +145,12 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(mun
     monkeypatch.delitem(sys.modules, "munkey.report.tables.agreement", raising=False)
     ended = munkey("compare-paper", PAPER[0])
     assert (ended.code, ended.err) == (2, "munkey: this needs the package pandas: pip install 'munkey[experiment]'\n")
+
+
+@pytest.mark.parametrize("content", [b"seeds: [0\nx: 1\n", b"# fine\nseeds: [0]  # \xff\n"], ids=["YAML", "UTF-8"])
+def test_make_names_the_file_and_the_line_of_an_overlay_that_cannot_be_read(content, tmp_path):
+    """Snakemake, which reads it before the Snakefile, names neither."""
+    (tmp_path / "mine.yaml").write_bytes(content)
+    command = ["make", "-o", ".venv/ready", "run", f"CONFIG={tmp_path}/mine.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and f"{tmp_path}/mine.yaml: is not valid: " in done.stderr and "line 2" in done.stderr

@@ -332,6 +332,7 @@ for command in (
 ):
     app.command(rich_help_panel=EXPERIMENT)(command)
 app.command(hidden=True)(experiment.external_state)
+app.command(hidden=True)(experiment.check_files)
 app.add_typer(mlflow.app, rich_help_panel=EXPERIMENT)
 
 

@@ -200,3 +200,10 @@ def external_state(file: Path) -> None:
     from munkey.core.files import write_json
 
     write_json(file, plan_of([]).external_state)
+
+
+def check_files(overlays: Annotated[list[Path], OVERLAYS]) -> None:
+    """Refuse what is not a file of parameters, by file and line: for the Makefile."""
+    from munkey.experiment.params.load import read_params
+
+    read_params(overlays)

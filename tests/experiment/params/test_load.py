@@ -321,7 +321,7 @@ def test_a_methods_settings_are_a_section():
     [
         (b"", "must hold keys at its top level"),
         (b"- a\n- b\n", "must hold keys at its top level"),
-        (b"seeds: [0]\n\x9f\x92", "invalid start byte"),
+        (b"seeds: [0]\n\x9f\x92", "line 2 is not text in UTF-8 (invalid start byte)"),
         (b"a: [1\nb: }", "line 2"),
         (b"a: 2026-11-32", "day is out of range"),
         (b"seeds: [0]\ntrain: {lr: 1.0}\nseeds: [1]\n", "the key 'seeds' stands on line 1 and again on line 3"),

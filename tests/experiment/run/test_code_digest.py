@@ -11,10 +11,12 @@ import grimp
 import pytest
 
 from munkey.core import plugins
+from munkey.core.files import read_json, write_json
 from munkey.experiment.run import code_digest
-from munkey.experiment.run.code_digest import NO_INFLUENCE, PACKAGE, Package, Sources, digest, explain
+from munkey.experiment.run.code_digest import KNOWN, NO_INFLUENCE, PACKAGE, Package, Sources, digest, explain
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
+from tests.conftest import ROOT
 from tests.plugins import written
 
 CODE = '''
@@ -161,12 +163,43 @@ def test_a_root_that_is_elsewhere_is_refused(root):
 
 
 def test_the_digest_is_the_same_in_every_process():
-    code = "from munkey.experiment.run.code_digest import digest; print(digest('munkey.models.families.munkey'))"
-    for seed in ("1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == digest("munkey.models.families.munkey")
-    assert len(done.stdout.strip()) == 16
+    assert {in_a_process(ROOT, PYTHONHASHSEED=seed) for seed in ("1", "2")} == {digest(MUNKEY)}
+    assert len(digest(MUNKEY)) == 16
+
+
+MUNKEY = "munkey.models.families.munkey"
+
+
+def in_a_process(folder, **environment):
+    """The digest of MUNKEY's family as a process in a folder prints it."""
+    code = f"from munkey.experiment.run.code_digest import digest; print(digest({MUNKEY!r}))"
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)} | environment
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_digests_are_kept_as_long_as_no_file_changes_and_computed_where_that_file_is_damaged(tmp_path):
+    assert in_a_process(tmp_path) == digest(MUNKEY) and list(tmp_path.iterdir()) == []  # no folder of Snakemake's
+    (tmp_path / KNOWN.parent).mkdir()
+    in_a_process(tmp_path)
+    written = read_json(tmp_path / KNOWN)
+    assert written["digests"] == {MUNKEY: digest(MUNKEY)}
+    for state, expected in ((written["state"], "kept"), ("other", digest(MUNKEY))):
+        write_json(tmp_path / KNOWN, {"state": state, "digests": {MUNKEY: "kept"}})
+        assert in_a_process(tmp_path) == expected
+    (tmp_path / KNOWN).write_text("{}")
+    assert in_a_process(tmp_path) == digest(MUNKEY)
+
+
+def test_every_edit_of_a_file_and_every_version_of_a_plug_in_is_another_state(with_plugins):
+    """Also an edit that changes no digest."""
+    states = [with_plugins(**edit).state() for edit in ({}, {"last": "x = 1"}, {"last": "x = 1  #"}, {"new": ""})]
+    assert len(set(states)) == 4
+    folder = with_plugins()._packages["shop"].place
+    one, other = (Sources({"shop": Package(folder, origin)}).state() for origin in ("shop 1.0", "shop 1.1"))
+    assert one == Sources({"shop": Package(folder, "shop 1.0")}).state() != other
 
 
 # Plug-ins
@@ -279,5 +312,5 @@ def test_each_file_is_read_once_however_many_digests_are_wanted(monkeypatch):
     )
     for _ in range(3):
         made.digest(["munkey.experiment.tracking.mirror"])
-        made.digest(FAMILIES.values())
+        made.digest([MUNKEY])
     assert 20 < len(parsed) == len(set(parsed)) + parsed.count(b"")

@@ -41,7 +41,10 @@ def read_file(path: Path) -> dict[str, object]:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except OSError as error:
         raise ParamsError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, ValueError) as error:  # what is no text in UTF-8, or no date, is a ValueError
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ParamsError(f"{path}: is not valid: line {line} is not text in UTF-8 ({error.reason})") from None
+    except (yaml.YAMLError, ValueError) as error:  # what is no date is a ValueError
         raise ParamsError(f"{path}: is not valid: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise ParamsError(f"{path}: must hold keys at its top level, as in `seeds: [0]`")

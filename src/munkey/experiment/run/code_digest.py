@@ -7,12 +7,15 @@ functions and variables, what only type checkers import, and where modules lie d
 do: dataclasses and pydantic models read them.
 
 The source is parsed, never imported. What a registry finds, or `importlib` imports by a name, must be passed as a root.
+Parsing takes half a second: the digests are kept in Snakemake's folder, for as long as no file changes.
 """
 
 import ast
+import atexit
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec, resolve_name
@@ -21,9 +24,11 @@ from types import MethodType
 from typing import Any, NamedTuple
 
 import munkey
+from munkey.core.files import read_json, write_json
 from munkey.core.plugins import announced, origin
 
 PACKAGE = Path(munkey.__file__).parent
+KNOWN = Path(".snakemake/munkey-code-digests.json")
 # Modules that no result depends on: they are not followed.
 NO_INFLUENCE = frozenset({
     "munkey",  # imports the predictor only for those who ask for it
@@ -40,12 +45,12 @@ Root = object  # a module's name, or what is defined in it: a function, class, m
 
 def digest(*roots: Root) -> str:
     """16 hex digits for the code of modules and of all that they import. Raises LookupError for what is elsewhere."""
-    return _all_sources().digest(roots)
+    return _digests()(frozenset(map(module_of, roots)))
 
 
 def explain(*roots: Root) -> list[str]:
     """The modules that count for these roots, sorted."""
-    return sorted(_all_sources().closure(map(module_of, roots)))
+    return sorted(Sources(_packages()).closure(map(module_of, roots)))
 
 
 def module_of(root: Root) -> str:
@@ -63,9 +68,33 @@ class Package(NamedTuple):
     origin: str = ""
 
 
+def _packages() -> dict[str, Package]:
+    return {"munkey": Package(PACKAGE)} | plugin_packages()
+
+
 @cache
-def _all_sources() -> "Sources":
-    return Sources({"munkey": Package(PACKAGE)} | plugin_packages())
+def _digests() -> Callable[[frozenset[str]], str]:
+    """What gives the digest of modules: read from KNOWN where it stands there, else computed, and written at exit."""
+    sources, known = Sources(_packages()), {}
+    with suppress(OSError, ValueError):  # not there yet, or damaged
+        known = read_json(KNOWN)
+    state = sources.state()
+    digests = known["digests"] if known.get("state") == state else {}
+    before = len(digests)
+
+    def write() -> None:
+        if len(digests) > before and KNOWN.parent.is_dir():
+            with suppress(OSError):  # the next run computes them again
+                write_json(KNOWN, {"state": state, "digests": digests})
+
+    def get(modules: frozenset[str]) -> str:
+        name = " ".join(sorted(modules))
+        if name not in digests:
+            digests[name] = sources.digest(modules)
+        return str(digests[name])
+
+    atexit.register(write)
+    return get
 
 
 def plugin_packages() -> dict[str, Package]:
@@ -104,10 +133,16 @@ class Sources:
             for path in place.rglob("*.py"):
                 parts = path.relative_to(place).with_suffix("").parts
                 self.files[".".join([name, *parts]).removesuffix(".__init__")] = path
-        self._module, self._mark, self._digest = cache(self._parse), cache(self._mark_of), cache(self._hash)
+        self._module, self._mark = cache(self._parse), cache(self._mark_of)
 
-    def digest(self, roots: Iterable[Root]) -> str:
-        return self._digest(frozenset(map(module_of, roots)))
+    def state(self) -> str:
+        """A hash of all files as they are, and of what parses them."""
+        files = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for name, path in self.files.items()]
+        return _sha256(sys.version, *sorted(files), *sorted(map(str, self._packages.items())))
+
+    def digest(self, roots: Iterable[str]) -> str:
+        modules = self.closure(roots := frozenset(roots))
+        return _sha256(*sorted(map(self._mark, modules)), *self._origins({*roots, *modules}))[:16]
 
     def closure(self, roots: Iterable[str]) -> list[str]:
         """Modules, what they import, and the packages that these lie in; without those of no influence or no code."""
@@ -119,10 +154,6 @@ class Sources:
             imported = {name for name, *_ in self._module(module).imports} | ({parent} & self.files.keys())
             modules += sorted(imported - NO_INFLUENCE - set(modules))
         return [module for module in modules if any(self._module(module))]
-
-    def _hash(self, roots: frozenset[str]) -> str:
-        modules = self.closure(roots)
-        return _sha256(*sorted(map(self._mark, modules)), *self._origins({*roots, *modules}))[:16]
 
     def _mark_of(self, name: str) -> str:
         """A hash in which the text of an imported module stands for its name, so that a.load and b.load differ."""
