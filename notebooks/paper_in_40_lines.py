@@ -40,7 +40,7 @@ images, keyfile, forgotten = Path("data/images.npy"), Path("keys.npz"), Path("fo
 # %%
 data(images, "digits", plan.params.source, config)
 keys(images, keyfile, plan.params.keys, "cpu")
-forget(images, forgotten, "digits", seed=0, rate="0.1", sampling="random")
+forget(images, forgotten, "digits", seed=0, rate="0.1", sampling="stratified")
 for subset, without in (("full", None), ("rate0.1", forgotten)):
     neighbors(images, keyfile, Path(f"neighbors-{subset}.npz"), plan.params.keys.depth, without)
 
