@@ -6,7 +6,6 @@ From the run with that overlay this writes metrics.csv, its lines of the method 
 python -m tools.leaderboard leaderboard/NAME ...
 """
 
-import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from munkey.experiment.params.overlays import merge
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
+from munkey.experiment.run.provenance import params_digest
 from munkey.report.tables.markup import ABSENT, cell, two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, summarize
 from munkey.settings import Section
@@ -67,8 +67,12 @@ class AuditOutcome(Section):
 
 
 class Run(Section):
-    """What ran where. oracle: the system that gaps are from; started: its first job, ISO 8601; audits: by data set."""
+    """What ran where. oracle: the system that gaps are from; started: its first job, ISO 8601; audits: by data set.
 
+    setting: what tells its setting from others, as params.yaml was when it ran.
+    """
+
+    setting: str
     title: str
     oracle: str | None
     needs: list[str]
@@ -98,18 +102,22 @@ class Entry:
         own = config["overrides"].get(dataset, {}).get("forget", {})
         return sorted(map(float, merge(config["forget"], own)["rates"]), reverse=True)  # type: ignore[call-overload]
 
-    @property
-    def setting(self) -> str:
-        """What entries of one table agree in: the settings of the data, the base model and the audit's samples."""
-        config: Any = self.config
-        pool = {name: value for name, value in config["audit"].items() if name in POOL}
-        source = {name: value for name, value in config["source"].items() if name != "path"}
-        return json.dumps([[config[name] for name in SETTING], pool, source])
+
+def _config(folder: Path) -> "Values":
+    return merge(yaml.safe_load(Path("params.yaml").read_text()), yaml.safe_load((folder / OVERLAY).read_text()))
+
+
+def setting(config: "Values") -> str:
+    """A digest of what entries of one table agree in: the settings of the data, the base model and the audit's pool."""
+    sections: Any = config
+    pool = {name: value for name, value in sections["audit"].items() if name in POOL}
+    source = {name: value for name, value in sections["source"].items() if name != "path"}
+    return params_digest({"sections": [sections[name] for name in SETTING], "pool": pool, "source": source})
 
 
 def read(folder: Path) -> Entry:
     """An entry. Raises ParamsError for what is not as it must be, and FileNotFoundError."""
-    config = merge(yaml.safe_load(Path("params.yaml").read_text()), yaml.safe_load((folder / OVERLAY).read_text()))
+    config = _config(folder)
     try:
         run = _checked(Run, read_json(folder / RUN), folder / RUN)
         return Entry(folder.name, header(folder), config, run, read_table(folder / METRICS))
@@ -155,7 +163,7 @@ def leaderboard() -> str:
     for entry in (read(path.parent) for path in sorted(FOLDER.glob(f"*/{ENTRY}"))):
         if wrong := list(faults(entry)):
             raise ParamsError(f"{FOLDER / entry.name}: {'; '.join(wrong)}")
-        alike.setdefault(entry.setting, []).append(entry)
+        alike.setdefault(entry.run.setting, []).append(entry)
     made = [_table(each, dataset) for each in alike.values() for dataset in each[0].config["datasets"]]  # type: ignore[attr-defined]
     return "\n\n".join(made) or "*Nobody has entered yet.*"
 
@@ -248,6 +256,7 @@ def write(folder: Path) -> None:
     lines = read_csv(plan.layout.all_metrics)
     write_csv(folder / METRICS, [line for line in lines if line["method"] in (own.method, oracle)])
     found = Run(
+        setting=setting(_config(folder)),
         title=method.title,
         oracle=oracle,
         needs=sorted(method.needs),
