@@ -12,7 +12,7 @@ from munkey.core.files import CONFIGFILES, write_json, write_text
 from munkey.experiment.cost import machines, preflight
 from munkey.report.tables import paper
 from tests.conftest import ROOT
-from tests.evaluation.test_best_over_runs import search
+from tests.evaluation.test_search import search
 from tests.experiment.cost.test_estimate import EPYC
 from tests.experiment.inputs import small_config, small_plan
 
@@ -142,7 +142,6 @@ def test_the_external_state_needs_nothing_that_only_a_run_needs(tmp_path):
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(munkey, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.delitem(sys.modules, "munkey.report.tables.paper", raising=False)
-    monkeypatch.delitem(sys.modules, "munkey.report.tables.agreement", raising=False)
     ended = munkey("compare-paper", PAPER[0])
     assert (ended.code, ended.err) == (2, "munkey: this needs the package pandas: pip install 'munkey[experiment]'\n")
 

@@ -163,15 +163,15 @@ def _comparison(planned: "Plan") -> Iterator[str]:
     """Whether it is a reproduction, both numbers side by side, and how many agree. Raises FileNotFoundError."""
     from munkey.core.paths import fill
     from munkey.experiment.plan.exhibits import Exhibits
-    from munkey.report.tables import agreement, paper
+    from munkey.report.tables import paper
     from munkey.report.tables.markup import render
 
     both = paper.read(fill(planned.layout.table, table="paper", ending="csv"))
     seeds = len(planned.params.seeds)
-    yield render([*agreement.side_by_side(both), agreement.counts(both, paper.printed())], "markdown")
+    yield render([*paper.side_by_side(both), paper.counts(both, paper.printed())], "markdown")
     yield (
         "If our runs and the paper's were draws from one distribution, about"
-        f" {100 * agreement.expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
+        f" {100 * paper.expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
         f" (ours: n = {seeds}, the paper's: n = 3)."
     )
     yield from paper.statements(Exhibits(planned).compared, seeds)
@@ -190,7 +190,7 @@ def search_summary(
 
     Each with its mean gap on validation and its largest loss of validation accuracy.
     """
-    from munkey.evaluation.best_over_runs import report
+    from munkey.evaluation.search import report
 
     print("\n".join(report(folder, drop)))
 

@@ -1,10 +1,16 @@
-"""Search for the settings of a method on validation data alone (app. B.2): which unlearned model to take."""
+"""Search for the settings of a method on validation data alone (app. B.2): which unlearned model to take.
 
-from collections.abc import Callable, Mapping, Sequence
+`munkey search-summary results/default/search/digits` prints, for each method, every candidate with its mean validation
+gap and its worst loss of validation accuracy over all seeds and rates, best first: what params.yaml commits as tuned.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from munkey.core.files import read_json
 from munkey.data import forget_sets
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
@@ -33,7 +39,7 @@ class SearchResult(TypedDict):
     chosen: int
     original_val_accuracy: float
     search_s: float
-    candidates: list[dict[str, object]]
+    candidates: list[dict[str, Any]]
 
 
 def scorer(dataset: Dataset, forget_file: Path, data: DataSettings, device: str) -> Callable[[Path], Candidate]:
@@ -66,23 +72,70 @@ def choose(candidates: Sequence[Candidate], original_val_accuracy: float, drop: 
 
 def search_result(
     candidates: Sequence[Candidate],
-    records: Sequence[Mapping[str, object]],
+    records: Sequence[Mapping[str, Any]],
     chosen: int,
     original_val_accuracy: float,
     scoring_s: float,
 ) -> SearchResult:
     """The outcome of a search, with the settings, accuracies and seconds of every candidate."""
-    seconds = [record["unlearn_s"] for record in records]
-    table = []
-    for record, candidate in zip(records, candidates, strict=True):
-        settings = record["settings"]
-        assert isinstance(settings, Mapping)
-        line = {"settings": settings["method"], "gap": candidate.gap, "unlearn_s": record["unlearn_s"]}
-        table.append(line | asdict(candidate))
+    table = [
+        {"settings": record["settings"]["method"], "gap": candidate.gap, "unlearn_s": record["unlearn_s"]}
+        | asdict(candidate)
+        for record, candidate in zip(records, candidates, strict=True)
+    ]
     print(f"chosen: {table[chosen]}")
     return SearchResult(
         chosen=chosen,
         original_val_accuracy=original_val_accuracy,
-        search_s=scoring_s + sum(float(str(s)) for s in seconds),
+        search_s=scoring_s + sum(record["unlearn_s"] for record in records),
         candidates=table,
     )
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate over all runs. gap: mean |val - forget| accuracy; drop: largest loss of validation accuracy."""
+
+    settings: Mapping[str, object]
+    gap: float
+    drop: float
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
+        return f"{settings}: gap {self.gap:.2f}, drop {self.drop:.1f}"
+
+
+def ranked(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
+    """The candidates of a method, best first: by gap among those that never lose more than `drop`, then by drop.
+
+    drop: points of the original's validation accuracy that a setting may lose in any run. Raises ValueError where the
+    searches tried different ones.
+    """
+    tried = []
+    settings = [[candidate["settings"] for candidate in search["candidates"]] for search in searches]
+    if any(each != settings[0] for each in settings):
+        raise ValueError("these searches tried different settings, so some are of an earlier run: search all anew")
+    for place, of_candidate in enumerate(settings[0]):
+        gaps = [search["candidates"][place]["gap"] for search in searches]
+        drops = [search["original_val_accuracy"] - search["candidates"][place]["val_accuracy"] for search in searches]
+        tried.append(Tried(of_candidate, sum(gaps) / len(gaps), max(drops)))
+    return sorted(tried, key=lambda each: (each.drop > drop, each.gap if each.drop <= drop else each.drop))
+
+
+def report(folder: Path, drop: float) -> Iterable[str]:
+    """A block of lines per method, from the folder of a data set's searches.
+
+    Raises ValueError for searches that do not belong together, FileNotFoundError where there are none.
+    """
+    searches: dict[str, list[SearchResult]] = defaultdict(list)
+    for path in sorted(folder.glob("seed*/rate*/*/search.json")):
+        searches[path.parent.name].append(read_json(path))
+    if not searches:
+        raise FileNotFoundError(f"{folder}: no search.json of a method here; results/NAME/search/DATASET has them")
+    for method, found in sorted(searches.items()):
+        try:
+            best = ranked(found, drop)
+        except ValueError as error:
+            raise ValueError(f"{folder}, {method}: {error}") from None
+        yield f"{method} (n = {len(found)} seeds x rates)"
+        yield from (f"  {tried}" for tried in best)

@@ -121,8 +121,11 @@ def page(
     results = pages.PageResults(
         main, cases, rows, ablation_rows, [*map(read, selections)], statements, residue, [*map(read, ranks)]
     )
-    content = pages.Page(
-        heading=pages.Heading(name, list(settings), grid),
+    text = pages.rendered(
+        template,
+        name=name,
+        datasets=list(settings),
+        grid=grid,
         story=pages.story(results),
         costs=[*map(pages.cost, by_dataset, costs)],
         audits=[*map(pages.audit_in_report, by_dataset, by_dataset.values(), storage, controls, shares)],
@@ -132,7 +135,7 @@ def page(
         runs=pages.links(read_json(tracking)["runs"]),
         params=yaml.safe_dump(dict(config), sort_keys=False),
     )
-    write_text(page, pages.report_page(content, template))
+    write_text(page, text)
 
 
 def audit_page(
@@ -155,4 +158,4 @@ def audit_page(
         further = [*storage_tables(read_table(storage[number])), *own]
         files = (controls[number], figures[number])
         shown.append(pages.audit_chapter(dataset, read_table(tables[number]), *files, further))
-    write_text(page, pages.audit_page(name, shown, template))
+    write_text(page, pages.rendered(template, name=name, audits=shown))

@@ -5,7 +5,7 @@ import csv
 import pandas as pd
 
 from munkey.report.page import glossary
-from munkey.report.page.chapters import chapter
+from munkey.report.page.page import chapter
 from munkey.report.tables.main import main_tables
 from munkey.report.tables.markup import Titled
 from munkey.report.tables.runtime import runtime_table, short_tables

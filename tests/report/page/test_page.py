@@ -1,10 +1,13 @@
-"""The report's page: text is escaped, tables are not; figures have captions; where the results came from."""
+"""The report and the page of the audits: text is escaped, tables are not; what stands where; where it came from."""
 
+import re
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
+import pytest
 
-from munkey.core.files import write_text
+from munkey.core.files import sealed, write_csv, write_json, write_text
 from munkey.experiment.plan import exhibits
 from munkey.report.page import page
 from munkey.report.tables.ablations import summarize_cases
@@ -13,114 +16,97 @@ from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
 from tests.report.inputs import CASE_ROWS, ROWS, cases, tidy
 
-TEMPLATE = ROOT / "workflow/report/page.html.j2"
+REPORT, AUDIT = (ROOT / f"workflow/report/{name}.html.j2" for name in ("page", "audit"))
+PICTURE = "data:image/svg+xml;base64,AAAA"
+LEFT = {"digits": {"cf": "2.4"}}
 
 
-def page_of(**contents):
-    empty = {
-        "heading": page.Heading("small", [], ""),
-        "story": page.chapter("story", "In short", []),
-        "costs": [],
-        "audits": [],
-        "chapters": [],
-        "figures": [],
-        "origin": [],
-        "runs": [],
-        "params": "",
-    }
-    return page.Page(**empty | contents)
+def report(**contents):
+    empty = {name: [] for name in ("datasets", "costs", "audits", "chapters", "figures", "runs")}
+    empty |= {"name": "small", "grid": "", "story": page.chapter("story", "In short", []), "origin": {}, "params": ""}
+    return page.rendered(REPORT, **(empty | contents))
+
+
+@pytest.fixture
+def results():
+    grid = {"dataset": "digits", "p_image": 0.1, "p_token": 0.1, "P_s": 0.1, "gap": 1.0, "reason": "why"}
+    summaries = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
+    return page.PageResults(*summaries, ROWS, CASE_ROWS, [pd.DataFrame([grid])], ["no comparison"], LEFT)
+
+
+def in_order(text, parts):
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
 
 
 def test_the_page_escapes_text_but_not_tables():
     chapter = page.chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
-    text = page.report_page(
-        page_of(heading=page.Heading("small", [], "<script>"), chapters=[chapter], params="a: <b>"), TEMPLATE
-    )
+    text = report(grid="<script>", chapters=[chapter], params="a: <b>")
     assert " &lt;script&gt;" in text and "<script>" not in text.split("<script>\n")[0] and "<td><b>1</b></td>" in text
     assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
 
 
 def test_the_page_shows_all_that_it_is_given():
-    text = page.report_page(
-        page_of(
-            heading=page.Heading("small", ["digits", "other"], ""),
-            figures=[page.Figure("pairs", "Pairs.", "data:image/svg+xml;base64,AAAA", "../figures/pairs.svg")],
-            origin=[page.Fact("Commit", "abc")],
-            runs=[page.Link("digits: CF", "http://localhost/#/1")],
-        ),
-        TEMPLATE,
+    text = report(
+        datasets=["digits", "other"],
+        figures=[page.Figure("pairs", "Pairs.", PICTURE, "../figures/pairs.svg")],
+        origin={"Commit": "abc"},
+        runs=[page.Link("digits: CF", "http://localhost/#/1")],
     )
     assert "<title>munkey: digits, other (small)</title>" in text and "Configuration <b>small</b>" in text
-    assert 'src="data:image/svg+xml;base64,AAAA"' in text and 'href="../figures/pairs.svg"' in text
+    assert f'src="{PICTURE}"' in text and 'href="../figures/pairs.svg"' in text
     assert "<dt>Commit</dt><dd>abc</dd>" in text
     assert "1 run in MLflow" in text and '<a href="http://localhost/#/1">digits: CF</a>' in text
     assert '<a href="http://localhost">http://localhost</a>' in text and "make ui" not in text
-    assert "MLflow" not in page.report_page(page_of(), TEMPLATE)
+    assert "MLflow" not in report()
 
 
 def test_runs_in_a_store_of_its_own_are_seen_while_its_pages_are_served():
-    local = page.Link("digits: CF", "http://127.0.0.1:5000/#/experiments/1/runs/2")
-    text = page.report_page(page_of(runs=[local]), TEMPLATE)
+    text = report(runs=[page.Link("digits: CF", "http://127.0.0.1:5000/#/experiments/1/runs/2")])
     assert '<a href="http://127.0.0.1:5000">' in text and "<code>make ui</code>" in text
 
 
-def test_the_story_comes_first_and_its_columns_are_explained_beside_it():
-    summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
-    results = page.PageResults(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
-    picture = page.Figure("cost-digits", "Cost.", "data:image/svg+xml;base64,AAAA", "../audit/digits/cost.svg")
-    text = page.report_page(
-        page_of(story=page.story(results), costs=[picture], chapters=page.chapters(results)), TEMPLATE
-    )
-    parts = ['id="story"', 'id="cost-digits"', "<dt>left [%]</dt>", "<td>2.4</td>", "../tables/main.csv", 'id="main"']
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
+def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_beside_it(results):
+    gaps = page.Figure("forgetting", "Gaps.", PICTURE, "../figures/forgetting.svg")
+    contents = {"story": page.story(results), "chapters": page.chapters(results), "figures": [gaps]}
+    cost = page.Figure("cost-digits", "Cost.", PICTURE, "../audit/digits/cost.svg")
+    for costs, picture in (([cost], "cost-digits"), ([], "forgetting")):
+        text = report(**contents, costs=costs)
+        in_order(text, [f'id="{picture}"', "<dt>left [%]</dt>", "<td>2.4</td>", "../tables/main.csv", 'id="main"'])
     assert '<th title="the residual share' in text
 
 
-def test_tables_can_be_had_as_csv():
-    grid = pd.DataFrame([{"dataset": "digits", "p_image": 0, "p_token": 0, "P_s": 0, "gap": 1, "reason": "why"}])
-    results = page.PageResults(
-        summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [grid], []
-    )
-    files = {chapter.id: [file.address for file in chapter.files] for chapter in page.chapters(results)}
+def test_what_is_left_is_shown_before_all_else():
+    chapter = page.chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
+    chapters = [page.chapter("main", "Unlearning", [])]
+    text = report(audits=[page.AuditChapter("digits", PICTURE, {}, chapter)], chapters=chapters)
+    heading = ['<h2 id="audit">', 'href="../audit/index.html"']
+    in_order(text, ['href="#audit"', '<h2 id="story">', "base64,AAAA", *heading, "<td>2.4</td>", 'id="main"'])
+    assert "audit" not in report(chapters=chapters)
+
+
+def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_their_csv_files(results):
+    chapters = {chapter.id: chapter for chapter in page.chapters(results)}
+    run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]  # a chapter without a table is left out
+    assert list(chapters) == ["main", "runtime", *run, "selection", "paper"]
+    assert [len(chapter.tables) for chapter in chapters.values()] == [1, 1, 1, 1, 1, 1, 1, 0]
+    (main,), (selection,) = chapters["main"].tables, chapters["selection"].tables
+    assert main.title.startswith("digits: mean ± sd") and "<td>SCRUB</td>" in main.html
+    assert ">left [%]</th>" in main.html and "<td>2.4</td>" in main.html
+    assert selection.title == "digits" and "<td>why</td>" in selection.html
+    assert chapters["paper"].remarks == ["no comparison"]
+    files = {name: [file.address for file in chapter.files] for name, chapter in chapters.items()}
     assert files["main"] == ["../tables/main.csv", "../metrics.csv"]
     assert files["ablations"] == ["../tables/ablations.csv"]
     assert files["selection"] == ["../selection/digits/table.csv"] and files["paper"] == ["../tables/paper.csv"]
 
 
-def test_what_is_left_is_shown_before_all_else():
-    chapter = page.chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
-    audits = [page.AuditChapter("digits", "data:image/svg+xml;base64,AAAA", {}, chapter)]
-    chapters = [page.chapter("main", "Unlearning", [])]
-    text = page.report_page(page_of(audits=audits, chapters=chapters), TEMPLATE)
-    parts = [
-        'href="#audit"',
-        '<h2 id="story">',
-        "base64,AAAA",
-        '<h2 id="audit">',
-        'href="../audit/index.html"',
-        "<td>2.4</td>",
-        'id="main"',
-    ]
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
-    assert "audit" not in page.report_page(page_of(chapters=chapters), TEMPLATE)
-
-
-def test_the_main_table_of_the_page_has_what_is_left():
-    summary, of_cases = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
-    results = page.PageResults(summary, of_cases, ROWS, CASE_ROWS, [], [], {"digits": {"cf": "2.4"}})
-    main = page.chapters(results)[0]
-    assert ">left [%]</th>" in main.tables[0].html and "<td>2.4</td>" in main.tables[0].html
-
-
-def test_ranks_have_a_chapter_where_there_is_enough_to_rank():
+def test_ranks_have_a_chapter_where_there_is_enough_to_rank(results):
     index = pd.MultiIndex.from_product([["digits"], range(10), [0.1]], names=["dataset", "seed", "rate"])
     ranks = pd.DataFrame({"CF": 1.0, "SSD": 2.0, "AMUN": 3.0}, index=index).reset_index()
-    results = page.PageResults(summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [], [])
-    names = {chapter.id: chapter for chapter in page.chapters(replace(results, ranks=[ranks]))}
-    assert "critical difference 1.05" in names["ranks"].tables[0].title and "only seeds" in names["ranks"].remarks[0]
-    assert "ranks" not in [chapter.id for chapter in page.chapters(results)]
+    chapters = {chapter.id: chapter for chapter in page.chapters(replace(results, ranks=[ranks]))}
+    assert "critical difference 1.05" in chapters["ranks"].tables[0].title
+    assert "only seeds" in chapters["ranks"].remarks[0]
 
 
 def test_only_runs_that_mlflow_has_are_linked():
@@ -128,48 +114,60 @@ def test_only_runs_that_mlflow_has_are_linked():
     assert page.links([run, run | {"page": ""}]) == [page.Link("digits: CF", "http://localhost/1")]
 
 
-def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables():
-    grid = pd.DataFrame(
-        [{"dataset": "digits", "p_image": 0.1, "p_token": 0.1, "P_s": 0.1, "gap": 1.0, "reason": "why"}]
-    )
-    results = page.PageResults(
-        summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS), ROWS, CASE_ROWS, [grid], ["no comparison"]
-    )
-    chapters = page.chapters(results)
-    run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]  # a chapter without a table is left out
-    names = ["main", "runtime", *run, "selection", "paper"]
-    assert [chapter.id for chapter in chapters] == names
-    tables = {chapter.id: chapter.tables for chapter in chapters}
-    assert [len(tables[name]) for name in names] == [1, 1, 1, 1, 1, 1, 1, 0]
-    assert tables["main"][0].title.startswith("digits: mean ± sd") and "<td>SCRUB</td>" in tables["main"][0].html
-    assert tables["selection"][0].title == "digits" and "<td>why</td>" in tables["selection"][0].html
-    assert chapters[-1].remarks == ["no comparison"]
-
-
 def test_a_figures_caption_names_its_data_set(tmp_path):
-    for stem, words in (
-        ("selection-digits", ["grid", "digits"]),
-        ("retrieval-digits-rate0.1", ["Data set: digits, 10 % forgotten."]),
-    ):
-        path = tmp_path / f"{stem}.svg"
-        write_text(path, "svg")
-        made = page.figure(path)
-        assert made.name == stem and all(word in made.caption for word in words)
-        assert made.data.startswith("data:image/svg+xml;base64,") and made.file == f"../figures/{stem}.svg"
-
-
-def record(device, started, ended, torch="2"):
-    provenance = {"commit": "abc", "device": device, "versions": {"python": "3.11", "torch": torch}}
-    return {"started": started, "ended": ended, "provenance": provenance}
+    for stem, words in (("selection-digits", "digits"), ("retrieval-digits-rate0.1", "digits, 10 % forgotten.")):
+        write_text(tmp_path / f"{stem}.svg", "svg")
+        made = page.figure(tmp_path / f"{stem}.svg")
+        assert made.name == stem and f"Data set: {words}" in made.caption
+        assert made.data == "data:image/svg+xml;base64,c3Zn" and made.file == f"../figures/{stem}.svg"
 
 
 def test_the_origin_names_each_value_once_and_the_whole_span():
-    records = [record("CPU b", "2026-01-02", "2026-01-05"), record("CPU a", "2026-01-01", "2026-01-03", torch="3")]
-    facts = dict(page.origin(records, "2026-02-01"))
-    assert facts == {
+    records = [
+        {"started": f"2026-01-{start}", "ended": f"2026-01-{end}"}
+        | {"provenance": {"commit": "abc", "device": device, "versions": {"python": "3.11", "torch": torch}}}
+        for device, start, end, torch in (("CPU b", "02", "05", "2"), ("CPU a", "01", "03", "3"))
+    ]
+    assert page.origin(records, "2026-02-01") == {
         "Report made": "2026-02-01",
         "Jobs ran": "2026-01-01 to 2026-01-05 (UTC)",
         "Machine": "CPU a, CPU b",
         "Commit": "abc",
         "Versions": "python 3.11, torch 2, torch 3",
     }
+
+
+LINE = {"title": "SCRUB", "role": "method", "path": "deployed", "pairs": 8, "share": 55.0, "share_low": 23.1}
+LINE |= {"share_high": 77.8, "chance": 17.0, "p": 0.004, "verdict": "residue", "words": "residue: 55 % is left"}
+
+
+@pytest.fixture
+def audit_files(tmp_path):
+    """Controls and the forest plot of an audit."""
+    write_json(tmp_path / "controls.json", {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]})
+    with sealed(tmp_path / "shares.svg") as temporary:
+        temporary.write_bytes(b"picture")
+    return tmp_path / "controls.json", tmp_path / "shares.svg"
+
+
+def test_the_page_of_the_audits_shows_tables_controls_and_figure_in_one_file(audit_files):
+    attacks = Titled("Attacks", pd.DataFrame({"Method": ["CF"], "MIA": ["51.7"]}))
+    shown = page.audit_chapter("digits", pd.DataFrame([LINE]), *audit_files, [attacks])
+    text = page.rendered(AUDIT, name="a<b", audits=[shown, shown])
+    assert "<h2>digits</h2>" in text and "<b>a&lt;b</b>" in text
+    assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text and "51.7" in text
+    assert "<li>vit: oracle passed" in text and '<li class="wrong">vit: sham was flagged, but must not' in text
+    assert 'src="data:image/svg+xml;base64,cGljdHVyZQ=="' in text and not re.search(r"(src|href)=.http", text)
+
+
+def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_files, tmp_path):
+    key = {"dataset": "digits", "rate": 0.1, "seed": 0, "method": "munkey", "title": "MUNKEY", "why": np.nan}
+    found = [
+        key | {"file": file, "ids": n, "ids_of": 3, "rows": 2 * n, "rows_of": 6}
+        for file, n in (("original", 3), ("unlearned", 0))
+    ]
+    write_csv(tmp_path / "storage.csv", found)
+    audit = pd.DataFrame([LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}])
+    table, storage = page.audit_in_report("digits", audit, tmp_path / "storage.csv", *audit_files).chapter.tables
+    assert table.html.count("SCRUB") == 2 and ", oracle" not in table.html
+    assert "<td>6 of 6</td>" in storage.html and "<td>0 of 6</td>" in storage.html

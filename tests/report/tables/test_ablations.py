@@ -37,7 +37,7 @@ def test_the_papers_layouts_name_its_strategies():
     ((_, short),) = ablations.strategies(summary, CASE_ROWS, "latex")
     assert short["Strategy"].tolist() == ["Direct Key", "Ensemble", "Rank"]
     assert list(short.columns) == ["Strategy", "P_s, digits", "Avg Gap, digits", "P_s, other", "Avg Gap, other"]
-    tables = list(ablations.aggregation(summary, CASE_ROWS, "latex"))
+    tables = list(ablations.TABLES["aggregation"](summary, CASE_ROWS, "latex"))
     assert len(tables) == 2
     assert tables[0].frame["Category"].tolist() == ["Retrained"] * 3 + ["After"] * 3
     assert tables[0].frame["Model variant"].tolist() == ["Direct Key", "Ensemble", "Rank"] * 2
@@ -59,7 +59,7 @@ def test_the_papers_layouts_show_fusions_that_were_trained_apart_and_those_of_on
 
 def test_cases_stand_in_the_order_of_the_paper_whatever_the_order_of_the_parameters():
     summary = summary_of("digits", gaps=dict(reversed(CASES.items())))
-    ((_, frame),) = ablations.fusion(summary, CASE_ROWS, "markdown")
+    ((_, frame),) = ablations.TABLES["fusion"](summary, CASE_ROWS, "markdown")
     assert frame["Model variant"].tolist() == ["Ensemble", "Rank"] * 2
 
 
@@ -81,8 +81,8 @@ def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column
 def test_without_the_papers_strategies_there_is_no_short_table():
     summary = summary_of("digits", gaps={"inference.k/8": 1.0})
     assert list(ablations.strategies(summary, CASE_ROWS, "markdown")) == []
-    assert list(ablations.aggregation(summary, CASE_ROWS, "markdown")) == []
-    assert list(ablations.fusion(summary, CASE_ROWS, "markdown")) == []
+    assert list(ablations.TABLES["aggregation"](summary, CASE_ROWS, "markdown")) == []
+    assert list(ablations.TABLES["fusion"](summary, CASE_ROWS, "markdown")) == []
 
 
 def test_encoders_stand_with_their_oracles_first():

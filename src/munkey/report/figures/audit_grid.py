@@ -69,7 +69,7 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     band = 1.96 * rows["chance"]
     axes.barh(places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0)
     axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
-    for column, edge, marker in (("share_low", ends.low, "<"), ("share_high", ends.high, ">")):
+    for column, edge, marker in (("share_low", ends[0], "<"), ("share_high", ends[1], ">")):
         beyond = rows[column] < edge if marker == "<" else rows[column] > edge
         axes.plot(np.full(beyond.sum(), edge), places[beyond], marker, color=theme.BLUE, clip_on=False, zorder=3)
     axes.plot(rows["share"].clip(*ends), places, "o", color=theme.BLUE, label="as deployed, 95 %", zorder=3)

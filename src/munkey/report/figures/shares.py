@@ -39,19 +39,15 @@ STYLES = {  # of verdicts
 }
 
 
-class AxisLimits(NamedTuple):
-    """The ends of an axis of shares, percent."""
+def limits(rows: pd.DataFrame) -> tuple[float, float]:
+    """The ends of an axis of shares, percent: wide enough for all intervals, within reason.
 
-    low: float
-    high: float
-
-
-def limits(rows: pd.DataFrame) -> AxisLimits:
-    """Wide enough for all intervals, within reason. rows: with the columns share, share_low, share_high."""
+    rows: with the columns share, share_low, share_high.
+    """
     ends = rows[["share", "share_low", "share_high"]].to_numpy(dtype=float)
     finite = ends[np.isfinite(ends)].clip(*WIDEST)
     low, high = min(finite.min(), NARROWEST[0]), max(finite.max(), NARROWEST[1])
-    return AxisLimits(low - 0.03 * (high - low), high + 0.03 * (high - low))
+    return low - 0.03 * (high - low), high + 0.03 * (high - low)
 
 
 @matplotlib.rc_context(theme.THEME)

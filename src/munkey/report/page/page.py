@@ -5,20 +5,23 @@ set, its forest plot, its controls and its tables.
 """
 
 import base64
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
+import markupsafe
 import pandas as pd
 
 from munkey.core.files import read_bytes, read_json, read_table
 from munkey.report.figures.charts import caption
-from munkey.report.page.chapters import Chapter, Link, chapter, rendered
+from munkey.report.page import glossary
+from munkey.report.page.glossary import Term
 from munkey.report.tables import ablations, paper
 from munkey.report.tables import main as tables
 from munkey.report.tables.audits import Residue, attacks_tables, audit_table, first_rows, storage_tables
-from munkey.report.tables.markup import Titled
+from munkey.report.tables.markup import Titled, html_table
 from munkey.report.tables.ranks import LINE, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table, short_tables
 from munkey.report.tables.summary import Row
@@ -37,22 +40,6 @@ ABLATIONS = {
 }
 
 
-class PageProvenance(TypedDict):
-    """The code and the machine, as in the record of a job."""
-
-    commit: str
-    device: str
-    versions: dict[str, str]
-
-
-class JobLine(TypedDict):
-    """The parts of a job's record that the page shows. Times are in ISO 8601."""
-
-    started: str
-    ended: str
-    provenance: PageProvenance
-
-
 class Figure(NamedTuple):
     """A figure of the page. data: its SVG as a data URL; file: the address of its SVG, from the page."""
 
@@ -62,19 +49,33 @@ class Figure(NamedTuple):
     file: str
 
 
-class Fact(NamedTuple):
-    """A line about where the results came from."""
+class HtmlTable(NamedTuple):
+    """A table of the page: its title, empty for none, and its HTML."""
+
+    title: str
+    html: markupsafe.Markup
+
+
+class Link(NamedTuple):
+    """A link of the page."""
 
     name: str
-    value: str
+    address: str
 
 
-class TrackedRun(TypedDict):
-    """A run in MLflow. page: its address, empty where it could not be mirrored."""
+@dataclass(frozen=True)
+class Chapter:
+    """A part of the page: remarks, then tables. id: the anchor that links point to.
 
-    experiment: str
-    name: str
-    page: str
+    terms: what its columns mean; files: the tables as CSV.
+    """
+
+    id: str
+    title: str
+    tables: Sequence[HtmlTable]
+    remarks: Sequence[str] = ()
+    terms: Sequence[Term] = ()
+    files: Sequence[Link] = ()
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,7 @@ class PageResults:
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
     the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
-    residue: what audits found to be left; empty where none was run. ranks: from their CSV file; none where there is too
-    little to rank.
+    residue: what audits found to be left. ranks: from their CSV file; none where there is too little to rank.
     """
 
     main: pd.DataFrame
@@ -107,51 +107,35 @@ class PageResults:
     ranks: Sequence[pd.DataFrame] = ()
 
 
-class Heading(NamedTuple):
-    """configuration: its name. grid: seeds, rates and methods in words."""
-
-    configuration: str
-    datasets: Sequence[str]
-    grid: str
-
-
-@dataclass(frozen=True)
-class Page:
-    """Everything that the page shows.
-
-    heading: what was run. story: the short tables. costs, audits: of the data sets that were audited. runs: in MLflow.
-    params: the parameters as YAML.
-    """
-
-    heading: Heading
-    story: Chapter
-    costs: Sequence[Figure]
-    audits: Sequence[AuditChapter]
-    chapters: Sequence[Chapter]
-    figures: Sequence[Figure]
-    origin: Sequence[Fact]
-    runs: Sequence[Link]
-    params: str
-
-    @property
-    def pictures(self) -> Sequence[Figure]:
-        """The figures above the short tables."""
-        return self.costs or [figure for figure in self.figures if figure.name == "forgetting"]
-
-    @property
-    def site(self) -> str:
-        """The address that MLflow's pages have in common; empty where no run is linked."""
-        return self.runs[0].address.partition("/#")[0] if self.runs else ""
+def chapter(
+    name: str, title: str, contents: Iterable[Titled], remarks: Sequence[str] = (), files: Sequence[str] = ()
+) -> Chapter:
+    """A part of the page from tables whose cells are HTML. files: addresses of CSV files, from the page."""
+    contents = list(contents)
+    made = [HtmlTable(table.title, _html(table.frame)) for table in contents]
+    used = {term for table in contents for term in glossary.explained(table.frame)}
+    terms = [term for term in glossary.terms() if term in used]
+    return Chapter(name, title, made, remarks, terms, [Link(file.removeprefix("../"), file) for file in files])
 
 
-def report_page(page: Page, template: Path) -> str:
-    """The report as HTML."""
-    return rendered(template, page=page)
+def rendered(template: Path, **content: object) -> str:
+    """A page as HTML. Text is escaped; tables, which are HTML already, are not. It may extend templates beside it."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template(template.name).render(**content) + "\n"
 
 
-def audit_page(name: str, audits: Sequence[AuditChapter], template: Path) -> str:
-    """The page of the audits as HTML. name: of the configuration."""
-    return rendered(template, name=name, audits=audits)
+def _html(frame: pd.DataFrame) -> markupsafe.Markup:
+    """A table whose heads say what they mean when a pointer rests on them."""
+    return markupsafe.Markup(re.sub("<th>(.*?)</th>", _head, html_table(frame)))
+
+
+def _head(found: re.Match[str]) -> str:
+    what = glossary.of_column(found[1])
+    return f'<th title="{markupsafe.escape(what)}">{found[1]}</th>' if what else found[0]
 
 
 def audit_chapter(
@@ -186,8 +170,8 @@ def story(results: PageResults) -> Chapter:
 
 def chapters(results: PageResults) -> list[Chapter]:
     """The tables of the page in its order."""
-    grids = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
-    selections = [f"../selection/{grid['dataset'][0]}/table.csv" for grid in results.grids]
+    selections = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
+    selection_files = [f"../selection/{grid['dataset'][0]}/table.csv" for grid in results.grids]
     main = tables.main_tables(results.main, results.rows, "html", results.residue)
     both = paper.compare(results.main, results.cases)
     return [
@@ -202,7 +186,7 @@ def chapters(results: PageResults) -> list[Chapter]:
             for name, title in ABLATIONS.items()
             if (titled := list(ablations.TABLES[name](results.cases, results.case_rows, "html")))
         ),
-        chapter("selection", "Selection of p_image and p_token", grids, files=selections),
+        chapter("selection", "Selection of p_image and p_token", selections, files=selection_files),
         chapter("paper", "The paper's numbers", paper.tables(both), results.statements, ["../tables/paper.csv"]),
     ]
 
@@ -217,21 +201,21 @@ def cost(dataset: str, path: Path) -> Figure:
     return Figure(f"cost-{dataset}", f"{COST} {dataset}.", data_url(path), f"../audit/{dataset}/{path.name}")
 
 
-def origin(records: Sequence[JobLine], date: str) -> list[Fact]:
+def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
     """Commit, versions, machine and times of the jobs, each value once. date: when the page is made."""
     origins = [record["provenance"] for record in records]
     started, ended = min(record["started"] for record in records), max(record["ended"] for record in records)
-    return [
-        Fact("Report made", date),
-        Fact("Jobs ran", f"{started} to {ended} (UTC)"),
-        Fact("Machine", _each(origin["device"] for origin in origins)),
-        Fact("Commit", _each(origin["commit"] for origin in origins)),
-        Fact("Versions", _each(f"{name} {at}" for origin in origins for name, at in origin["versions"].items())),
-    ]
+    return {
+        "Report made": date,
+        "Jobs ran": f"{started} to {ended} (UTC)",
+        "Machine": _each(origin["device"] for origin in origins),
+        "Commit": _each(origin["commit"] for origin in origins),
+        "Versions": _each(f"{name} {at}" for origin in origins for name, at in origin["versions"].items()),
+    }
 
 
-def links(runs: Iterable[TrackedRun]) -> list[Link]:
-    """Links to those runs that MLflow has."""
+def links(runs: Iterable[Mapping[str, str]]) -> list[Link]:
+    """Links to those runs that MLflow has. runs: experiment, name, and page, which is empty where it has none."""
     return [Link(f"{run['experiment']}: {run['name']}", run["page"]) for run in runs if run["page"]]
 
 

@@ -5,6 +5,7 @@ system after unlearning, and its oracle is one of the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -68,20 +69,10 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
 
 
-def aggregation(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
-    """The paper's tables of app. D.1, one per data set: all strategies, oracles first."""
-    return _oracles_first(summary, rows, markup, STRATEGIES)
-
-
-def fusion(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
-    """The fusions of one model, in the same layout. P_s retrieves nothing, so it is the same for all of them."""
-    return _oracles_first(summary, rows, markup, FUSIONS)
-
-
 def _oracles_first(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[Titled]:
-    """A table per data set of the cases that `names` gives a name, in its order."""
+    """The paper's layout of app. D.1, a table per data set: the cases that `names` gives a name, in its order."""
     unlearned, order = rows[-1], list(names)
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
         best = lowest(_of(unlearned.name, part))
@@ -123,9 +114,9 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
 
 TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Titled]]] = {
     "ablations": every_knob,
-    "aggregation": aggregation,
+    "aggregation": partial(_oracles_first, names=STRATEGIES),
     "strategies": strategies,
-    "fusion": fusion,
+    "fusion": partial(_oracles_first, names=FUSIONS),  # P_s retrieves nothing, so it is the same for all of them
     "encoders": encoders,
 }
 

@@ -1,7 +1,6 @@
 """The tables of a whole experiment: the main table, and the grid of the selection."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -29,14 +28,6 @@ CSS = (
     "th,td{padding:.35em .8em;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
     "th:first-child,td:first-child{text-align:left}"
 )
-
-
-class ColumnBlock(NamedTuple):
-    """The part of the main table that belongs to one data set. n: the smallest number of seeds among its systems."""
-
-    dataset: str
-    n: int
-    lines: list[list[str]]
 
 
 def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
@@ -79,13 +70,12 @@ def main_tables(
     metrics = [f"{name} @{100 * rate:g} %" for rate in rates for name in COLUMNS]
     columns = ["Method", *([RESIDUE] if residue else []), *metrics]
     audited = "; left: an audit's share and its 95 % interval" if residue else ""
-    return [
-        Titled(
-            f"{block.dataset}: {over_seeds(block.n)}, percent; {marked(block.n)}{audited}",
-            pd.DataFrame(block.lines, columns=columns),
-        )
-        for block in _blocks(summary, rows, markup, residue or {})
-    ]
+    titled = []
+    for dataset, part in summary.groupby("dataset", sort=False):
+        n, lines = int(part["n"].min()), _lines(part, rates, rows, markup, residue or {})
+        title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{audited}"
+        titled.append(Titled(title, pd.DataFrame(lines, columns=columns)))
+    return titled
 
 
 def selection_table(grid: pd.DataFrame, title: str) -> Titled:
@@ -106,44 +96,45 @@ def selection_table(grid: pd.DataFrame, title: str) -> Titled:
     return Titled(title, pd.DataFrame(cells))
 
 
-def _blocks(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue) -> list[ColumnBlock]:
-    rates, absent = sorted(summary["rate"].unique(), reverse=True), [ABSENT] * len(COLUMNS)
-    titles = {row.name: (row.latex_title or row.title) if markup == "latex" else row.title for row in rows}
-    blocks = []
-    for dataset, part in summary.groupby("dataset", sort=False):
-        at_rates = [_cells(part[part["rate"] == rate], rows, markup) for rate in rates]
-        lines = [
-            [
-                title,
-                *([residue.get(str(dataset), {}).get(name, ABSENT)] if residue else []),
-                *(cell for systems in at_rates for cell in systems.get(name, absent)),
-            ]
-            for name, title in titles.items()
-        ]
-        blocks.append(ColumnBlock(str(dataset), int(part["n"].min()), lines))
-    return blocks
-
-
-def _cells(part: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> dict[str, list[str]]:
-    """The cells of every system at one rate, by its name. part: of a summary, one data set at one rate."""
-    ranked = [row.name for row in rows if row.oracle and not row.context]
-    best = lowest(part[part["method"].isin(ranked)].set_index("method"))
-    cells = {}
-    for _, line in part.iterrows():
-        name, gap = str(line["method"]), cell(line, "gap", markup)
-        gap = emphasized(gap, markup) if name == best else gap
-        cells[name] = [*(cell(line, metric, markup) for metric in GAP_METRICS), gap]
-    return cells
+def _lines(
+    part: pd.DataFrame, rates: Sequence[float], rows: Sequence[Row], markup: Markup, residue: Residue
+) -> list[list[str]]:
+    """The cells of every row. part: of a summary, one data set, whose lowest gap at each rate is bold if told apart."""
+    absent, ranked = [ABSENT] * len(COLUMNS), [row.name for row in rows if row.oracle and not row.context]
+    lines = {row.name: [(row.latex_title or row.title) if markup == "latex" else row.title] for row in rows}
+    if residue:
+        left = residue.get(str(part["dataset"].iloc[0]), {})
+        lines = {name: [*line, left.get(name, ABSENT)] for name, line in lines.items()}
+    for rate in rates:
+        at_rate = {str(line["method"]): line for _, line in part[part["rate"] == rate].iterrows()}
+        best = lowest(part[(part["rate"] == rate) & part["method"].isin(ranked)].set_index("method"))
+        for name, line in lines.items():
+            if name in at_rate:
+                gap = cell(at_rate[name], "gap", markup)
+                line.extend(cell(at_rate[name], metric, markup) for metric in GAP_METRICS)
+                line.append(emphasized(gap, markup) if name == best else gap)
+            else:
+                line.extend(absent)
+    return list(lines.values())
 
 
 def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) -> str:
-    """All data sets in one table, each under a row with its name. Needs booktabs and amsmath."""
-    rates, blocks = sorted(summary["rate"].unique(), reverse=True), _blocks(summary, rows, "latex", residue)
+    """All data sets in one table, each under a row with its name. Needs booktabs and amsmath.
+
+    That row, and the rules around it, stand in the first cell of the first line of its data set.
+    """
+    rates = sorted(summary["rate"].unique(), reverse=True)
     leading = ["Method", *([RESIDUE] if residue else [])]
     width = len(leading) + len(COLUMNS) * len(rates)
-    lines = [line for block in blocks for line in _under_its_name(block, width, first=block is blocks[0])]
-    frame = pd.DataFrame(lines, columns=_main_header(rates, leading))
+    lines: list[list[str]] = []
+    for dataset, part in summary.groupby("dataset", sort=False):
+        own = _lines(part, rates, rows, "latex", residue)
+        n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
+        name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"
+        own[0][0] = "\n".join([*([r"\midrule"] if lines else []), name, r"\midrule", latex_text(own[0][0])])
+        lines += own
     columns = " ".join(["l" * len(leading), *["cccc c"] * len(rates)])
+    frame = pd.DataFrame(lines, columns=_main_header(rates, leading))
     return "% needs booktabs, amsmath\n" + latex_table(frame, columns)
 
 
@@ -159,12 +150,3 @@ def _main_header(rates: Sequence[float], leading: Sequence[str]) -> pd.MultiInde
         over = rf"Random forget ({100 * rate:g}\,%)"
         labels += [(over, r"Avg Gap $\downarrow$" if name == "Avg Gap" else name) for name in COLUMNS]
     return pd.MultiIndex.from_tuples(labels)
-
-
-def _under_its_name(block: ColumnBlock, width: int, *, first: bool) -> list[list[str]]:
-    """The lines of a data set. The first cell starts with a row of its own for the name, and the rules around it."""
-    over = seeds(block.n).replace(" seed", "$ seed")
-    name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(block.dataset)} (${over})}} \\"
-    above = [] if first else [r"\midrule"]
-    title, *cells = block.lines[0]
-    return [["\n".join([*above, name, r"\midrule", latex_text(title)]), *cells], *block.lines[1:]]

@@ -1,27 +1,47 @@
-"""The numbers printed in the paper beside ours.
+"""The numbers printed in the paper beside ours, and how many agree.
 
 `paper.csv` holds the paper's numbers. Its column `slip` says what is wrong with a number. Where `comparable` is `no`,
 the number does not belong to the system that its row names, and ours is not compared with it.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from munkey.core.files import read_table
-from munkey.report.tables import agreement, setting
-from munkey.report.tables.agreement import KEYS, digits
+from munkey.report.tables import setting
 from munkey.report.tables.markup import ABSENT, Titled, plus_minus, render
-from munkey.report.tables.setting import Settings
+from munkey.report.tables.setting import SEEDS, Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
+TABLE = ["table", "dataset", "rate"]
+KEYS = [*TABLE, "case", "method", "metric"]
 
 
 def printed() -> pd.DataFrame:
     """A line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
     lines = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
     return lines.assign(comparable=lines["comparable"] != "no")
+
+
+def digits(metric: str) -> int:
+    """How many the paper prints after the point."""
+    return 3 if metric == "P_s" else 2
+
+
+def within(both: pd.DataFrame) -> "pd.Series[bool]":
+    """Whether our mean is at most the paper's ± away from its mean, to three digits: (N,) nullable booleans.
+
+    both: of `compare`. NA where they are not comparable, or where the paper has no ±.
+    """
+    return (
+        (both["difference"].abs().round(3) <= both["sd"])
+        .astype("boolean")
+        .where(both[["difference", "sd"]].notna().all(axis=1))
+    )
 
 
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -41,7 +61,7 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
         ours.append(_long(named.drop_duplicates(["dataset", "rate", "method", "case"]), "encoders"))
     both = printed().merge(pd.concat(ours, ignore_index=True), on=KEYS)
     both["difference"] = (both["ours_mean"] - both["mean"]).where(both["comparable"])
-    return both.assign(within=agreement.within(both))
+    return both.assign(within=within(both))
 
 
 def read(path: str | Path) -> pd.DataFrame:
@@ -74,6 +94,62 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
     return f"{dataset}: {told}; docs/method.md lists what it leaves open."
 
 
+def expected_share(seeds: int) -> float:
+    """The share that would be within if our runs, with so many seeds, and the paper's were drawn from one distribution.
+
+    Normal, as the mean of three and their standard deviation: the difference of the means over that deviation is then
+    Student's t with two degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
+    """
+    t = 1 / math.sqrt(1 / SEEDS + 1 / seeds)
+    return t / math.sqrt(t**2 + 2)
+
+
+def counts(both: pd.DataFrame, printed: pd.DataFrame) -> Titled:
+    """How many of the paper's numbers are printed, compared, and agree; a line per table, data set and rate.
+
+    printed: all of the paper's numbers, of which those of other data sets are left out.
+    """
+    lines = printed[printed["dataset"].isin(both["dataset"])].merge(both[[*KEYS, "within"]], on=KEYS, how="left")
+    grouped = lines.groupby(TABLE, sort=False)["within"]
+    frame = grouped.agg(Printed="size", Compared="count", Within="sum").reset_index()
+    frame.loc[len(frame)] = ["all", "", np.nan, *frame[["Printed", "Compared", "Within"]].sum()]
+    return Titled(
+        "How many of our numbers lie within the paper's ±",
+        pd.DataFrame(
+            {
+                "Table": frame["table"],
+                "Data set": frame["dataset"],
+                "Forget": ["" if pd.isna(rate) else f"{100 * rate:g} %" for rate in frame["rate"]],
+                **{name: frame[name].astype(int) for name in ("Printed", "Compared", "Within")},
+                "Share": [
+                    f"{100 * agreeing / compared:.0f} %" if compared else ABSENT
+                    for agreeing, compared in zip(frame["Within"], frame["Compared"], strict=True)
+                ],
+            }
+        ),
+    )
+
+
+def side_by_side(both: pd.DataFrame) -> list[Titled]:
+    """`ours (the paper's)` of every system and metric, with a check mark where ours is within the paper's ±.
+
+    A table per table, data set and rate of the paper.
+    """
+    texts = []
+    for _, line in both.iterrows():
+        ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
+        papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
+        texts.append(f"{ours} ({papers}) {ABSENT if pd.isna(line['within']) else '✓' if line['within'] else '✗'}")
+    systems = [" ".join(filter(None, names)) for names in zip(both["case"], both["method"], strict=True)]
+    titled = []
+    for (table, dataset, _), part in both.assign(System=systems, cell=texts).groupby(TABLE, sort=False):
+        wide = part.pivot(index="System", columns="metric", values="cell")
+        ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
+        frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
+        titled.append(Titled(f"{table}, {dataset}, {100 * part['rate'].iloc[0]:g} %: ours (the paper's)", frame))
+    return titled
+
+
 def tables(both: pd.DataFrame) -> list[Titled]:
     """The result of `compare`: how much agrees, then every number; nothing where there is nothing to compare."""
     cells = [
@@ -91,7 +167,7 @@ def tables(both: pd.DataFrame) -> list[Titled]:
         }
         for _, line in both.iterrows()
     ]
-    return [agreement.counts(both, printed()), Titled("Number by number", pd.DataFrame(cells))] if cells else []
+    return [counts(both, printed()), Titled("Number by number", pd.DataFrame(cells))] if cells else []
 
 
 def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
