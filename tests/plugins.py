@@ -7,6 +7,15 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
+PALETTE = {  # a package with a registry of colors, each in a file of its own
+    "palette/__init__.py": "",
+    "palette/colors/__init__.py": "",
+    "palette/registry.py": (
+        "from munkey.core.registry import Registry\nCOLORS = Registry('color', 'palette.colors')\n"
+    ),
+}
+ADD = "from palette.registry import COLORS\nCOLORS.add('{}', {})\n"  # a color's name and value
+
 
 def project(name: str, version: str, announces: Mapping[str, Mapping[str, str]]) -> str:
     """The pyproject.toml of a package. announces: modules by group and name of the entry."""

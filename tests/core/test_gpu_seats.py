@@ -1,12 +1,11 @@
 """Jobs that may use a GPU at once are spread over the GPUs, whose names stand here for devices that need not exist."""
 
+import contextlib
 import os
 import select
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,49 @@ from munkey.core import gpu_seats
 from munkey.core.device import device_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no file locks")
+FOUR = ["GPU-a", "GPU-b", "GPU-c", "MIG-GPU-d/1/0"]
+Take = Callable[..., str]
+
+
+@pytest.fixture
+def take(monkeypatch, tmp_path) -> Iterator[Take]:
+    """Take a seat as a job does: `at_once` jobs share the GPUs. It is held until the test ends, like a job's."""
+    descriptors: list[int] = []
+    opened, take_one = os.open, gpu_seats.take_one.__wrapped__
+
+    def noted(*arguments: object) -> int:
+        descriptors.append(opened(*arguments))
+        return descriptors[-1]
+
+    def taken(at_once: int | None, visible: list[str] = FOUR) -> str:
+        monkeypatch.setenv(gpu_seats.VISIBLE, ",".join(visible))
+        if at_once:
+            monkeypatch.setenv(gpu_seats.AT_ONCE, str(at_once))
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", noted)
+            take_one()
+        return os.environ[gpu_seats.VISIBLE]
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.delenv(gpu_seats.AT_ONCE, raising=False)
+    yield taken
+    for descriptor in set(descriptors):
+        with contextlib.suppress(OSError):  # a seat that was not free is closed already
+            os.close(descriptor)
+
+
+def test_a_second_job_goes_to_a_gpu_only_when_every_other_has_one(take: Take) -> None:
+    assert [take(8) for _ in range(8)] == FOUR * 2
+
+
+def test_two_runs_do_not_meet_on_one_gpu_while_another_is_idle(take: Take) -> None:
+    assert [take(1), take(1)] == FOUR[:2]
+
+
+def test_on_a_cluster_a_job_keeps_the_gpus_that_the_scheduler_chose(take: Take) -> None:
+    assert [take(None, ["2", "3"]) for _ in range(2)] == ["2,3"] * 2
+
+
 JOB = """
 import os
 from munkey.core.gpu_seats import take_one
@@ -22,69 +64,25 @@ take_one()
 print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 input()
 """
-FOUR = "GPU-a,GPU-b,GPU-c,MIG-GPU-d/1/0"
-Start = Callable[..., subprocess.Popen[str]]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a job that holds its GPU until it is killed; its first lines tell which."""
-    jobs: list[subprocess.Popen[str]] = []
-
-    def started(visible: str = FOUR, **environment: str) -> subprocess.Popen[str]:
-        variables = os.environ | {"CUDA_VISIBLE_DEVICES": visible, "TMPDIR": str(tmp_path)} | environment
-        jobs.append(
-            subprocess.Popen(
-                [sys.executable, "-u", "-c", JOB],
-                env=variables,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        )
-        return jobs[-1]
-
-    yield started
-    for job in jobs:
-        job.kill()
-        job.communicate()
-
-
-def line(job: subprocess.Popen[str]) -> str:
-    return job.stdout.readline().strip()
-
-
-def test_four_jobs_at_once_have_four_gpus(start: Start) -> None:
-    jobs = [start(MUNKEY_GPU_JOBS="4") for _ in range(4)]
-    assert sorted(map(line, jobs)) == FOUR.split(",")
-
-
-def test_eight_jobs_at_once_are_two_on_each_gpu(start: Start) -> None:
-    jobs = [start(MUNKEY_GPU_JOBS="8") for _ in range(8)]
-    assert Counter(map(line, jobs)) == dict.fromkeys(FOUR.split(","), 2)
-
-
-def test_a_second_job_goes_to_a_gpu_only_when_every_other_has_one(start: Start) -> None:
-    jobs = [start(MUNKEY_GPU_JOBS="8") for _ in range(4)]
-    assert sorted(map(line, jobs)) == FOUR.split(",")
-
-
-def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(start: Start) -> None:
-    jobs = {line(job): job for job in (start(MUNKEY_GPU_JOBS="4") for _ in range(4))}
-    late = start(MUNKEY_GPU_JOBS="4")
-    assert line(late).startswith("waiting for a GPU: other jobs use GPU-a.0, GPU-b.0, GPU-c.0, MIG-GPU-d-1-0.0")
-    assert select.select([late.stdout], [], [], 1) == ([], [], [])
-    jobs["GPU-c"].kill()
-    assert line(late) == "GPU-c"
-
-
-def test_two_runs_do_not_meet_on_one_gpu_while_another_is_idle(start: Start) -> None:
-    assert line(start(MUNKEY_GPU_JOBS="1")) == "GPU-a"
-    assert line(start(MUNKEY_GPU_JOBS="1")) == "GPU-b"
-
-
-def test_on_a_cluster_a_job_keeps_the_gpus_that_the_scheduler_chose(start: Start) -> None:
-    assert line(start("2,3")) == line(start("2,3")) == "2,3"
+def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_path) -> None:
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "GPU-c", "TMPDIR": str(tmp_path), "MUNKEY_GPU_JOBS": "1"}
+    command, pipes = [sys.executable, "-u", "-c", JOB], {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with (
+        subprocess.Popen(command, env=environment, text=True, **pipes) as first,
+        subprocess.Popen(command, env=environment, text=True, **pipes) as second,
+    ):
+        told, _, _ = select.select([first.stdout, second.stdout], [], [])
+        holds, waits = (first, second) if first.stdout in told else (second, first)
+        said = {job: job.stdout.readline().strip() for job in (holds, waits)}
+        if said[waits] == "GPU-c":
+            holds, waits = waits, holds
+        assert said == {holds: "GPU-c", waits: "waiting for a GPU: other jobs use GPU-c.0"}
+        assert select.select([waits.stdout], [], [], 0.5) == ([], [], [])
+        holds.kill()
+        assert waits.stdout.readline() == "GPU-c\n"
+        waits.kill()
 
 
 @pytest.mark.parametrize(("at_once", "expected"), [(4, "4"), (None, "1")])
@@ -102,17 +100,11 @@ def test_gpus_are_counted_where_none_are_named(monkeypatch, tmp_path) -> None:
     assert gpu_seats._names() == ["0", "1", "2"]  # as CUDA counts them
 
 
-def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, tmp_path) -> None:
+def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, take: Take) -> None:
     seen: list[str | None] = []
     monkeypatch.setattr("torch.cuda.is_available", lambda: bool(seen.append(os.environ.get(gpu_seats.VISIBLE))) or True)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv(gpu_seats.VISIBLE, FOUR)
-    monkeypatch.setenv(gpu_seats.AT_ONCE, "4")
-    gpu_seats.take_one.cache_clear()
-    try:
-        assert device_of(1) == "cuda"
-    finally:
-        gpu_seats.take_one.cache_clear()
+    monkeypatch.setattr(gpu_seats, "take_one", lambda: take(4))
+    assert device_of(1) == "cuda"
     assert seen == ["GPU-a"]
 
 

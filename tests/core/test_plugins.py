@@ -6,18 +6,14 @@ import sys
 import pytest
 
 from munkey.core import plugins
-from tests.plugins import forget, written
-
-REGISTRY = "from munkey.core.registry import Registry\nCOLORS = Registry('color', 'palette.colors')\n"
-ADD = "from palette.registry import COLORS\nCOLORS.add('{}', {})\n"
+from tests.plugins import ADD, PALETTE, forget, written
 
 
 @pytest.fixture
 def palette(tmp_path, monkeypatch):
     """A package with a registry and one entry, and a function that makes another package with plug-ins for it."""
     monkeypatch.syspath_prepend(tmp_path)
-    mine = {"palette/__init__.py": "", "palette/registry.py": REGISTRY, "palette/colors/__init__.py": ""}
-    written(tmp_path, mine | {"palette/colors/green.py": ADD.format("green", 3)})
+    written(tmp_path, PALETTE | {"palette/colors/green.py": ADD.format("green", 3)})
 
     def make(entries, modules, name="paint-shop"):
         lines = "\n".join(f"{entry} = {module}" for entry, module in entries.items())

@@ -3,15 +3,13 @@
 import importlib
 
 import pytest
-import yaml
 
 from munkey.core.registry import Registry
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.models.family import FAMILIES
-from munkey.unlearn.contract import METHODS, method
-from tests.conftest import ROOT
-from tests.plugins import forget
+from munkey.unlearn.contract import METHODS
+from tests.plugins import ADD, PALETTE, forget, written
 
 
 @pytest.fixture
@@ -45,17 +43,8 @@ def test_an_unknown_name_raises_and_lists_the_known_ones(colors):
 @pytest.fixture
 def palette(tmp_path, monkeypatch):
     """A registry whose package has two entries."""
-    package = tmp_path / "palette"
-    (package / "colors").mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "colors/__init__.py").write_text("")
-    (package / "registry.py").write_text(
-        "from munkey.core.registry import Registry\nCOLORS = Registry('color', 'palette.colors')\n"
-    )
-    for name, value in (("green", 3), ("amber", 4)):
-        text = f"from palette.registry import COLORS\nCOLORS.add('{name}', {value})\n"
-        (package / f"colors/{name}.py").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
+    entries = {f"palette/colors/{name}.py": ADD.format(name, value) for name, value in (("green", 3), ("amber", 4))}
+    monkeypatch.syspath_prepend(written(tmp_path, PALETTE | entries))
     yield importlib.import_module("palette.registry")
     forget("palette")
 
@@ -122,27 +111,6 @@ def test_every_entry_describes_itself_in_a_line(registry):
     for entry in registry.values():
         assert entry.description
         assert "\n" not in entry.description
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_has_settings_without_defaults_and_a_section_in_the_parameters(name):
-    fields = METHODS[name].settings.model_fields
-    assert all(field.is_required() for field in fields.values())
-    section = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"][name]
-    assert set(section) == set(fields)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_is_compared_with_the_oracle_of_its_own_family(name):
-    expected = {"vit": "retrain-t", "munkey": "retrain-m", "knn": None, "sisa": "retrain-s"}
-    assert METHODS[name].original is FAMILIES[METHODS[name].family]
-    assert METHODS[name].original.oracle == expected[METHODS[name].family]
-
-
-def test_a_method_cannot_take_the_name_of_another():
-    assert "cf" in METHODS
-    with pytest.raises(ValueError, match="'cf' is registered twice"):
-        method("cf", title="", description="", family="vit")(lambda *_: None)
 
 
 @pytest.mark.parametrize("name", ["cifar10.1", "cf+", "two words", "a/b", ""])

@@ -25,24 +25,12 @@ def test_a_loader_gives_each_batch_in_order_with_its_positions():
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 50])
-def test_what_is_made_ahead_comes_in_order_and_no_further_ahead_than_asked(count):
-    begun = []
-
-    def make(item):
-        begun.append(item)
-        return 2 * item
-
-    for position, made in enumerate(ahead(make, range(20), count)):
-        assert made == 2 * position and len(begun) <= position + 1 + count
-    assert begun == list(range(20))
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 50])
-def test_as_many_are_begun_ahead_as_asked_for(count):
+def test_what_is_made_ahead_comes_in_order_and_as_far_ahead_as_asked(count):
     taken = []
     items = (taken.append(item) or item for item in range(20))
-    for position, _ in enumerate(ahead(str, items, count)):
-        assert len(taken) == min(20, position + 1 + count)
+    for position, made in enumerate(ahead(str, items, count)):
+        assert made == str(position) and len(taken) == min(20, position + 1 + count)
+    assert taken == list(range(20))
 
 
 def test_an_error_made_ahead_is_raised_when_its_turn_comes():

@@ -69,11 +69,11 @@ def test_keys_of_real_pictures_tell_cifar_classes_apart():
 
 def test_keys_of_digits_tell_them_apart():
     digits = load_digits()
-    images = np.repeat(np.round(digits.images * 255 / 16).astype(np.uint8)[..., None], 3, axis=-1)
+    images = np.repeat(np.round(digits.images[:600] * 255 / 16).astype(np.uint8)[..., None], 3, axis=-1)
     encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 96), "cpu")
     keys, accuracies = extract(encode, images, 64, "cpu", lambda batches: batches), []
     for seed in range(6):
         order = np.random.default_rng(seed).permutation(len(images))
-        train, test = order[:1200], order[1200:]
+        train, test = order[:400], order[400:]
         accuracies.append(accuracy_of_keys(keys[train], digits.target[train], keys[test], digits.target[test]))
-    assert np.mean(accuracies) == pytest.approx(91.6, abs=1)
+    assert np.mean(accuracies) == pytest.approx(87.3, abs=1)

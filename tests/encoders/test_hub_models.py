@@ -33,18 +33,21 @@ def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_p
     assert torch.allclose(ours, direct, atol=0.05)
 
 
-@pytest.mark.parametrize("name", ["vit-b16", "dinov2", "clip"])
-def test_without_a_network_one_message_says_what_to_fetch(name, tmp_path):
-    code = (
-        "from munkey.encoders.registry import MissingEncoderError, find\n"
-        "from munkey.settings import EncoderSettings\n"
-        f"entry = find({name!r})\n"
-        "try:\n"
-        f"    settings = EncoderSettings(encoder={name!r}, revision=entry.revision, image_size=None, batch_size=1)\n"
-        "    entry.build(settings, 'cpu')\n"
-        "except MissingEncoderError as error:\n"
-        "    print(error)\n"
-    )
+OFFLINE = """
+from munkey.encoders.registry import MissingEncoderError, find
+from munkey.settings import EncoderSettings
+for name in ("vit-b16", "dinov2", "clip"):
+    entry = find(name)
+    try:
+        entry.build(EncoderSettings(encoder=name, revision=entry.revision, image_size=None, batch_size=1), "cpu")
+    except MissingEncoderError as error:
+        print(error)
+"""
+
+
+def test_without_a_network_one_message_says_what_to_fetch(tmp_path):
     env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")}
-    message = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True).stdout
-    assert "hf download" in message and ENCODERS[name].revision in message and "--local-dir encoders/" in message
+    done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, env=env, check=True)
+    messages = done.stdout.splitlines()
+    for name, message in zip(("vit-b16", "dinov2", "clip"), messages, strict=True):
+        assert "hf download" in message and ENCODERS[name].revision in message and "--local-dir encoders/" in message

@@ -15,6 +15,12 @@ FUSIONS = pytest.mark.parametrize("fusion", ["ensemble", "softmax", "rank"])
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
+@pytest.fixture(autouse=True)
+def _several_blocks(monkeypatch):
+    """Seven samples are several blocks, of several samples each unless a sample takes many passes."""
+    monkeypatch.setattr("munkey.models.forward.PASSES", 3)
+
+
 def without(system, *ids):
     """The system after these samples were deleted."""
     return replace(system, memory=system.memory.forget(np.array(ids)))
@@ -118,10 +124,8 @@ def tokens_of_some(system):
     return system.memory.tokens[[4, 1, 3, 2]]
 
 
-@pytest.mark.parametrize("passes", [256, 3])
 @torch.no_grad()
-def test_pathways_are_cut_as_their_names_say(munkey_system, monkeypatch, passes):
-    monkeypatch.setattr("munkey.models.forward.PASSES", passes)
+def test_pathways_are_cut_as_their_names_say(munkey_system):
     model, tokens, images = munkey_system.model, tokens_of_some(munkey_system), normalized(some_members())
     yes, no = torch.ones(4, dtype=torch.bool), torch.zeros(4, dtype=torch.bool)
     cut = FAMILIES["munkey"].cut_logits(munkey_system, some_members(), DATA, "cpu")
@@ -135,10 +139,8 @@ def test_pathways_are_cut_as_their_names_say(munkey_system, monkeypatch, passes)
         assert cut[name].dtype == np.float32 and cut[name].flags.c_contiguous
 
 
-@pytest.mark.parametrize("passes", [256, 3])
 @torch.no_grad()
-def test_features_are_what_the_head_reads_from_own_image_and_own_token(munkey_system, monkeypatch, passes):
-    monkeypatch.setattr("munkey.models.forward.PASSES", passes)
+def test_features_are_what_the_head_reads_from_own_image_and_own_token(munkey_system):
     model, images = munkey_system.model, normalized(some_members())
     sequence = torch.cat(
         [model.sequence(model.patch_embed(images)), model.adapter(tokens_of_some(munkey_system))[:, None]], dim=1
@@ -148,11 +150,7 @@ def test_features_are_what_the_head_reads_from_own_image_and_own_token(munkey_sy
     features = FAMILIES["munkey"].features(munkey_system, some_members(), DATA, "cpu")
     assert features.dtype == np.float32
     np.testing.assert_allclose(features, model.norm(sequence)[:, 0], **CLOSE)
-
-
-def test_reading_features_leaves_nothing_behind_in_the_model(munkey_system):
-    FAMILIES["munkey"].features(munkey_system, some_members(), DATA, "cpu")
-    assert not munkey_system.model.head._forward_pre_hooks
+    assert not model.head._forward_pre_hooks  # reading leaves nothing behind
 
 
 @pytest.mark.parametrize("read", ["cut_logits", "features"])

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from munkey.models.family import FAMILIES
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.models.networks.vit import ViTArchitecture, attend
-from tests.conftest import MUNKEY, VIT, generator, global_state, lively
+from tests.conftest import MUNKEY, VIT, generator, global_state
 from tests.models.inputs import recipe
 
 TINY16 = ViTArchitecture(classes=10, image_size=224, patch_size=16, width=192, depth=12, heads=3, mlp_ratio=4.0)
@@ -68,22 +68,6 @@ def test_parameter_counts_are_those_of_vit_tiny():
     assert count(munkey) - count(vit) == (128 * 192 + 192) + 192 + 192  # adapter, null image, null token
 
 
-def test_with_the_token_dropped_the_token_does_not_matter(munkey):
-    dropped = torch.ones(3, dtype=torch.bool)
-    with torch.no_grad():
-        first, second = (munkey(images(3), tokens(3, seed), token_dropped=dropped) for seed in (1, 2))
-        assert torch.equal(first, second)
-        assert not torch.allclose(munkey(images(3), tokens(3, 1)), munkey(images(3), tokens(3, 2)), atol=1e-2)
-
-
-def test_with_the_image_dropped_the_image_does_not_matter(munkey):
-    dropped = torch.ones(3, dtype=torch.bool)
-    with torch.no_grad():
-        first, second = (munkey(scale * images(3), tokens(3), image_dropped=dropped) for scale in (1, -2))
-        assert torch.equal(first, second)
-        assert not torch.allclose(munkey(images(3), tokens(3)), munkey(-2 * images(3), tokens(3)), atol=1e-2)
-
-
 def test_a_pathway_is_dropped_for_the_marked_samples_only(munkey):
     marked = torch.tensor([True, False, False]), torch.tensor([False, False, True])
     with torch.no_grad():
@@ -129,13 +113,6 @@ def test_the_sequence_is_cls_then_patches_then_the_exemplar_token(munkey):
         for block in munkey.blocks:
             sequence = block(sequence)
         torch.testing.assert_close(munkey(images(2), tokens(2)), munkey.head(munkey.norm(sequence))[:, 0])
-
-
-def test_without_an_exemplar_munkeys_backbone_is_the_vit():
-    munkey, vit = lively(build("munkey", MUNKEY)), build("vit", VIT).eval()
-    vit.load_state_dict({name: munkey.state_dict()[name] for name in vit.state_dict()})
-    with torch.no_grad():
-        torch.testing.assert_close(munkey.classify(munkey.patch_embed(images(2))), vit(images(2)))
 
 
 @BOTH

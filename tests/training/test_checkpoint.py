@@ -1,11 +1,8 @@
 """A training killed at any moment resumes, and ends with the bytes of one that was never disturbed."""
 
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from functools import partial
 
 import pytest
@@ -17,23 +14,30 @@ from munkey.training.loop import adamw
 from tests.conftest import ROOT, generator
 from tests.training.inputs import trained
 
-JOB = """
-import sys
+KILLED = """
+import os, random, signal, sys, time
 from pathlib import Path
 import tests.conftest
 from munkey.models import system
 from munkey.training.checkpoint import CheckpointFile
 from tests.training.inputs import trained
-result = trained(sys.argv[1], CheckpointFile(Path(sys.argv[2]), float(sys.argv[3])))
-system.save(sys.argv[4], result.system)
-assert len(result.history) == 12
+family, folder = sys.argv[1], Path(sys.argv[2])
+file, draw = CheckpointFile(folder / "progress.pt", 0.0), random.Random(family)
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        trained(family, file)
+        os._exit(0)
+    while not file.path.exists():
+        time.sleep(0.01)
+    time.sleep(draw.uniform(0, 0.15))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+for name, checkpoint in (("again", file), ("whole", None)):
+    result = trained(family, checkpoint)
+    system.save(folder / name, result.system)
+    assert len(result.history) == 12
 """
-
-
-def job(family, path, every_s, result):
-    """The tiny training in a process of its own, as jobs are: other tests leave libraries here in other states."""
-    command = [sys.executable, "-c", JOB, family, path, str(every_s), result]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def same_bytes(path, one, other):
@@ -82,21 +86,11 @@ def test_it_resumes_after_any_epoch_and_ends_the_same(family, precision, tmp_pat
 
 @pytest.mark.parametrize("family", [pytest.param("vit", marks=pytest.mark.soak), "munkey"])
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(family, tmp_path):
-    path, draw = tmp_path / "progress.pt", random.Random(family)
-    for _ in range(3):
-        killed = job(family, path, 0.0, tmp_path / "never")
-        while "epoch" not in (line := killed.stdout.readline()) and line:
-            pass
-        while not path.exists() and killed.poll() is None:
-            time.sleep(0.01)
-        time.sleep(draw.uniform(0, 0.15))
-        killed.send_signal(signal.SIGKILL)
-        killed.wait()
-    again, whole = tmp_path / "again", tmp_path / "whole"
-    messages, _ = job(family, path, 0.0, again).communicate()
-    job(family, tmp_path / "unused.pt", 1000.0, whole).communicate()
+    """Each time in a fork of a process that has not computed yet, as jobs are."""
+    command = [sys.executable, "-c", KILLED, family, tmp_path]
+    messages = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "resumes after epoch" in messages
-    assert again.read_bytes() == whole.read_bytes()
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_checkpoints_are_as_far_apart_as_asked(tmp_path):

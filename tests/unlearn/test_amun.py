@@ -106,11 +106,12 @@ def test_the_cap_must_reach_the_first_radius() -> None:
 HELD = r"""
 import re
 from pathlib import Path
-import numpy as np, torch
+import torch
+from munkey.models.family import FAMILIES, System
 from munkey.unlearn import adversarial, finetune
-from tests.conftest import image_set
-from tests.conftest import ROOT
-from tests.unlearn.world import tuning, unlearn, world
+from munkey.unlearn.contract import METHODS, Request
+from tests.conftest import generator, image_set
+from tests.unlearn.world import ARCHITECTURE, quiet, settings, tuning
 
 count, side = 512, 192
 floats = count * 3 * side**2 * 4
@@ -119,10 +120,12 @@ adversarial.untargeted_l2 = lambda answer, clean, labels, *_: adversarial.Attack
     clean.clone(), labels + 1, torch.ones(len(clean), dtype=torch.float64)
 )
 finetune.finetune = lambda system, request, factor, samples: (print(len(samples.parts[1]), end=" "), system)[1]
-world()
+original = System("vit", ARCHITECTURE, FAMILIES["vit"].build(ARCHITECTURE, generator()))
+method, parts = METHODS["amun"], {"retain": forget, "forget": forget}
+asked = Request(forget.ids, generator(), "cpu", quiet, method.needs, parts, finetuning=tuning(batch_size=16))
 peak = lambda: int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1])  # kB, of this process alone
 before = peak()
-unlearn("amun", tuned=tuning(batch_size=16), data=world().parts | {"forget": forget})
+method.run(original, asked, settings("amun"))
 print((peak() - before) * 1024 / floats)
 """
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from munkey.data.image_set import Joined, TensorSet
+from munkey.data.image_set import Joined
 from munkey.models.family import FAMILIES, System
 from munkey.models.networks.vit import ViT
 from munkey.unlearn.contract import Tuning
@@ -268,15 +268,3 @@ def test_distillation_is_the_textbook_formula() -> None:
     p, q = (teacher / 4).softmax(1), (student / 4).softmax(1)
     expected = 16 * (p * (p / q).log()).sum() / 2
     torch.testing.assert_close(distillation(student, teacher, 4.0), expected)
-
-
-def test_joined_sets_keep_the_order_of_the_positions() -> None:
-    retain, forget = world().parts["retain"], world().parts["forget"]
-    tail = TensorSet(torch.rand(3, 3, 8, 8), torch.tensor([7, 8, 9]))
-    joined = Joined((retain, TensorSet(torch.empty(0, 3, 8, 8), torch.empty(0, dtype=torch.long)), forget, tail))
-    assert len(joined) == 60 + 13 + 3
-    images, labels = joined.batch(torch.tensor([75, 2, 61, 60, 59]), "cpu")
-    assert torch.equal(images[0], tail.images[2])
-    assert torch.equal(images[1], retain.batch(torch.tensor([2]), "cpu")[0][0])
-    assert torch.equal(images[2:4], forget.batch(torch.tensor([1, 0]), "cpu")[0])
-    assert labels.tolist() == [9, retain.labels[2], forget.labels[1], forget.labels[0], retain.labels[59]]

@@ -75,15 +75,6 @@ def test_the_rate_falls_after_the_epochs_that_are_named() -> None:
     assert [entry["lr"] for entry in asked.history] == pytest.approx(expected)
 
 
-def test_max_passes_end_after_max_epochs() -> None:
-    """More of them allowed than epochs are there changes nothing; fewer does."""
-    requests = [unlearn("scrub", tuned=tuning(epochs=2), changed={"max_epochs": n})[1] for n in (2, 9, 1)]
-    losses = [[epoch["loss"] for epoch in request.history] for request in requests]
-    assert losses[0] == losses[1]
-    assert losses[0][0] == losses[2][0]
-    assert losses[0][1] != losses[2][1]
-
-
 @pytest.mark.parametrize(
     ("accuracies", "chosen"),
     [
@@ -102,14 +93,6 @@ def test_it_rewinds_to_the_first_epoch_of_the_smallest_absolute_gap(
     assert asked.facts == {"chosen_epoch": chosen, "validation_gap": abs(val - forget)}
 
 
-def test_max_passes_have_batches_of_their_own_size() -> None:
-    data, logs = recorded()
-    unlearn("scrub", tuned=tuning(epochs=2), changed={"forget_batch_size": 5, "max_epochs": 2}, data=data)
-    assert [len(batch) for batch in logs["retain"]] == 2 * [16, 16, 16, 12]
-    # After each epoch the forget set as a whole, to measure its accuracy; before the second the max pass.
-    assert [len(batch) for batch in logs["forget"]] == [13, 5, 5, 3, 13]
-
-
 def test_a_student_that_equals_its_teacher_has_no_gradient_at_all() -> None:
     """That of torch's kl_div is rounding noise, of which AdamW would make full steps."""
     logits = torch.randn(64, 10, generator=torch.Generator().manual_seed(0)) * 5
@@ -121,14 +104,21 @@ def test_a_student_that_equals_its_teacher_has_no_gradient_at_all() -> None:
         assert not gradient.any()
 
 
-def test_the_divergence_is_torchs() -> None:
-    student, teacher = (torch.randn(64, 10, generator=torch.Generator().manual_seed(seed)) * 3 for seed in (0, 1))
-    logs = (F.log_softmax(logits / T, dim=1) for logits in (student, teacher))
-    expected = T**2 * F.kl_div(*logs, reduction="batchmean", log_target=True)
-    torch.testing.assert_close(distillation(student, teacher, T), expected, rtol=2e-6, atol=2e-6)
-
-
-def test_the_first_epoch_never_sees_the_forget_set() -> None:
+@pytest.mark.parametrize(
+    ("epochs", "max_epochs", "of_forget"),
+    [
+        (1, 3, [13]),
+        (2, 2, [13, 5, 5, 3, 13]),
+        (2, 9, [13, 5, 5, 3, 13]),
+        (3, 2, [13, 5, 5, 3, 13, 13]),
+    ],
+)
+def test_max_passes_open_the_epochs_from_the_second_to_the_last_that_may(
+    epochs: int, max_epochs: int, of_forget: list[int]
+) -> None:
+    """They have batches of their own size. After each epoch the forget set is read as a whole, for its accuracy."""
     data, logs = recorded()
-    unlearn("scrub", tuned=tuning(epochs=1), changed={"max_epochs": 3}, data=data)
-    assert [len(batch) for batch in logs["forget"]] == [13]  # to measure its accuracy
+    changed = {"forget_batch_size": 5, "max_epochs": max_epochs}
+    unlearn("scrub", tuned=tuning(epochs=epochs), changed=changed, data=data)
+    assert [len(batch) for batch in logs["retain"]] == epochs * [16, 16, 16, 12]
+    assert [len(batch) for batch in logs["forget"]] == of_forget

@@ -53,14 +53,6 @@ def test_folders_of_all_three_splits_stand_as_they_are(tmp_path):
     assert all(name.split("/")[0] == split for name, split in zip(source.names, source.splits, strict=True))
 
 
-def test_an_empty_class_is_named(tmp_path):
-    class_folders(tmp_path / "pets", {"cat": 8})
-    (tmp_path / "pets/dog").mkdir()
-    (tmp_path / "pets/dog/readme.txt").write_text("soon")
-    with pytest.raises(SourceError, match="dog: no picture"):
-        source_of(tmp_path / "pets")
-
-
 def test_samples_say_which_file_each_id_stands_for(pets, tmp_path):
     images = loaded(source_of(pets), tmp_path / "out").images
     with (tmp_path / "out/samples.csv").open() as file:
