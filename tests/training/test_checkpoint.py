@@ -18,9 +18,11 @@ KILLED = """
 import os, random, signal, sys, time
 from pathlib import Path
 import tests.conftest
+import torch._dynamo  # which the first optimizer of every fork would import
 from munkey.models import system
 from munkey.training.checkpoint import CheckpointFile
-from tests.training.inputs import trained
+from tests.training.inputs import digits, trained
+digits()
 family, folder = sys.argv[1], Path(sys.argv[2])
 file, draw = CheckpointFile(folder / "progress.pt", 0.0), random.Random(family)
 for _ in range(3):

@@ -6,7 +6,6 @@ import pkgutil
 import re
 import traceback
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -106,22 +105,19 @@ class Registry(Generic[T]):
             self._refused[name] = f"{os.path.relpath(file)}{_line(frames[-1:])}: {_why(error)}"
 
     def _import_plugins(self) -> None:
+        """Load the plug-ins; where that fails, note why. Where one has the name of another entry, that one stays."""
         for plugin in announced(self._package):
-            self._import_plugin(plugin)
-
-    def _import_plugin(self, plugin: EntryPoint) -> None:
-        """Load a plug-in; if that fails, note why. Where it has the name of another entry, that one stays."""
-        known = dict(self._entries)
-        try:
-            plugin.load()
-            if plugin.name not in self._entries:
-                raise LookupError(f"{plugin.module} registers no {self.kind} of this name")
-        except Exception as error:  # whatever it may raise
-            self._entries = known
-            name = f"{plugin.name} of {origin(plugin)}" if plugin.name in known else plugin.name
-            self._refused[name] = f"{plugin.name} of {origin(plugin)}{_place(error)}: {_why(error)}"
-        else:
-            self.origins |= dict.fromkeys(self._entries.keys() - known.keys(), origin(plugin))
+            known = dict(self._entries)
+            try:
+                plugin.load()
+                if plugin.name not in self._entries:
+                    raise LookupError(f"{plugin.module} registers no {self.kind} of this name")
+            except Exception as error:  # whatever it may raise
+                self._entries = known
+                name = f"{plugin.name} of {origin(plugin)}" if plugin.name in known else plugin.name
+                self._refused[name] = f"{plugin.name} of {origin(plugin)}{_place(error)}: {_why(error)}"
+            else:
+                self.origins |= dict.fromkeys(self._entries.keys() - known.keys(), origin(plugin))
 
 
 def _why(error: Exception) -> str:

@@ -33,20 +33,15 @@ def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, genera
     if sampling == "uniform":
         chosen = generator.choice(ids, size=count, replace=False)
     else:
-        chosen = _stratified(ids, labels, count, generator)
+        classes, sizes = np.unique(labels, return_counts=True)
+        shares = zip(classes, apportion(sizes, count), strict=True)
+        chosen = np.concatenate(
+            [generator.choice(ids[labels == label], size=share, replace=False) for label, share in shares]
+        )
     emptied = set(labels.tolist()) - set(labels[~np.isin(ids, chosen)].tolist())
     if emptied:
         raise ValueError(f"{rate} of the samples leaves none of class {sorted(emptied)} to retain: lower {KNOBS}")
     return np.sort(chosen)
-
-
-def _stratified(ids: np.ndarray, labels: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
-    """`count` ids at random, each class in proportion to its size."""
-    classes, sizes = np.unique(labels, return_counts=True)
-    shares = apportion(sizes, count)
-    members = [ids[labels == label] for label in classes]
-    drawn = [generator.choice(own, size=share, replace=False) for own, share in zip(members, shares, strict=True)]
-    return np.concatenate(drawn)
 
 
 def write(path: str | Path, ids: np.ndarray) -> None:

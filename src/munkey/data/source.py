@@ -9,15 +9,16 @@ import numpy as np
 from munkey.core.console import progress
 
 SPLITS = ("train", "val", "test")
+FIRST = 20  # faults that a message names
 
 
 class SourceError(ValueError):
     """A data set cannot be used as it is. The message shows the first faults, `faults` holds all of them."""
 
-    def __init__(self, what: str, faults: Sequence[str], shown: int = 20) -> None:
+    def __init__(self, what: str, faults: Sequence[str]) -> None:
         self.faults = list(faults)
-        more = [f"... and {len(faults) - shown} more"] if len(faults) > shown else []
-        lines = [f"  - {fault}" for fault in [*faults[:shown], *more]]
+        more = [f"... and {len(faults) - FIRST} more"] if len(faults) > FIRST else []
+        lines = [f"  - {fault}" for fault in [*faults[:FIRST], *more]]
         count = f"{len(faults)} fault" + "s" * (len(faults) != 1)
         super().__init__(printable(f"{what}: {count}\n" + "\n".join(lines)))
 

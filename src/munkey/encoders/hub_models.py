@@ -114,6 +114,10 @@ def _missing(name: str, revision: str | None) -> MissingEncoderError:
 
 def from_processor(saved: Mapping[str, Any]) -> Preprocess:
     """The preprocessing that an image processor's saved configuration describes."""
+    from PIL.Image import Resampling
+
+    # The configuration has Pillow's number of the resampling, torchvision its name.
+    names = {Resampling.NEAREST: "nearest", Resampling.BILINEAR: "bilinear", Resampling.BICUBIC: "bicubic"}
     size, crop = saved.get("size") or {}, saved.get("crop_size") or {}
     resize = Size(size["height"], size["width"]) if size.get("height") else size.get("shortest_edge")
     normalized = saved.get("do_normalize", True)
@@ -122,14 +126,5 @@ def from_processor(saved: Mapping[str, Any]) -> Preprocess:
         crop=Size(crop["height"], crop["width"]) if saved.get("do_center_crop") and crop else None,
         mean=list(saved["image_mean"]) if normalized else [0.0] * 3,
         std=list(saved["image_std"]) if normalized else [1.0] * 3,
-        interpolation=_interpolation(saved),
+        interpolation=names[Resampling(saved.get("resample", Resampling.BILINEAR))],
     )
-
-
-def _interpolation(saved: Mapping[str, Any]) -> str:
-    """torchvision's name of the resampling that an image processor's configuration gives as Pillow's number."""
-    from PIL.Image import Resampling
-    from torchvision.transforms import InterpolationMode
-
-    names = {Resampling.NEAREST: "nearest", Resampling.BILINEAR: "bilinear", Resampling.BICUBIC: "bicubic"}
-    return InterpolationMode(names[Resampling(saved.get("resample", Resampling.BILINEAR))]).value

@@ -49,7 +49,7 @@ def extract(
     starts = range(0, len(images), batch_size)
     blocks = [starts[i : i + BLOCK] for i in range(0, len(starts), BLOCK)]
     block_of_last_batch = {block[-1]: block for block in blocks}
-    features = _read_blocks(blocks, folder)  # by the first image of a block
+    features = _kept_blocks(blocks, folder) if folder else {}  # by the first image of a block
     batches: list[np.ndarray] = []
     with torch.inference_mode(), products_in(torch.float16 if device == "cuda" else torch.float32, device):
         for start in show_progress([start for block in blocks if block.start not in features for start in block]):
@@ -68,22 +68,16 @@ def filled_up(images: np.ndarray) -> np.ndarray:
     return np.concatenate([images, np.repeat(images[-1:], max(0, LEAST - len(images)), axis=0)])
 
 
-def _read_blocks(blocks: list[range], folder: Path | None) -> dict[int, np.ndarray]:
-    """The features of finished blocks that are kept in a folder, by the first image of a block."""
-    if folder is None:
-        return {}
-    files = {block.start: _block_file(folder, block) for block in blocks}
-    features = {start: _read_block(file) for start, file in files.items() if file.exists()}
-    return {start: block for start, block in features.items() if block is not None}
-
-
-def _read_block(file: Path) -> np.ndarray | None:
-    """The features of a block; None, with a warning, if the file is damaged, because they are then computed again."""
-    try:
-        return read_npy(file)
-    except DamagedFileError:
-        warn(f"WARNING: {file} is damaged: the keys that it holds are extracted again")
-        return None
+def _kept_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
+    """The features of finished blocks, by the first image of a block. Damaged ones are left out, with a warning."""
+    features = {}
+    for block in blocks:
+        if (file := _block_file(folder, block)).exists():
+            try:
+                features[block.start] = read_npy(file)
+            except DamagedFileError:
+                warn(f"WARNING: {file} is damaged: the keys that it holds are extracted again")
+    return features
 
 
 def _block_file(folder: Path, block: range) -> Path:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import torch
 
@@ -20,16 +20,6 @@ from munkey.core.files import atomic
 FOLDER = Path("cache/train")
 DIGEST = 32  # bytes of a SHA-256
 History = list[dict[str, float]]
-
-
-class State(TypedDict):
-    """What a checkpoint file holds."""
-
-    parameters: list[torch.Tensor]
-    optimizer: dict[str, object]
-    scaler: dict[str, object]
-    generators: list[torch.Tensor]
-    history: History
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,7 @@ class Checkpoint:
         """Save the state, unless the last save was less than `every_s` seconds ago and this part goes on."""
         if time.monotonic() - self.last < self.file.every_s and len(history) != self.always_after:
             return
-        state: State = {
+        state = {
             "parameters": [parameter.detach() for parameter in _parameters(optimizer)],
             "optimizer": optimizer.state_dict(),
             "scaler": scaler.state_dict(),
@@ -101,8 +91,8 @@ class Checkpoint:
         self.last = time.monotonic()
 
 
-def read(path: Path) -> State | None:
-    """What a checkpoint file holds; None if there is none. One that is damaged is set aside, with a warning."""
+def read(path: Path) -> dict[str, Any] | None:
+    """The parts of the state in a checkpoint file; None if there is none. A damaged one is set aside with a warning."""
     if not path.exists():
         return None
     content = path.read_bytes()

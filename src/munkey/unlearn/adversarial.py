@@ -19,13 +19,6 @@ class Attacked(NamedTuple):
     radius: Tensor
 
 
-class Ascent(NamedTuple):
-    """predicted: (B,) classes; direction: (B, 3, H, W) of L2 norm 1, or 0 where the loss is flat."""
-
-    predicted: Tensor
-    direction: Tensor
-
-
 def doubling(first: float, cap: float) -> list[float]:
     """Radii first, 2 first, 4 first, ... up to and including cap."""
     radii = [first]
@@ -60,18 +53,19 @@ def untargeted_l2(
     return Attacked(images, predicted, radius)
 
 
-def _ascent(answer: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> Ascent:
-    """Predictions, and the direction of steepest ascent of the cross-entropy.
+def _ascent(answer: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Predictions (B,), and the direction (B, 3, H, W) of steepest ascent of the cross-entropy.
 
-    Taken from m = log sum_{j != y} exp z_j - z_y: the gradient of cross-entropy = log(1 + exp m) lies along that of m,
-    but vanishes in float32 where the model is sure.
+    The direction has an L2 norm of 1, or is 0 where the loss is flat. It is taken from m = log sum_{j != y} exp z_j -
+    z_y: the gradient of cross-entropy = log(1 + exp m) lies along that of m, but vanishes in float32 where the model is
+    sure.
     """
     images = images.detach().requires_grad_()
     logits = answer(images)
     true_class = F.one_hot(labels, logits.shape[1]).bool()
     margin = logits.masked_fill(true_class, -torch.inf).logsumexp(dim=1) - logits.gather(1, labels[:, None])[:, 0]
     (gradient,) = torch.autograd.grad(margin.sum(), images)
-    return Ascent(logits.detach().argmax(dim=1), F.normalize(gradient.flatten(1), dim=1).view_as(gradient))
+    return logits.detach().argmax(dim=1), F.normalize(gradient.flatten(1), dim=1).view_as(gradient)
 
 
 def _within(shift: Tensor, ball: float) -> Tensor:

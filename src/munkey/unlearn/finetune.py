@@ -18,12 +18,6 @@ from munkey.unlearn.contract import Request
 Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
-def augmented(samples: Labeled, index: Tensor, request: Request) -> LabeledImages:
-    """A batch (B, 3, S, S) with labels (B,), freshly cropped as in training."""
-    images, labels = samples.batch(index, request.device)
-    return LabeledImages(request.tuning.augment(images, request.generator), labels)
-
-
 def plain(samples: Labeled, index: Tensor, request: Request) -> LabeledImages:
     """A batch (B, 3, S, S) with labels (B,), as at test time."""
     images, labels = samples.batch(index, request.device)
@@ -34,7 +28,8 @@ def endless(samples: Labeled, batch_size: int, request: Request) -> Iterator[Lab
     """Augmented batches without end: in a new order each time round, every image cropped anew."""
     while True:
         for index in shuffled(len(samples), batch_size, request.generator):
-            yield augmented(samples, index, request)
+            images, labels = samples.batch(index, request.device)
+            yield LabeledImages(request.tuning.augment(images, request.generator), labels)
 
 
 def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:

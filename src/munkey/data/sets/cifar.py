@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100 (Krizhevsky 2009), read by torchvision."""
 
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,26 +11,10 @@ from munkey.data.source import Source
 from munkey.data.splits import expect, held_out
 from munkey.settings import SourceSettings
 
+if TYPE_CHECKING:
+    from torchvision.datasets import CIFAR10
+
 BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of the archives
-
-
-class CifarPart(Protocol):
-    """torchvision's training or test images. data: (n, 32, 32, 3) uint8; targets: labels; classes: their names."""
-
-    data: np.ndarray
-    targets: list[int]
-    classes: list[str]
-
-
-class Reader(Protocol):
-    """torchvision's class for one of the data sets. url, filename, tgz_md5: of its archive; base_folder: in it."""
-
-    url: str
-    filename: str
-    tgz_md5: str
-    base_folder: str
-
-    def __call__(self, root: str, *, train: bool, download: bool) -> CifarPart: ...
 
 
 def _archive(name: str) -> PublishedFile:
@@ -38,7 +22,8 @@ def _archive(name: str) -> PublishedFile:
     return PublishedFile(reader.url, reader.filename, reader.tgz_md5, BYTES[name], reader.base_folder)
 
 
-def _reader(name: str) -> Reader:
+def _reader(name: str) -> "type[CIFAR10]":
+    """Torchvision's class for one of the data sets, of which that of CIFAR-100 is a CIFAR10 too."""
     from torchvision import datasets
 
     return getattr(datasets, name.upper())
@@ -73,7 +58,7 @@ def _read(name: str) -> Source:
     return source
 
 
-def combine(name: str, train: CifarPart, test: CifarPart) -> Source:
+def combine(name: str, train: "CIFAR10", test: "CIFAR10") -> Source:
     """torchvision's two parts as one source; the test part is split 40 / 60 into val and test (app. B.1)."""
     return Source(
         images=[train.data, test.data],

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,21 +14,6 @@ from munkey.data.registry import dataset
 from munkey.data.source import Source, SourceError, numbered, readable
 from munkey.data.splits import held_out
 from munkey.settings import SourceSettings
-
-
-class Files(NamedTuple):
-    """The two files of the training or test part."""
-
-    images: Path
-    labels: Path
-
-    @classmethod
-    def under(cls, root: Path, prefix: str) -> "Files":
-        """The part whose files begin with `train` or `t10k`."""
-        return cls(
-            _plain_or_gzipped(root / f"{prefix}-images-idx3-ubyte"),
-            _plain_or_gzipped(root / f"{prefix}-labels-idx1-ubyte"),
-        )
 
 
 def _plain_or_gzipped(file: Path) -> Path:
@@ -42,19 +26,20 @@ def _plain_or_gzipped(file: Path) -> Path:
 def idx(settings: SourceSettings) -> Source:
     """Images and labels under source.path; the test part is split 40 / 60 into val and test."""
     root = Path(str(settings.path))
-    files = [Files.under(root, "train"), Files.under(root, "t10k")]
+    endings = ("images-idx3-ubyte", "labels-idx1-ubyte")
+    files = [[_plain_or_gzipped(root / f"{part}-{ending}") for ending in endings] for part in ("train", "t10k")]
     if absent := [f"{file}[.gz] is missing" for part in files for file in part if not file.exists()]:
         raise SourceError(f"source.path = {root}", absent)
-    parts = [Part(_stored(part.images, 3), _stored(part.labels, 1)) for part in files]
+    parts = [Part(_stored(images, 3), _stored(labels, 1)) for images, labels in files]
     if faults := part_faults(parts, settings.storage_size):
         raise SourceError(f"source.path = {root}", faults)
-    train, test = (_labels(part.labels) for part in files)
-    labels = np.concatenate([train, test])
+    train, test = (_labels(labels) for _, labels in files)
+    together = np.concatenate([train, test])
     return Source(
-        images=_images([part.images for part in files]),
-        labels=labels,
+        images=_images([images for images, _ in files]),
+        labels=together,
         splits=np.concatenate([np.full(len(train), "train"), held_out("idx", len(test))]),
-        classes=numbered(labels),
+        classes=numbered(together),
     )
 
 

@@ -43,7 +43,11 @@ def imagefolder(settings: SourceSettings) -> Source:
         classes = sorted({path.name for folder in split_folders.values() for path in _visible(folder) if path.is_dir()})
         if not classes:
             raise SourceError(f"source.path = {root}", ["holds no class folders"])
-        folders = _class_folders(split_folders, classes, settings.limit_per_class)
+        folders = [
+            ClassFolder(folder / name, split, label, _pictures(folder / name)[: settings.limit_per_class])
+            for split, folder in split_folders.items()
+            for label, name in enumerate(classes)
+        ]
     images = _images(root, folders, settings.storage_size)
     counts = [len(folder.files) for folder in folders]
     labels = np.repeat([folder.label for folder in folders], counts)
@@ -75,15 +79,6 @@ def _split_folders(root: Path) -> dict[str, Path]:
     if faults:
         raise SourceError(f"source.path = {root} holds some folders of splits, but", faults)
     return {split: folders[split] for split in SPLITS if split in folders}
-
-
-def _class_folders(split_folders: dict[str, Path], classes: list[str], limit: int | None) -> list[ClassFolder]:
-    """The class folders of each split with their first `limit` pictures, by split and class."""
-    return [
-        ClassFolder(folder / name, split, label, _pictures(folder / name)[:limit])
-        for split, folder in split_folders.items()
-        for label, name in enumerate(classes)
-    ]
 
 
 def _images(root: Path, folders: list[ClassFolder], size: int | None) -> Iterator[np.ndarray]:

@@ -97,11 +97,10 @@ class MunkeyFamily(Family):
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
-        from munkey.models.networks.vit import fresh, unset
+        from munkey.models.networks.vit import built
 
         wanted = cast(MunkeyArchitecture, architecture)
-        network = unset(lambda: NETWORKS[wanted.architecture](wanted))
-        return network if generator is None else fresh(network, generator)
+        return built(lambda: NETWORKS[wanted.architecture](wanted), generator)
 
     def train(self, training: Training) -> Trained:
         from munkey.models.forward import Learner, compiled, supervise
@@ -276,21 +275,16 @@ class Exemplars:
         """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
         import torch
 
-        rows = self.neighbors[index]  # (B, K)
-        drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
-        present = drawn & (rows != NOBODY)
-        weights = self.aggregation_weights(self.cosines[index], present, draw.quantile)  # (B, K)
-        aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(dim=1)  # (B, m)
-        return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])
-
-    def aggregation_weights(self, cosines: Tensor, present: Tensor, quantile: Tensor) -> Tensor:
-        """Agg of eq. 1 as weights (B, K) of the present neighbors: those of the fusion at inference of the same name.
-
-        `ensemble` takes one neighbor, as each pass of an ensemble does. cosines, present: (B, K); quantile: (B,).
-        """
         from munkey.memory.exemplars import drawn_weights, rank_weights, similarity_weights
 
-        if self.settings.aggregation == "rank":
-            return rank_weights(present)
-        weights = similarity_weights(cosines, present, self.settings.temperature)
-        return drawn_weights(weights, quantile) if self.settings.aggregation == "ensemble" else weights
+        settings, rows = self.settings, self.neighbors[index]  # (B, K)
+        drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
+        present = drawn & (rows != NOBODY)
+        if settings.aggregation == "rank":
+            weights = rank_weights(present)  # (B, K), those of the fusion at inference of the same name
+        else:
+            weights = similarity_weights(self.cosines[index], present, settings.temperature)
+        if settings.aggregation == "ensemble":  # each of whose passes reads one neighbor
+            weights = drawn_weights(weights, draw.quantile)
+        aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(dim=1)  # (B, m)
+        return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

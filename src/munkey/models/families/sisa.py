@@ -73,11 +73,11 @@ class SisaFamily(Family):
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         """Only with unset weights: each (shard, slice) draws its own when its training begins."""
         from munkey.models.networks.sisa import Sisa, SisaArchitecture
-        from munkey.models.networks.vit import unset
+        from munkey.models.networks.vit import built
 
         if generator is not None:
             raise ValueError("SISA's models are initialized when their training begins, not before")
-        return unset(lambda: Sisa(cast(SisaArchitecture, architecture)))
+        return built(lambda: Sisa(cast(SisaArchitecture, architecture)), None)
 
     def train(self, training: Training) -> Trained:
         architecture = self.architecture(training.recipe, training.classes)
@@ -107,7 +107,7 @@ def epochs_per_slice(epochs: int, slices: int) -> int:
 
 def retrain(model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training) -> History:
     """Train, in place, each shard in `first` from its slice first[shard] on, starting from the weights before it."""
-    from munkey.models.networks.vit import ViT, fresh, unset
+    from munkey.models.networks.vit import ViT, built
 
     stage = training.recipe.stage
     where = cells(training.samples.ids, model.shards, model.slices, stage)
@@ -118,7 +118,7 @@ def retrain(model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int
                 before = model.state(shard, part - 1)
             else:
                 generator = (stage / "weights" / shard).torch_generator()
-                before = fresh(unset(lambda: ViT(architecture.of_one())), generator)
+                before = built(lambda: ViT(architecture.of_one()), generator)
             model.state(shard, part).load_state_dict(before.state_dict())
             members = np.flatnonzero((where.shards == shard) & (where.slices <= part))
             training.report(f"shard {shard + 1}/{model.shards}, slice {part + 1}: {len(members)} samples")

@@ -36,10 +36,9 @@ class ViTFamily(Family):
         return ViTArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        from munkey.models.networks.vit import ViT, ViTArchitecture, fresh, unset
+        from munkey.models.networks.vit import ViT, ViTArchitecture, built
 
-        network = unset(lambda: ViT(cast(ViTArchitecture, architecture)))
-        return network if generator is None else fresh(network, generator)
+        return built(lambda: ViT(cast(ViTArchitecture, architecture)), generator)
 
     def train(self, training: Training) -> Trained:
         from munkey.models.forward import Learner, compiled, supervise

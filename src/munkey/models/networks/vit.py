@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -156,15 +156,12 @@ def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
 Network = TypeVar("Network", bound=nn.Module)
 
 
-def unset(make: Callable[[], Network]) -> Network:
-    """A network on the CPU whose weights are not set yet: to be loaded or drawn next."""
+def built(make: Callable[[], Network], generator: torch.Generator | None) -> Network:
+    """A network on the CPU with weights drawn from `generator`; where it is None, with weights yet to be loaded."""
     with torch.device("meta"):
         network = make()
-    return network.to_empty(device="cpu")
-
-
-def fresh(network: ViT, generator: torch.Generator) -> ViT:
-    """The network with weights drawn from `generator`."""
-    with torch.no_grad():
-        network.initialize(generator)
+    network = network.to_empty(device="cpu")
+    if generator is not None:
+        with torch.no_grad():
+            cast(ViT, network).initialize(generator)
     return network

@@ -1,14 +1,12 @@
 """SCRUB with rewinding (Kurmanji et al. 2023; app. B.2): obey the original on D_r, defy it on D_f."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Share
 from munkey.unlearn.contract import Cost, Images, Request, Tuned, method
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from munkey.data.loader import Batch
 
 
@@ -55,7 +53,8 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     student, teacher = system.copy_of_model().train(), system.copy_of_model().eval()
     retain, forget, val, tuning = request.retain, request.forget, request.val, request.tuning
     both, first_forget = Joined((retain, forget)), len(retain)
-    best = Best(float("inf"), 0, {})
+    best_epoch, least_gap = 0, float("inf")  # |validation - forget| accuracy, percentage points
+    best_weights: dict[str, torch.Tensor] = {}
 
     def batches(epoch: int) -> Loader:
         defied = shuffled(len(forget), settings.forget_batch_size, request.generator)
@@ -76,13 +75,13 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)
 
     def keep_best(epoch: int) -> dict[str, float]:
-        nonlocal best
+        nonlocal best_epoch, least_gap, best_weights
         student.eval()
         val_accuracy, forget_accuracy = accuracy(student, val, request), accuracy(student, forget, request)
         student.train()
         gap = abs(val_accuracy - forget_accuracy)
-        if gap < best.gap:
-            best = Best(gap, epoch, copy.deepcopy(student.state_dict()))
+        if gap < least_gap:
+            best_epoch, least_gap, best_weights = epoch, gap, copy.deepcopy(student.state_dict())
         return {"val_accuracy": val_accuracy, "forget_accuracy": forget_accuracy}
 
     def rate(done: float) -> float:
@@ -99,14 +98,6 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         precision=Precision(tuning.precision, request.device),
         after_epoch=keep_best,
     ).run()
-    student.load_state_dict(best.weights)
-    request.facts = {"chosen_epoch": best.epoch, "validation_gap": best.gap}
+    student.load_state_dict(best_weights)
+    request.facts = {"chosen_epoch": best_epoch, "validation_gap": least_gap}
     return finished(system, student)
-
-
-class Best(NamedTuple):
-    """The epoch to rewind to. gap: |validation - forget| accuracy, percentage points."""
-
-    gap: float
-    epoch: int
-    weights: "dict[str, Tensor]"
