@@ -69,7 +69,7 @@ def check_mirror(project: Project, site: str, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(
     bool(MISSING),
-    reason=f"needs {', '.join(MISSING)}: apt-get install postgresql; the extra `services` of pyproject.toml",
+    reason=f"needs {', '.join(MISSING)}: apt-get install postgresql; the extra `test-services` of pyproject.toml",
 )
 def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_track(
     fresh: Project, services: Services, tmp_path: Path
