@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from munkey.cli import app
-from tests.deploy.small import model_in
+from tests.deploy.inputs import model_in
 
 
 class Ended(NamedTuple):

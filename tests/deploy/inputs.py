@@ -1,5 +1,8 @@
-"""A tiny result of the pipeline, written by its own functions, to be exported."""
+"""A tiny result of the pipeline, written by its own functions, to be exported; and an export of one."""
 
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ import yaml
 from munkey.core.files import write_csv, write_json
 from munkey.data.prepared import prepare
 from munkey.data.source import Source
+from munkey.deploy.model.export import export
 from munkey.deploy.model.trained_system import SECTIONS
 from munkey.encoders import keys
 from munkey.encoders.registry import cache_name, find
@@ -21,6 +25,7 @@ from tests.conftest import ROOT, generator, lively
 from tests.data.inputs import picture
 
 CLASSES = ["cat", "dog & co", "fish"]
+IDS = 10 + 2 * np.arange(24)  # that the model of `model_in` holds
 COUNT = 60  # samples; every fifth is of val, every fifth of test
 SIDE = 10  # of a stored picture [px]
 
@@ -53,23 +58,30 @@ def clustered(count: int, around: int = 12) -> np.ndarray:
     return (groups[random.integers(around, size=count)] + noise).astype(np.uint8)
 
 
-def result_in(root: Path, pictures: Path | None = None, dataset: str = "toy", images: np.ndarray | None = None) -> Path:
+def result_in(
+    root: Path,
+    pictures: Path | None = None,
+    dataset: str = "toy",
+    images: np.ndarray | None = None,
+    members: np.ndarray | None = None,
+) -> Path:
     """A tiny trained MUNKEY in root/models/DATASET/seed0/full/original-m. pictures: the folder of its source files.
 
-    images: of its samples, without source files, as many as there are.
+    images: of its samples, without source files, as many as there are. members: the ids that it was trained on, whose
+    source files pets/ID.png are not there.
     """
     from munkey.data.pictures import decode
 
-    chosen = sections(pictures)
-    if images is not None:
-        names = None
-    elif pictures:
+    chosen, names = sections(pictures), None
+    if pictures:
         names = pictures_in(pictures)
         images = np.concatenate(list(decode(names, lambda name: (pictures / name).open("rb"), None)))
-    else:
-        names = None
+    elif images is None:
         images = np.random.default_rng(0).integers(0, 256, (COUNT, SIDE, SIDE, 3), dtype=np.uint8)
     splits = np.array([("train", "train", "train", "val", "test")[i % 5] for i in range(len(images))])
+    if members is not None:
+        names = [f"pets/{one}.png" for one in range(COUNT)]
+        splits = np.array(["train" if one in members else ("val", "test")[one % 2] for one in range(COUNT)])
     labels = np.arange(len(images), dtype=np.int64) % 3
     prepare(Source(images, labels, splits, CLASSES, names), root / "data" / dataset, lambda line: None)
     encoder = EncoderSettings(**{name: value for name, value in chosen["keys"].items() if name != "depth"})
@@ -103,3 +115,22 @@ def tiny_system(ids: np.ndarray, extracted: np.ndarray, chosen: dict[str, dict[s
     tokens = torch.randn(len(ids), 5, generator=generator(1))
     memory = ExemplarMemory(torch.from_numpy(ids), torch.from_numpy(extracted[ids]), tokens)
     return System("munkey", architecture, network, memory)
+
+
+def model_in(folder: Path) -> Path:
+    """An exported model of the 24 samples IDS in `folder`, whose source files are pets/ID.png."""
+    return Path(shutil.copytree(Path(_made().name) / "model", folder))
+
+
+@cache
+def _made() -> "tempfile.TemporaryDirectory[str]":
+    """Where the model lies that is made once for all tests of a process."""
+    made = tempfile.TemporaryDirectory()
+    export(result_in(Path(made.name) / "results" / "tiny", members=IDS), Path(made.name) / "model")
+    return made
+
+
+def picture_in(folder: Path, name: str = "picture.png", seed: int = 0) -> Path:
+    """Write a picture; its path."""
+    picture(folder / name, size=(SIDE, SIDE), seed=seed)
+    return folder / name

@@ -4,24 +4,19 @@ import hashlib
 import json
 import os
 import shutil
-import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from munkey.deploy.errors import UnreadableModelError
-from munkey.deploy.model.export import export
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.store import Store
 
 PICTURE = np.zeros((1, 10, 10, 3), np.uint8)
-FIXED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -90,7 +85,6 @@ def weights(directory: Path, change) -> None:
         ({"classes": []}, "classes"),
         ({"classes": ["cat"]}, "weights.safetensors"),
         ({"architecture": "../../x"}, "weights.safetensors"),
-        ({"architecture": "deep-prompt"}, None),
         ({"token_dim": 6}, "of a size that does not fit"),
         ({"model__width": 16}, "weights.safetensors"),
         ({"model__depth": 1000}, "weights.safetensors"),
@@ -118,11 +112,6 @@ def weights(directory: Path, change) -> None:
     ids=lambda value: str(value)[:60],
 )
 def test_a_manifest_that_makes_no_sense_is_refused(changes, said, directory):
-    if said is None:  # the same weights fit another way of reading tokens: that is another model, not a damaged one
-        manifest(directory, **changes)
-        with Predictor.load(directory, device="cpu") as model:
-            assert np.isfinite(model.predict(PICTURE).logits).all()
-        return
     manifest(directory, **changes)
     refused(directory, said)
 
@@ -173,18 +162,7 @@ def test_what_is_no_export_is_refused(directory, tmp_path):
         Predictor.load(directory / "manifest.json")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "manifest.json",
-        "weights.safetensors",
-        "memory",
-        "memory/lock",
-        "memory/store.db",
-        "memory/store.db-wal",
-        "memory/generation-1/keys",
-    ],
-)
+@pytest.mark.parametrize("name", ["manifest.json", "weights.safetensors", "memory", "memory/store.db"])
 def test_links_and_pipes_are_not_followed(name, directory, tmp_path):
     path = directory / name
     if path.exists():
@@ -197,37 +175,20 @@ def test_links_and_pipes_are_not_followed(name, directory, tmp_path):
         model.predict(PICTURE)
 
 
-def set_nan(tensors):
-    tensors["head.bias"][0] = torch.nan
-
-
-def set_type(tensors):
-    tensors["head.bias"] = tensors["head.bias"].double()
-
-
-def set_shape(tensors):
-    tensors["head.bias"] = tensors["head.bias"][:2].clone()
-
-
-def set_missing(tensors):
-    del tensors["head.bias"]
-
-
-def set_more(tensors):
-    tensors["surprise"] = torch.zeros(1)
-
-
-@pytest.mark.parametrize("change", [set_nan, set_type, set_shape, set_missing, set_more])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensors: tensors["head.bias"].fill_(torch.nan),
+        lambda tensors: tensors.update({"head.bias": tensors["head.bias"].double()}),
+        lambda tensors: tensors.update({"head.bias": tensors["head.bias"][:2].clone()}),
+        lambda tensors: tensors.pop("head.bias"),
+        lambda tensors: tensors.update({"surprise": torch.zeros(1)}),
+    ],
+    ids=["NaN", "type", "shape", "missing", "more"],
+)
 def test_weights_that_do_not_fit_are_refused(change, directory):
     weights(directory, change)
     refused(directory, "weights.safetensors")
-
-
-def test_a_memory_of_another_model_is_refused(directory, result, tmp_path):
-    other = export(result, tmp_path / "other")
-    shutil.rmtree(directory / "memory")
-    shutil.copytree(other / "memory", directory / "memory")
-    refused(directory, "another model")
 
 
 @pytest.mark.parametrize("changes", [{"memory__store": "0" * 32}, {"token_dim": 6}], ids=str)
@@ -238,88 +199,8 @@ def test_a_memory_that_is_refused_is_not_kept_open(changes, directory):
     Store.open(directory / "memory", writer=True).close()
 
 
-def test_a_label_that_is_no_class_is_found(directory):
-    records = next(directory.glob("memory/generation-*/records"))
-    array = np.memmap(
-        records, np.dtype([("salt", "u1", (16,)), ("id", "<i8"), ("label", "<i8"), ("c", "u1", (32,))]), "r+"
-    )
-    array["label"][:] = 99
-    array.flush()
-    with pytest.raises(UnreadableModelError), Predictor.load(directory, device="cpu") as model:
-        model.predict(PICTURE)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "DROP TABLE sources",
-        "DROP TABLE sources; CREATE VIEW sources AS WITH RECURSIVE n(row) AS (VALUES (1) UNION ALL SELECT row FROM n)"
-        " SELECT row, '' AS file FROM n",
-        "CREATE TRIGGER t AFTER DELETE ON sources BEGIN INSERT INTO sources VALUES (old.row, old.file); END",
-    ],
-)
-def test_another_table_of_source_files_is_refused(command, directory):
-    connection = sqlite3.connect(directory / "memory" / "store.db")
-    connection.executescript(command)
-    connection.close()
-    refused(directory, "store.db", "its tables are not those of a memory")
-
-
-def test_a_source_file_of_no_live_sample_is_found(directory):
-    connection = sqlite3.connect(directory / "memory" / "store.db", isolation_level=None)
-    connection.execute("INSERT INTO sources VALUES (1000, 'a trace')")
-    connection.close()
-    with Predictor.load(directory) as model:
-        assert model.verify().problems == ("source files that belong to no live row: 1",)
-
-
-FILES = [
-    "manifest.json",
-    "weights.safetensors",
-    "README.md",
-    "memory/store.db",
-    "memory/generation-1/keys",
-    "memory/generation-1/tokens",
-    "memory/generation-1/records",
-    "memory/generation-1/live",
-]
-
-
-@FIXED
-@given(
-    name=st.sampled_from(FILES),
-    place=st.floats(0, 1),
-    how=st.sampled_from(["cut", "flip", "empty", "swap", "missing"]),
-    other=st.sampled_from(FILES),
-)
-def test_damage_anywhere_is_refused_or_found_or_harmless(name, place, how, other, exported, tmp_path_factory):
-    """Never anything but a report or the one error; what `verify` calls sound holds the samples that it held."""
-    directory = Path(shutil.copytree(exported, tmp_path_factory.mktemp("damaged") / "model"))
-    with Predictor.load(directory) as model:
-        expected = model.ids
-    path = directory / name
-    content = bytearray(path.read_bytes())
-    spot = int(place * (len(content) - 1))
-    if how == "flip":
-        content[spot] ^= 0x41
-    if how == "missing":
-        path.unlink()
-    else:
-        swapped = (directory / other).read_bytes()
-        path.write_bytes({"cut": content[:spot], "flip": content, "empty": b"", "swap": swapped}[how])
-    try:
-        with Predictor.load(directory, writer=True) as model:
-            sound, ids = model.verify().sound, model.ids
-    except UnreadableModelError:
-        return
-    assert not sound or np.array_equal(ids, expected)
-
-
-@pytest.mark.parametrize(
-    "ids", [[1.5], ["1"], [None], [-1], [2**63], [[1]], 7, "all", [True], {"a": 1}, [10**30], b"\x01"]
-)
-def test_ids_of_wrong_type_or_size_are_refused_and_nothing_is_deleted(ids, predictor):
-    before = predictor.ids
-    with pytest.raises(ValueError, match="ids"):
-        predictor.forget(ids)
-    assert np.array_equal(predictor.ids, before) and predictor.verify().deletions == 0
+def test_a_label_that_is_no_class_is_found(predictor, images):
+    view = predictor.store.view
+    predictor.store.add([1000], view.keys[:1].copy(), view.tokens[:1].copy(), [99])
+    with pytest.raises(UnreadableModelError, match="labels that are not among its classes"):
+        predictor.predict(images.images[:1])  # the nearest row of all

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.conftest import ROOT
-from tests.deploy.small import model_in, picture_in
+from tests.deploy.inputs import model_in, picture_in
 
 pytestmark = pytest.mark.slow
 

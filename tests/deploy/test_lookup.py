@@ -18,7 +18,6 @@ from tests.deploy.inputs import clustered, result_in, sections
 
 COUNT = 300  # samples: 180 of train, 60 of val, 60 of test
 SOME = {"approximate_from": 100, "lists": 12, "probes": 4}
-ALL = SOME | {"probes": 11, "lists": 12}
 
 
 @pytest.fixture(scope="module")
@@ -63,28 +62,6 @@ def test_export_predict_forget_purge_and_compact(exported, samples, monkeypatch)
             assert len(model.ids) < 100 or model.search.described().startswith("approximate")
         assert min(shares) > 0.9 and asked
         assert not index.exists() and list(model.directory.glob("memory/generation-*/index"))
-
-
-def test_what_is_added_is_found_at_once_and_listed_by_a_compaction(exported, samples):
-    with Predictor.load(exported(**SOME), writer=True, device="cpu") as model:
-        added = model.add(samples.images[[3, 4]], [0, 1])
-        assert (
-            model.search.described() == "approximate: looks at 4 of 12 lists, and at all 2 rows that were added since"
-        )
-        for step in (lambda: None, model.purge, model.compact):
-            step()
-            assert model.predict(samples.images[[3, 4]]).neighbors.ids[:, 0].tolist() == added.tolist()
-        assert model.search.described() == "approximate: looks at 4 of 12 lists" and model.verify().sound
-
-
-def test_looking_at_nearly_all_lists_answers_bit_by_bit_as_an_exact_search(exported, samples):
-    test = samples.images[samples.ids_of("test")]
-    with Predictor.load(directory := exported(**ALL), device="cpu") as model:
-        found, share = model.predict(test).logits, recall(model, test)
-    shutil.rmtree(directory)
-    with Predictor.load(exported(**ALL | {"approximate_from": 1000}), device="cpu") as model:
-        assert model.search.described() == "exact: 180 rows, and approximate_from is 1,000"
-        assert share == 1 and np.array_equal(found, model.predict(test).logits)
 
 
 def test_centroids_are_of_keys_of_val_and_test_alone(exported, trained, samples):
@@ -138,11 +115,11 @@ def test_rows_that_no_list_holds_are_found_by_verify(exported):
 
 
 def test_the_command_says_how_a_model_is_searched(exported, capsys):
-    from munkey.cli import maintenance
+    from munkey.cli import check
 
-    with Predictor.load(exported(**SOME)) as model:
-        for command in (lambda: maintenance.inspect(model, False), lambda: maintenance.verify(model, None, False)):
-            command()
-            assert "search: approximate: looks at 4 of 12 lists\n" in capsys.readouterr().out
-        maintenance.verify(model, None, True)
-        assert json.loads(capsys.readouterr().out)["search"] == "approximate: looks at 4 of 12 lists"
+    directory = exported(**SOME)
+    for command in (check.inspect, check.verify):
+        command(directory)
+        assert "search: approximate: looks at 4 of 12 lists\n" in capsys.readouterr().out
+    check.verify(directory, as_json=True)
+    assert json.loads(capsys.readouterr().out)["search"] == "approximate: looks at 4 of 12 lists"

@@ -1,21 +1,16 @@
-"""An exported model in MLflow: answered over HTTP by `mlflow models serve`, with no pickle in it."""
+"""An exported model in MLflow: it answers as `mlflow models serve` asks, with no pickle in it."""
 
 import base64
 import json
 import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
+import mlflow
 import pandas as pd
 import pytest
 from mlflow.exceptions import MlflowException
+from mlflow.pyfunc import scoring_server
 from mlflow.tracking import MlflowClient
 
 from munkey.deploy.mlflow_model import _load_pyfunc
@@ -24,8 +19,7 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.tracking.mirror import mirror
 from munkey.experiment.tracking.runs import Model, Run, model_run
 from munkey.experiment.tracking.store import StoreError
-from tests.deploy.inputs import result_in, sections
-from tests.deploy.small import picture_in
+from tests.deploy.inputs import picture_in, result_in, sections
 
 URI = "sqlite:///mlflow.db"
 
@@ -115,42 +109,15 @@ def test_nothing_in_it_is_a_pickle(logged):
     assert "loader_module: munkey.deploy.mlflow_model" in (logged_folder(logged) / "MLmodel").read_text()
 
 
-@pytest.mark.slow
-def test_mlflow_serves_it_over_http(logged, tmp_path):
-    """`mlflow models serve --env-manager local`, asked as MLflow's own clients do."""
+def test_mlflow_answers_with_it_as_its_server_does(logged, tmp_path):
+    """By what `mlflow models serve` calls for each request."""
     picture = picture_in(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    words = ["models", "serve", "-m", logged_folder(logged), "--env-manager", "local", "--port", port]
-    environment = os.environ | {
-        "MLFLOW_SCORING_SERVER_REQUEST_TIMEOUT": "500",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    command = [sys.executable, "-m", "mlflow", *map(str, words)]
-    with subprocess.Popen(command, env=environment, start_new_session=True) as server:
-        try:
-            content = base64.b64encode(picture.read_bytes()).decode()
-            answer = ask(port, {"dataframe_split": {"columns": ["image"], "data": [[content]]}}, server)
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
+    content = base64.b64encode(picture.read_bytes()).decode()
+    question = json.dumps({"dataframe_split": {"columns": ["image"], "data": [[content]]}})
+    model = mlflow.pyfunc.load_model(str(logged_folder(logged)))
+    answer = scoring_server.invocations(question, "application/json", model, model.metadata.get_input_schema())
     with Predictor.load(directory_in(logged_folder(logged))) as predictor:
         expected = predictor.predict(picture)
-    (said,) = answer["predictions"]
-    assert said["class"] == expected.classes[0]
+    (said,) = json.loads(answer.response)["predictions"]
+    assert answer.status == 200 and said["class"] == expected.classes[0]
     assert said["probabilities"] == pytest.approx(expected.probabilities[0].tolist(), rel=1e-4)
-
-
-def ask(port: int, question: object, server: subprocess.Popen[bytes]) -> dict:
-    """The answer of a server that is still starting."""
-    body, headers = json.dumps(question).encode(), {"Content-Type": "application/json"}
-    until = time.monotonic() + 500
-    while True:
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/invocations", body, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=500) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            pytest.fail(error.read().decode()[:2000])
-        except OSError:
-            assert server.poll() is None and time.monotonic() < until
-            time.sleep(1)

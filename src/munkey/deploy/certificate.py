@@ -150,15 +150,15 @@ def receipt_of(store: Store, sequence: int | None = None) -> Receipt:
     return Receipt(name.hex(), sequences, before.hex(), own[-1].head.hex(), moment(at))
 
 
-def naming(certificate: Certificate, ids: Iterable[int], salt: bytes) -> Certificate:
-    """The same, with the salted hash of the ids that were deleted."""
-    return certificate.model_copy(update={"ids_sha256": salted(ids, salt)}).sealed()
+def naming(certificate: Certificate, ids: Iterable[int], salt: bytes, *, listed: bool = False) -> Certificate:
+    """The same, with the salted hash of the ids that were deleted.
 
-
-def listing(certificate: Certificate, ids: Iterable[int]) -> Certificate:
-    """The same, with the ids that were deleted; it then says of itself that it is a trace of them."""
-    said = (*certificate.not_claimed, A_TRACE)
-    return certificate.model_copy(update={"ids": tuple(sorted(set(ids))), "not_claimed": said}).sealed()
+    listed: with the ids themselves too; it then says of itself that it is a trace of them.
+    """
+    changes: dict[str, object] = {"ids_sha256": salted(ids, salt)}
+    if listed:
+        changes |= {"ids": tuple(sorted(set(ids))), "not_claimed": (*certificate.not_claimed, A_TRACE)}
+    return certificate.model_copy(update=changes).sealed()
 
 
 def faults(certificate: Certificate, store: Store) -> list[str]:

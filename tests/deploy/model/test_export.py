@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from munkey.core.files import CONFIGFILES, write_json
@@ -151,9 +150,3 @@ def test_an_export_in_use_is_not_made_again(run):
     assert [path.name for path in Path().iterdir() if "out" in path.name] == ["out"]
     with Predictor.load(directory) as model:
         assert 0 not in model.ids and model.store.deletions == 1
-
-
-def test_labels_travel_with_the_memory(exported, images):
-    with Predictor.load(exported) as model:
-        view = model.store.view
-        assert np.array_equal(view.labels, images.labels[view.ids])

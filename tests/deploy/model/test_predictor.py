@@ -1,8 +1,6 @@
 """A model in use: it answers as the pipeline does, forgets durably, and learns new samples without training."""
 
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +9,7 @@ from PIL import Image
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
-from munkey.deploy.errors import PictureError, UnknownFilesError
+from munkey.deploy.errors import UnknownFilesError
 from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.predictor import Predictor
@@ -255,23 +253,6 @@ def test_a_label_that_is_no_class_is_refused_and_nothing_added(predictor, images
     with pytest.raises(ValueError, match=r"classes|labels"):
         predictor.add(images.images[:1], labels)
     assert np.array_equal(predictor.ids, before)
-
-
-def test_what_is_no_picture_is_refused(predictor, tmp_path):
-    (tmp_path / "text.png").write_text("no picture")
-    for wrong in (tmp_path / "text.png", tmp_path / "nothing.png", [], np.zeros((2, 3)), 7, [b"x"], tmp_path):
-        with pytest.raises(PictureError):
-            predictor.predict(wrong)
-
-
-def test_forgetting_imports_no_torch(directory):
-    code = (
-        "import sys\nfrom munkey import Predictor\n"
-        f"with Predictor.load({str(directory)!r}, writer=True) as model: model.forget([0]); model.purge()\n"
-        "assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_file_of_a_forgotten_sample_leaves_no_byte(directory):

@@ -6,7 +6,6 @@ import pytest
 from munkey.deploy.search import exact, lists
 from munkey.deploy.search.search import Search
 from munkey.deploy.store.errors import ClosedMemoryError
-from munkey.deploy.store.index import UnreadableIndexError
 from munkey.deploy.store.store import Store
 from munkey.settings import LookupSettings
 from tests.conftest import unit_rows
@@ -37,12 +36,9 @@ def check(search, store, depth=4):
     assert copied.live.all() and np.array_equal(copied.tokens[..., 0], found.neighbors.ids)
 
 
-def test_a_memory_below_the_size_is_searched_exactly(store):
-    check(Search(store, EXACT), store)
-
-
-def test_without_an_index_a_large_memory_is_searched_exactly_too(store):
-    check(Search(store, SOME), store)
+@pytest.mark.parametrize("settings", [EXACT, SOME], ids=["small", "without an index"])
+def test_a_memory_that_is_small_or_without_an_index_is_searched_exactly(settings, store):
+    check(Search(store, settings), store)
 
 
 def test_looking_at_all_lists_is_exact(store, monkeypatch):
@@ -168,21 +164,6 @@ def test_queries_of_another_form_are_refused(queries, depth, why, store):
         Search(store, EXACT).nearest(queries, depth)
 
 
-def test_a_damaged_or_foreign_index_is_refused_and_can_be_built_anew(store, folder):
-    search, file = Search(store, ALL), folder / "generation-1" / "index"
-    search.build(STRANGERS)
-    whole = file.read_bytes()
-    ids, keys = np.arange(200), unit_rows(200, WIDTH, seed=5)
-    with Store.create(folder.parent / "other", ids, keys, keys[:, :1]) as other:
-        Search(other, ALL).build(STRANGERS)
-    for content in (whole[:-1], b"", (folder.parent / "other" / "generation-1" / "index").read_bytes()):
-        file.write_bytes(content)
-        with pytest.raises(UnreadableIndexError, match="purge removes this index"):
-            search.nearest(QUERIES, 4)
-        search.build(STRANGERS)
-        check(search, store)
-
-
 def test_rows_in_lists_are_those_nearest_to_their_centroid(store):
     Search(store, ALL).build(STRANGERS)
     index = store.read_index()
@@ -208,8 +189,3 @@ def test_a_query_whose_lists_hold_too_few_rows_is_searched_exactly(store):
     index, ids = store.read_index(), store.view.ids
     store.delete(np.delete(ids, np.concatenate([index.members(number)[:2] for number in range(8)])))
     check(search, store)  # 2 in the list that is looked at, where 4 are asked for
-
-
-def test_probes_are_at_most_the_lists():
-    with pytest.raises(ValueError, match="at most lists"):
-        LookupSettings(approximate_from=1, lists=4, probes=5)

@@ -123,6 +123,7 @@ DAMAGES = {
     "no dead rows": sql("DELETE FROM dead"),
     "other dead rows": sql("UPDATE dead SET row = 1"),
     "a trigger": sql("CREATE TRIGGER again AFTER INSERT ON dead BEGIN DELETE FROM dead; END"),
+    "no source files": sql("DROP TABLE sources"),
     "a view without end": sql(
         "CREATE VIEW more AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT * FROM n"
     ),
@@ -168,6 +169,7 @@ FOUND = {
     "UPDATE log SET at = at + 1 WHERE sequence = 1": "broken at link 1",
     "DELETE FROM log WHERE sequence = 2": "broken at link 2",
     "INSERT INTO dead SELECT sequence + 3, row FROM dead": "makes no sense",
+    "INSERT INTO sources VALUES (1000, 'a trace')": "source files that belong to no live row: 1",
     "UPDATE dead SET sequence = sequence + 9 WHERE sequence = 3": "those of the dead rows: 1 have another number",
 }
 

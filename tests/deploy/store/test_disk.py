@@ -12,10 +12,13 @@ from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
 
 
-def test_a_new_folder_takes_its_place_when_it_is_whole(tmp_path):
+@pytest.mark.parametrize("empty", [False, True], ids=["", "of an empty one"])
+def test_a_new_folder_takes_its_place_when_it_is_whole(empty, tmp_path):
+    if empty:
+        (tmp_path / "parents" / "new").mkdir(parents=True)
     with disk.new_folder(tmp_path / "parents" / "new") as folder:
         (folder / "file").write_text("content")
-        assert not (tmp_path / "parents" / "new").exists()
+        assert not (tmp_path / "parents" / "new" / "file").exists()
     assert [path.name for path in (tmp_path / "parents").iterdir()] == ["new"]
     assert (tmp_path / "parents" / "new" / "file").read_text() == "content"
     assert stat.S_IMODE((tmp_path / "parents" / "new").stat().st_mode) == 0o755
@@ -39,13 +42,6 @@ def test_what_is_there_stays(tmp_path):
         with pytest.raises(FileExistsError, match="not there yet"), disk.new_folder(taken):
             pytest.fail("the block must not run")
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_an_empty_folder_may_be_filled(tmp_path):
-    (tmp_path / "new").mkdir()
-    with disk.new_folder(tmp_path / "new") as folder:
-        (folder / "file").touch()
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
 
 
 def test_a_commit_waits_for_the_disk(folder):

@@ -22,17 +22,10 @@ def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(fo
     with create(folder):
         with pytest.raises(LockedMemoryError, match=rf"already open for writing elsewhere \(process {os.getpid()}\)"):
             Store.open(folder, writer=True)
-        code = f"from munkey.deploy.store.store import Store; Store.open({str(folder)!r}, writer=True)"
-        refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert refused.returncode and "LockedMemoryError" in refused.stderr
-    Store.open(folder, writer=True).close()
-
-
-def test_who_removes_the_lock_file_does_not_let_a_second_writer_in(folder):
-    with create(folder):
-        (folder / "lock").unlink()
+        (folder / "lock").unlink()  # it only names the process
         with pytest.raises(LockedMemoryError, match="one writer"):
             Store.open(folder, writer=True)
+    Store.open(folder, writer=True).close()
 
 
 WRITER = """

@@ -22,11 +22,6 @@ def test_what_was_created_is_read(folder):
         assert reader.view.ids.tolist() == IDS.tolist() and reader.view.labels.tolist() == list(range(12))
 
 
-def test_rows_without_labels_are_nobodys(folder):
-    with Store.create(folder, IDS, KEYS, TOKENS) as store:
-        assert set(store.view.labels.tolist()) == {-1}
-
-
 def test_maps_cannot_be_written(folder):
     with create(folder) as store:
         for array in (store.view.keys, store.view.tokens, store.view.records, store.view.live):
@@ -88,6 +83,7 @@ def test_receipts_follow_each_other(folder):
     with create(folder) as store:
         first, second, none = store.delete(IDS[:2]), store.delete([IDS[4], IDS[4]]), store.delete([])
     assert (second.before, second.sequences) == (first.after, range(3, 4))
+    assert abs((datetime.now(UTC) - second.when).total_seconds()) < 600
     assert (none.before, none.after, len(none.sequences)) == (second.after, second.after, 0)
 
 
@@ -144,16 +140,6 @@ def test_rows_that_do_not_fit_are_refused(folder, ids, keys, tokens, said):
         assert store.verify().sound
 
 
-def test_a_deleted_id_may_be_added_again_and_deleted_again(folder):
-    with create(folder) as store:
-        for seed in range(1, 4):
-            store.delete(IDS[:1])
-            _, keys, tokens = raw(1, seed)
-            store.add(IDS[:1], keys, tokens)
-            assert content(store)[int(IDS[0])] == expected(IDS[:1], keys, tokens)[int(IDS[0])]
-        assert store.verify().sound
-
-
 def test_an_empty_memory_takes_rows(folder):
     with Store.create(folder, IDS[:0], KEYS[:0], TOKENS[:0]) as store, Store.open(folder) as reader:
         assert store.verify().sound and content(reader) == {}
@@ -206,12 +192,6 @@ def test_every_few_deletions_all_are_settled(folder, monkeypatch):
         assert not store.view.keys[:3].any() and store.view.keys[3:].any(axis=1).all()
 
 
-def test_a_receipt_says_when(folder):
-    with create(folder) as store:
-        receipt = store.delete(IDS[:1])
-    assert abs((datetime.now(UTC) - receipt.when).total_seconds()) < 600
-
-
 def test_a_view_of_before_a_compaction_shows_nothing_and_the_next_one_all(folder):
     ids, keys, tokens = raw(2500)  # more than two blocks
     with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
@@ -225,25 +205,10 @@ def test_a_view_of_before_a_compaction_shows_nothing_and_the_next_one_all(folder
         assert sorted(path.name for path in folder.glob("generation-*")) == ["generation-2"]
 
 
-def test_a_folder_that_holds_anything_is_not_overwritten(folder):
-    folder.mkdir()
-    (folder / "mine").touch()
-    with pytest.raises(FileExistsError, match="not empty"):
-        create(folder)
-    assert [path.name for path in folder.parent.iterdir()] == ["memory"]
-
-
 def test_a_memory_that_was_created_and_closed_keeps_no_file_open(folder):
     before = sorted(Path("/proc/self/fd").iterdir())
     create(folder).close()
     assert sorted(Path("/proc/self/fd").iterdir()) == before
-
-
-def test_a_creation_that_fails_leaves_nothing(folder, monkeypatch):
-    monkeypatch.setattr("munkey.deploy.store.disk.sync", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        create(folder)
-    assert list(folder.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize("operation", ["add", "delete", "compact", "purge"])

@@ -2,9 +2,6 @@
 
 import base64
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -32,25 +29,6 @@ def table(prediction: Prediction) -> str:
     return tabulate(lines, HEADERS, floatfmt=".3f", missingval="unknown", disable_numparse=NAMES)
 
 
-@dataclass(frozen=True)
-class NeighborPicture:
-    """A neighbor on the page. picture: a data URL, None where its source is not known or cannot be read."""
-
-    row: ExplanationRow
-    picture: str | None
-
-
-@dataclass(frozen=True)
-class PageAnswer:
-    """An answer on the page, its picture as a data URL."""
-
-    name: str
-    probability: float
-    picture: str
-    file: str | None
-    neighbors: list[NeighborPicture]
-
-
 def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     """One HTML file that shows each picture beside the neighbors that its answer rests on.
 
@@ -59,8 +37,21 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    near: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
+    for row in prediction.explained():
+        near[row.picture].append({"row": row, "picture": _picture(row, images)})
+    answers = [
+        {
+            "name": name,
+            "probability": float(prediction.probabilities[number].max()),
+            "picture": data_url(prediction.pictures[number]),
+            "file": prediction.files[number],
+            "neighbors": near[number],
+        }
+        for number, name in enumerate(prediction.classes)
+    ]
     environment = Environment(loader=PackageLoader("munkey.deploy", "."), undefined=StrictUndefined, autoescape=True)
-    return environment.get_template("explain.html.j2").render(title=TITLE, answers=list(_answers(prediction, images)))
+    return environment.get_template("explain.html.j2").render(title=TITLE, answers=answers)
 
 
 def is_page(path: Path) -> bool:
@@ -69,19 +60,8 @@ def is_page(path: Path) -> bool:
         return f"<title>{TITLE}</title>".encode() in file.read(1000)
 
 
-def _answers(prediction: Prediction, images: np.ndarray | None) -> Iterator[PageAnswer]:
-    rows = {number: list(group) for number, group in groupby(prediction.explained(), lambda row: row.picture)}
-    for number, name in enumerate(prediction.classes):
-        yield PageAnswer(
-            name,
-            float(prediction.probabilities[number].max()),
-            data_url(prediction.pictures[number]),
-            prediction.files[number],
-            [NeighborPicture(row, _picture(row, images)) for row in rows.get(number, [])],
-        )
-
-
 def _picture(row: ExplanationRow, images: np.ndarray | None) -> str | None:
+    """A neighbor's picture as a data URL; None where its source is not known or cannot be read."""
     if row.file is not None:
         try:
             return data_url(read_picture(Path(row.file)))

@@ -164,19 +164,15 @@ def read_manifest(directory: Path) -> Manifest:
         if content.get("version") != MODEL_FORMAT:
             said = f"of format {json.dumps(content.get('version'))[:20]}, while this munkey reads format {MODEL_FORMAT}"
             raise UnreadableModelError(path, said)
-        manifest = _parsed(path, json.dumps(content))
+        try:
+            manifest = Manifest.model_validate_json(json.dumps(content))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))[:100]
+            raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
         if manifest.sha256 != self_digest(manifest):
             raise UnreadableModelError(path, "was changed after it was written: its SHA-256 is not the one in it")
         return manifest
-
-
-def _parsed(path: Path, text: str) -> Manifest:
-    try:
-        return Manifest.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))[:100]
-        raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
 
 
 def static(directory: Path, manifest: Manifest, name: Static) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -187,7 +187,11 @@ class Predictor:
 
         published: a head that must be in the chain; else this is an older copy. Raises ValueError if it is not a head.
         """
-        report = self.store.verify(None if published is None else _head(published))
+        head = None if published is None else published.strip().lower()
+        if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
+            said = "is not the head of a chain: `forget` prints one, of 64 hexadecimal digits"
+            raise ValueError(f"{str(published)[:80]!r} {said}")
+        report = self.store.verify(head)
         problems = [*report.problems, *self.search.problems()]
         for name in (manifests.WEIGHTS, manifests.CARD):
             try:
@@ -205,6 +209,11 @@ class Predictor:
         self.store.compact()
         self.search.extend()
 
+    def summary(self) -> dict[str, Any]:
+        """How many samples it holds, the bytes of its directory, and the head of its chain of deletions."""
+        size = sum(file.stat().st_size for file in self.directory.rglob("*") if file.is_file())
+        return {"samples": len(self.ids), "bytes": size, "head": self.head}
+
     def close(self) -> None:
         """Release the memory. Closing twice is no error."""
         self.store.close()
@@ -214,13 +223,6 @@ class Predictor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-
-def _head(text: str) -> str:
-    """The head of a chain as it is stored. Raises ValueError where the text is not one."""
-    if not re.fullmatch("[0-9a-f]{64}", head := text.strip().lower()):
-        raise ValueError(f"{text[:80]!r} is not the head of a chain: `forget` prints one, of 64 hexadecimal digits")
-    return head
 
 
 def _store(directory: Path, manifest: Manifest, writer: bool) -> Store:

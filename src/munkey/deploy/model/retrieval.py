@@ -1,7 +1,6 @@
 """The nearest rows of a memory on disk, while others may delete from it."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,17 +36,6 @@ class RetrievedRows:
         return ExemplarMemory(torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device))
 
 
-class Lent(NamedTuple):
-    """Tokens (N, m) for rows without one of their own; known: (N,) bool, whether there was anything to average.
-
-    live: whether neither the rows nor what was averaged had been deleted when they were read.
-    """
-
-    tokens: np.ndarray
-    known: np.ndarray
-    live: bool
-
-
 @dataclass(frozen=True)
 class Retriever:
     """Looks up neighbors with their tokens.
@@ -73,11 +61,11 @@ class Retriever:
             present = rows != NOBODY
             copied, names = view.copy(rows[present]), np.array(store.files_of(rows[present]), dtype=object)
             added = np.flatnonzero(self._are_added(copied.ids))
-            lent = self._lent(view, rows[present][added])
-            if copied.live.all() and lent.live and store.view.generation == view.generation:
+            tokens_lent, from_somebody, still_live = self._lent(view, rows[present][added])
+            if copied.live.all() and still_live and store.view.generation == view.generation:
                 break
         known = np.ones(len(copied.ids), dtype=bool)
-        known[added], copied.tokens[added] = lent.known, lent.tokens
+        known[added], copied.tokens[added] = from_somebody, tokens_lent
         present[present] = known
         labels, files = np.full(rows.shape, NOBODY), np.full(rows.shape, None)
         tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
@@ -88,10 +76,13 @@ class Retriever:
     def _are_added(self, ids: np.ndarray) -> np.ndarray:
         return np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
 
-    def _lent(self, view: MemoryView, rows: np.ndarray) -> Lent:
-        """Tokens for added rows (N,)."""
+    def _lent(self, view: MemoryView, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Tokens (N, m) for added rows (N,), and for which of them there was anything to average, (N,) bool.
+
+        Last, whether neither the rows nor what was averaged had been deleted when they were read.
+        """
         if not len(rows):
-            return Lent(np.zeros((0, view.tokens.shape[1]), dtype=np.float32), np.zeros(0, dtype=bool), True)
+            return np.zeros((0, view.tokens.shape[1]), dtype=np.float32), np.zeros(0, dtype=bool), True
         once, place = np.unique(rows, return_inverse=True)
         keys = view.keys[once]
         near, lenders, _ = self._trained(view, keys)
@@ -102,7 +93,7 @@ class Retriever:
         cosines = torch.from_numpy(near.cosines.astype(np.float32))
         weights = fusion_weights(cosines, torch.from_numpy(present), self.inference).numpy()
         average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
-        return Lent(average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all()))
+        return average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all())
 
     def _trained(self, view: MemoryView, keys: np.ndarray) -> NearestRows:
         """The K nearest trained rows. All of them lie before the first that was added."""

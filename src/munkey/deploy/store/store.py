@@ -26,53 +26,7 @@ ERASED_AT_ONCE = (
 UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
 
 
-class OpenFiles:
-    """What a store has open. lock: of a writer. A forked child has nothing open."""
-
-    def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
-        self.folder, self._ledger, self._lock = folder, ledger, lock
-        self._guard, self._process, self._closed = threading.RLock(), os.getpid(), False
-        self._matrices: Matrices | None = None
-
-    def _require_open(self) -> None:
-        if self._closed or os.getpid() != self._process:
-            raise ClosedMemoryError(f"{self.folder}: closed, or opened by another process; open it again")
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One thread at a time, while the store is open."""
-        self._require_open()  # before the lock, too: in a forked child a thread that is not there may hold it forever
-        with self._guard:
-            self._require_open()
-            yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[Matrices]:
-        with self._alone():
-            if self._matrices is None:
-                raise ClosedMemoryError(f"{self.folder}: open for reading only")
-            yield self._matrices
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """A failure in here leaves a closed store, which recovers when it is opened again."""
-        try:
-            yield
-        except BaseException:
-            self._abandon()
-            raise
-
-    def _abandon(self) -> None:
-        self._closed = True
-        self._ledger.close()
-        if self._matrices is not None:
-            self._matrices.close()
-        if self._lock is not None:
-            disk.unlock(self._lock)
-            self._lock = None
-
-
-class Store(OpenFiles, AbstractContextManager["Store"]):
+class Store(AbstractContextManager["Store"]):
     """A memory, open for reading or, by one process at a time, for writing. May be used from several threads.
 
     Methods that write raise ClosedMemoryError where it is closed or open for reading only. A failure while something is
@@ -80,8 +34,10 @@ class Store(OpenFiles, AbstractContextManager["Store"]):
     """
 
     def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
-        """Use `Store.open`."""
-        super().__init__(folder, ledger, lock)
+        """Use `Store.open`. lock: of a writer. A forked child has nothing open."""
+        self.folder, self._ledger, self._lock = folder, ledger, lock
+        self._guard, self._process, self._closed = threading.RLock(), os.getpid(), False
+        self._matrices: Matrices | None = None
         self._pending: list[np.ndarray] = []  # rows that are dead and not known to be zero on the disk
         try:
             self._matrices = recover(folder, ledger) if lock is not None else None
@@ -137,6 +93,45 @@ class Store(OpenFiles, AbstractContextManager["Store"]):
             ledger.close()
             raise
         return cls(folder, ledger, lock)
+
+    # What is open
+
+    def _require_open(self) -> None:
+        if self._closed or os.getpid() != self._process:
+            raise ClosedMemoryError(f"{self.folder}: closed, or opened by another process; open it again")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time, while the store is open."""
+        self._require_open()  # before the lock, too: in a forked child a thread that is not there may hold it forever
+        with self._guard:
+            self._require_open()
+            yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[Matrices]:
+        with self._alone():
+            if self._matrices is None:
+                raise ClosedMemoryError(f"{self.folder}: open for reading only")
+            yield self._matrices
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A failure in here leaves a closed store, which recovers when it is opened again."""
+        try:
+            yield
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        self._closed = True
+        self._ledger.close()
+        if self._matrices is not None:
+            self._matrices.close()
+        if self._lock is not None:
+            disk.unlock(self._lock)
+            self._lock = None
 
     # Reading
 
