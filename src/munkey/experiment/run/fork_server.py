@@ -4,8 +4,8 @@ A grid has hundreds of jobs that take seconds, and importing torch takes as long
 server per run, which imports libraries but nothing of this package, so that edited code always takes effect. Each job
 asks the server for a fork of itself. The fork takes over the job's arguments, environment, folder and output, and runs
 the job's script. What libraries and the loader read when they are loaded, e.g. LD_LIBRARY_PATH, is that of the run. If
-there is no server, or it does not answer, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the server off.
-On a cluster there is none.
+there is no server, or it ends before the job has begun, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the
+server off. On a cluster there is none.
 
 Every job of a run, forked or not, ends when Snakemake does, even if that is killed: otherwise a second run would write
 the same files as the jobs left over from the first.
@@ -37,10 +37,8 @@ LIBRARIES = (
 SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
 FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
-ANSWER_S = 300.0  # how long a job waits for the server to answer; on a busy machine, imports take minutes
 KILLED = "this job was killed; if nobody killed it, the machine ran out of memory: see its system log"
 INTERRUPTED = 128 + signal.SIGINT  # exit status
-HELLO, BEGUN = b"h", b"b"  # what a fork sends: before and after it takes over
 # The server imports with one thread, since threads do not survive a fork. Each job sets its own number.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -101,7 +99,7 @@ def start() -> None:
             _exit_like(_fork_at(socket_in(folder)))
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
-        except OSError:  # no server, or it did not answer
+        except OSError:  # no server, or it has ended
             return
 
 
@@ -122,30 +120,17 @@ def _die_with_run(folder: Path) -> None:
 
 
 def _fork_at(path: Path) -> socket.socket:
-    """A connection to a fork that has begun to run this job. Raises OSError if there is none: it never begins then."""
+    """A connection to a fork that has begun to run this job. Raises OSError if there is none: it never begins then.
+
+    The fork sends b"b" when it has taken over. On a busy machine, the server's imports take minutes.
+    """
     connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.settimeout(ANSWER_S)
-        connection.connect(str(path))
-        _expect(HELLO, connection)
-        connection.settimeout(None)  # the fork may take its time: it is this job now
-        socket.send_fds(connection, [HELLO], [0, 1, 2])
-        invocation = [sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]
-        connection.sendall(json.dumps(invocation).encode() + b"\n")
-        _expect(BEGUN, connection)
-    except OSError as error:
-        connection.close()
-        if isinstance(error, TimeoutError):
-            path.unlink(missing_ok=True)  # so that no further job waits
-            message = f"the fork server has not answered for {ANSWER_S:g} s: jobs now start by themselves, more slowly"
-            print(message, file=sys.stderr)
-        raise
-    return connection
-
-
-def _expect(byte: bytes, connection: socket.socket) -> None:
-    if connection.recv(1) != byte:
+    connection.connect(str(path))
+    socket.send_fds(connection, [b"0"], [0, 1, 2])
+    connection.sendall(json.dumps([sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]).encode() + b"\n")
+    if not connection.recv(1):
         raise ConnectionResetError
+    return connection
 
 
 def _exit_like(fork: socket.socket) -> NoReturn:
@@ -186,9 +171,8 @@ def serve(path: Path, listener: socket.socket) -> None:
 def _run(connection: socket.socket) -> NoReturn:
     """Run the job's script, send its exit status and exit; if it cannot begin, exit before the job has begun."""
     try:
-        connection.sendall(HELLO)
         _take_over(connection)
-        connection.sendall(BEGUN)
+        connection.sendall(b"b")
     except Exception:  # whatever it is: this process must not go on as a second server
         os._exit(1)
     threading.Thread(target=_obey_client, args=(connection,), daemon=True).start()
@@ -203,7 +187,7 @@ def _run(connection: socket.socket) -> NoReturn:
 def _take_over(connection: socket.socket) -> None:
     """Become the process at the other end: its standard input, output and error, arguments, folder and environment."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _, descriptors, *_ = socket.recv_fds(connection, len(HELLO), 3)
+    _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
     for standard, received in enumerate(descriptors):
         os.dup2(received, standard)
         os.close(received)
