@@ -1,8 +1,6 @@
 """The plan of an experiment: what each job reads, and which files its tables are made from."""
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,7 +12,6 @@ from munkey.experiment.params.load import load
 from munkey.experiment.plan.plan import Plan, files_of, one_of
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
-from tests.conftest import ROOT
 from tests.experiment.inputs import small_plan
 
 LITE = "efficientnet-lite0"
@@ -298,26 +295,6 @@ def test_the_projects_experiment_can_be_planned(config):
     assert len(plan.main) == sum(len(rates) for rates in plan.rates.values()) * len(config["seeds"]) * systems
     paths = [path for run in plan.main for path in (run.logits, run.record, run.training, run.forget)]
     assert not any("{" in path or "None" in path for path in paths)
-
-
-def test_planning_imports_nothing_heavy():
-    heavy = {"torch", "pandas", "sklearn", "scipy", "matplotlib", "mlflow", "transformers", "timm", "faiss", "umap"}
-    code = (
-        "import sys, yaml\n"
-        "from munkey.experiment.params.load import load\n"
-        "from munkey.experiment.plan.plan import Plan\n"
-        "from munkey.experiment.plan.exhibits import Exhibits\n"
-        "params = yaml.safe_load(open('params.yaml')) | {'search': True, 'methods': ['cf', 'knn', 'munkey', 'sisa']}\n"
-        "plan = Plan(load(params))\n"
-        "shown = Exhibits(plan)\n"
-        "plan.main, plan.ablations_of('digits'), plan.selection_of('digits'), plan.searches_of(plan.main)\n"
-        "plan.train_settings('digits', 'm'), plan.unlearn_settings('digits', 'cf', 0)\n"
-        "plan.train_input('digits', '0', 'full', 'm'), plan.encoder_of('digits'), shown.rows, shown.figures\n"
-        f"print(*{heavy} & set(sys.modules))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == []
 
 
 def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():

@@ -5,7 +5,6 @@ import itertools
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import grimp
 import pytest
@@ -281,21 +280,6 @@ def test_all_modules_of_this_project_import_what_grimp_says_that_they_do():
         assert {*made.closure([module]), module} - packages == expected - packages - NO_INFLUENCE, module
 
 
-@pytest.mark.parametrize(
-    ("module", "root", "used", "unused"),
-    [
-        ("train", "munkey.models.families.munkey", "training.loop core.gpu memory.exemplars", "models.families.vit"),
-        ("evaluate", "munkey.models.families.vit", "models.networks.vit models.forward", "models.networks.munkey"),
-        ("unlearn", "munkey.unlearn.methods.scrub", "unlearn.finetune core.randomness", "unlearn.methods.cf"),
-        ("metrics", "munkey.evaluation.metrics", "evaluation.metrics core.files", "training.loop report.tables.main"),
-        ("tables", "munkey.report.tables.main", "report.tables.summary", "models.family experiment.tracking.store"),
-    ],
-)
-def test_jobs_depend_on_the_modules_that_make_their_results(module, root, used, unused):
-    counted = {name.removeprefix("munkey.") for name in explain(f"munkey.jobs.{module}", root)}
-    assert set(used.split()) <= counted and not set(unused.split()) & counted
-
-
 def test_settings_check_values_and_compute_none():
     """They are said to have no influence: a property that computes something would have one."""
     classes = [node for node in ast.parse((PACKAGE / "settings.py").read_text()).body if isinstance(node, ast.ClassDef)]
@@ -303,14 +287,3 @@ def test_settings_check_values_and_compute_none():
     for method in methods:
         assert any("validator" in ast.unparse(decorator) for decorator in method.decorator_list), method.name
         assert [ast.unparse(node) for node in ast.walk(method) if isinstance(node, ast.Return)] == ["return self"]
-
-
-def test_each_file_is_read_once_however_many_digests_are_wanted(monkeypatch):
-    made, parsed, parse = Sources({"munkey": Package(PACKAGE)}), [], ast.parse
-    monkeypatch.setattr(
-        code_digest, "ast", SimpleNamespace(**vars(ast) | {"parse": lambda x: parsed.append(x) or parse(x)})
-    )
-    for _ in range(3):
-        made.digest(["munkey.experiment.tracking.mirror"])
-        made.digest([MUNKEY])
-    assert 20 < len(parsed) == len(set(parsed)) + parsed.count(b"")
