@@ -60,41 +60,25 @@ def test_uploaded_images_are_the_same_samples_and_no_others(block):
     np.testing.assert_array_equal(held.ids, samples.ids)
 
 
-def test_on_a_cpu_images_are_where_the_computing_is():
-    samples = image_set(4)
-    assert resident(samples, "cpu", 0.5) is samples
-
-
-@pytest.mark.parametrize("share", [0.1, 0.9])
-def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(share, monkeypatch, capsys):
-    samples = image_set(10)  # 1,920 bytes
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (4000, 8000))
-    monkeypatch.setattr("munkey.data.image_set.uploaded", lambda *_: "uploaded")
-    assert (resident(samples, "cuda", share) == "uploaded") == (share == 0.9)
-    assert ("they are streamed" in capsys.readouterr().out) == (share == 0.1)
-
-
-def test_of_the_stored_images_only_the_samples_own_must_fit_and_they_may_fill_their_share(monkeypatch):
+@pytest.mark.parametrize(("count", "streamed"), [(5, False), (6, True)])
+def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(count, streamed, monkeypatch, capsys):
+    """192 bytes an image. Of the stored images only the samples' own must fit, and they may fill their share."""
     whole = image_set(10)
-    half = ImageSet(whole.images, np.arange(5), whole.ids[:5], whole.labels[:5])  # 960 bytes
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1920, 8000))
+    samples = ImageSet(whole.images, np.arange(count), whole.ids[:count], whole.labels[:count])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2 * 5 * 192, 8000))
     monkeypatch.setattr("munkey.data.image_set.uploaded", lambda *_: "uploaded")
-    assert resident(half, "cuda", 0.5) == "uploaded"
-
-
-def test_computed_images_are_given_as_they_are():
-    images, labels = torch.rand(5, 3, 2, 2, generator=generator()), torch.arange(5)
-    batch = TensorSet(images, labels).batch(torch.tensor([4, 1]), "cpu")
-    assert torch.equal(batch.images, images[[4, 1]])
-    assert batch.labels.tolist() == [4, 1]
+    assert resident(samples, "cpu", 0.5) is samples
+    assert (resident(samples, "cuda", 0.5) is samples) == streamed
+    assert ("they are streamed" in capsys.readouterr().out) == streamed
 
 
 def test_positions_in_joined_sets_run_through_one_set_after_the_other():
     first, second = image_set(3, seed=1), image_set(4, seed=2)
-    joined = Joined((first, TensorSet(torch.zeros(2, 3, 8, 8), torch.tensor([7, 8])), second))
+    computed = TensorSet(torch.rand(2, 3, 8, 8, generator=generator()), torch.tensor([7, 8]))
+    joined = Joined((first, computed, second))
     assert len(joined) == 9
     images, labels = joined.batch(torch.tensor([8, 0, 4, 5, 2]), "cpu")
     expected = [second.batch(torch.tensor([3]), "cpu"), first.batch(torch.tensor([0]), "cpu")]
     assert torch.equal(images[:2], torch.cat([batch.images for batch in expected]))
-    assert not images[2].any()
+    assert torch.equal(images[2], computed.images[1])
     assert labels.tolist() == [*(int(batch.labels) for batch in expected), 8, second.labels[0], first.labels[2]]

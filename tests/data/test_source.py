@@ -1,9 +1,8 @@
 """Faults of a source are counted and shown; its progress is printed while it is read."""
 
 import numpy as np
-import pytest
 
-from munkey.data.source import Source, SourceError, image_faults
+from munkey.data.source import Source, SourceError
 
 
 def source_of(images):
@@ -17,21 +16,6 @@ def test_twenty_faults_are_shown_and_all_are_counted():
     assert len(error.faults) == 25
 
 
-def test_one_array_is_one_block():
-    images = np.zeros((4, 2, 2, 3), np.uint8)
-    (block,) = source_of(images).blocks()
-    assert block is images
-
-
-def test_faults_of_images_are_those_that_reading_them_raises():
-    def broken():
-        yield np.zeros((2, 2, 2, 3), np.uint8)
-        raise SourceError("pictures", ["one", "two"])
-
-    assert image_faults(broken()) == ["one", "two"]
-    assert image_faults([np.zeros((2, 2, 2, 3), np.uint8)]) == []
-
-
 def test_progress_is_printed_while_the_same_blocks_are_read(capsys):
     blocks = [np.full((2, 2, 2, 3), i, np.uint8) for i in range(2)]
     watched = source_of(blocks).with_progress()
@@ -43,12 +27,3 @@ def test_progress_is_printed_while_the_same_blocks_are_read(capsys):
 def test_a_source_in_memory_needs_no_progress():
     source = source_of(np.zeros((4, 2, 2, 3), np.uint8))
     assert source.with_progress() is source
-
-
-def test_progress_does_not_hide_an_error():
-    def broken():
-        yield np.zeros((2, 2, 2, 3), np.uint8)
-        raise SourceError("pictures", ["one"])
-
-    with pytest.raises(SourceError, match="one"):
-        list(source_of(broken()).with_progress().blocks())

@@ -21,12 +21,9 @@ def folder(tmp_path):
     return saved
 
 
-def test_a_copy_of_the_papers_encoder_is_known_by_its_registered_name(folder):
-    assert known_as(folder(PAPERS_CONFIG, PAPERS_PROCESSOR)) == "vit-b16"
-
-
 @pytest.mark.parametrize("size", [224, {"height": 224, "width": 224}])
-def test_older_and_newer_versions_write_the_size_differently(folder, size):
+def test_a_copy_of_the_papers_encoder_is_known_by_its_registered_name(folder, size):
+    """Older and newer versions of transformers write the size differently."""
     assert known_as(folder(PAPERS_CONFIG, PAPERS_PROCESSOR | {"size": size})) == "vit-b16"
 
 

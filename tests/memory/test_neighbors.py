@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from munkey.core.files import DamagedFileError, write_npz
@@ -41,18 +41,13 @@ def test_neighbors_equal_a_search_over_every_row():
 
 
 @given(st.integers(1, 12), st.integers(0, 12), st.integers(1, 15), st.integers(0, 10**6))
+@example(queries=2, members=0, depth=3, seed=0)
+@example(queries=6, members=3, depth=5, seed=0)
 def test_neighbors_equal_a_search_over_every_row_with_many_ties(queries, members, depth, seed):
-    """Keys out of four directions only: nearly all cosines are tied."""
+    """Keys out of four directions only: nearly all cosines are tied. Some memories are empty or smaller than asked."""
     directions = np.eye(4, dtype=np.float32)[np.random.default_rng(seed).integers(4, size=12)]
     ids = 5 + 3 * np.arange(12)
     check(Keys(ids[:queries], directions[:queries]), Keys(ids[:members], directions[:members]), depth)
-
-
-def test_a_member_finds_itself_first_even_among_equals():
-    equals = Keys(np.arange(10), np.repeat(unit_rows(1, 8), 10, axis=0))
-    result = nearest(equals, equals, 3)
-    assert result.ids[7].tolist() == [7, 0, 1]
-    np.testing.assert_allclose(result.cosines, 1, atol=1e-6)
 
 
 def test_a_member_finds_itself_first_among_more_equals_than_are_looked_at():
@@ -99,27 +94,6 @@ def test_a_crowd_that_float32_cannot_order_is_looked_at_behind_the_sample_itself
     assert ids.tolist() == [[300, 290, 291, 292]]
 
 
-def test_a_query_outside_the_memory_does_not_find_itself():
-    keys = unit_rows(6, 4)
-    ids, _ = nearest(Keys(np.arange(6), keys), Keys(np.arange(3), keys[:3]), 3)
-    assert sorted(ids[5].tolist()) == [0, 1, 2]
-
-
-def test_a_memory_smaller_than_the_depth_gives_all_it_has():
-    queries, members = Keys(np.array([50, 51]), unit_rows(2, 4)), Keys(np.arange(3), unit_rows(3, 4, seed=1))
-    ids, cosines = nearest(queries, members, 5)
-    assert (ids[:, 3:] == NOBODY).all()
-    assert (cosines[:, 3:] == 0).all()
-    assert [sorted(row) for row in ids[:, :3].tolist()] == [[0, 1, 2]] * 2
-
-
-def test_an_empty_memory_gives_nobody():
-    queries, members = Keys(np.arange(2), unit_rows(2, 4)), Keys(np.arange(0), np.zeros((0, 4), np.float32))
-    ids, cosines = nearest(queries, members, 3)
-    assert (ids == NOBODY).all()
-    assert not cosines.any()
-
-
 def test_neighbors_are_cut_by_query_and_by_number():
     table = Neighbors(np.arange(6).reshape(3, 2), np.arange(6).reshape(3, 2) / 10)
     assert [part.tolist() for part in table.of(np.array([2, 0]))] == [[[4, 5], [0, 1]], [[0.4, 0.5], [0.0, 0.1]]]
@@ -127,18 +101,14 @@ def test_neighbors_are_cut_by_query_and_by_number():
 
 
 def test_a_sample_is_left_out_wherever_it_stands():
-    ids = np.array([[1, 7, 8, 9], [2, 1, 7, 9], [7, 8, NOBODY, NOBODY]])
-    cosines = np.array([[1.0, 0.9, 0.8, 0.7], [0.9, 0.9, 0.8, 0.7], [0.9, 0.8, 0.0, 0.0]], dtype=np.float32)
-    others = without_self(Neighbors(ids, cosines), np.array([1, 1, 3]), 3)
-    assert others.ids.tolist() == [[7, 8, 9], [2, 7, 9], [7, 8, NOBODY]]
-    np.testing.assert_allclose(others.cosines, [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.9, 0.8, 0.0]], rtol=1e-6)
+    """The last one has nobody but itself."""
+    absent = [NOBODY] * 3
+    ids = np.array([[1, 7, 8, 9], [2, 1, 7, 9], [7, 8, *absent[:2]], [4, *absent]])
+    cosines = np.array([[1, 0.9, 0.8, 0.7], [0.9, 0.9, 0.8, 0.7], [0.9, 0.8, 0, 0], [1, 0, 0, 0]], dtype=np.float32)
+    others = without_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 3)
+    assert others.ids.tolist() == [[7, 8, 9], [2, 7, 9], [7, 8, NOBODY], absent]
+    np.testing.assert_allclose(others.cosines, [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.9, 0.8, 0], [0, 0, 0]], rtol=1e-6)
     assert others.cosines.dtype == np.float32
-
-
-def test_a_lone_member_has_nobody_but_itself():
-    others = without_self(Neighbors(np.array([[4, NOBODY]]), np.array([[1.0, 0.0]])), np.array([4]), 2)
-    assert others.ids.tolist() == [[NOBODY, NOBODY]]
-    assert not others.cosines.any()
 
 
 def test_the_order_of_the_others_stays_in_long_rows_too():

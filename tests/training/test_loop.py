@@ -78,16 +78,6 @@ def test_a_loss_that_is_not_finite_stops_the_training(loss):
         fitted([1.0, loss, 1.0])
 
 
-def test_frozen_parameters_stay_out_of_the_optimizer():
-    frozen, free = torch.nn.Parameter(torch.ones(1), requires_grad=False), torch.nn.Parameter(torch.ones(1))
-    assert adamw([frozen, free], [0.9, 0.99], 0.05).param_groups[0]["params"] == [free]
-
-
-def test_the_optimizer_gets_its_betas_and_its_weight_decay():
-    group = adamw([torch.nn.Parameter(torch.ones(1))], [0.7, 0.8], 0.3).param_groups[0]
-    assert (group["betas"], group["weight_decay"]) == ((0.7, 0.8), 0.3)
-
-
 def test_a_batch_is_judged_by_its_mean_cross_entropy_and_its_hits():
     """Softmax of (0, ln 3) is (1/4, 3/4): cross-entropies ln 4, ln 4/3 and ln 4; only the second one is right."""
     logits = torch.tensor([[0.0, math.log(3)]]).expand(3, -1)

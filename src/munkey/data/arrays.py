@@ -48,7 +48,8 @@ def part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
     """What is wrong with the shapes and types of parts, of which some may be the same."""
     faults = [fault for part in parts for fault in _image_faults(part.images) + _label_faults(part.labels)]
     if not faults:
-        faults = [fault for part in parts for fault in _length_faults(part)]
+        pairs = [(part.images, part.labels) for part in parts if part.images.shape[0] != part.labels.shape[0]]
+        faults = [f"{one.name} {one.shape} and {other.name} {other.shape} differ in length" for one, other in pairs]
     first = parts[0].images
     for other in () if faults or storage_size else [part.images for part in parts[1:]]:
         if other.shape[1:3] != first.shape[1:3]:
@@ -78,13 +79,6 @@ def _label_faults(labels: Stored) -> list[str]:
     if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)) or not np.issubdtype(labels.dtype, np.integer):
         return [f"{name}: labels must be integers, one per image: (N,) or (N, 1), not {shape} {labels.dtype}"]
     return []
-
-
-def _length_faults(part: Part) -> list[str]:
-    images, labels = part.images, part.labels
-    if images.shape[0] == labels.shape[0]:
-        return []
-    return [f"{images.name} {images.shape} and {labels.name} {labels.shape} differ in length"]
 
 
 def all_labels(labels: Stored, file: IO[bytes] | BufferedIOBase) -> np.ndarray:

@@ -21,8 +21,15 @@ def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | 
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
-    for picture in _same_size(names, open_file, size, faults):
-        if not faults:
+    first: tuple[int, ...] | None = None
+    for name in names:
+        picture = _read(name, open_file, size, faults)
+        if picture is None:
+            continue
+        first = first or picture.shape
+        if picture.shape != first:
+            faults.append(f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size")
+        elif not faults:
             block.append(picture)
             if len(block) * picture.nbytes >= BLOCK:
                 yield np.stack(block)
@@ -31,22 +38,6 @@ def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | 
         raise SourceError("pictures that cannot be used", faults)
     if block:
         yield np.stack(block)
-
-
-def _same_size(
-    names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None, faults: list[str]
-) -> Iterator[np.ndarray]:
-    """The pictures of the same size as the first; adds to `faults` what is wrong with the others."""
-    first: tuple[int, ...] | None = None
-    for name in names:
-        picture = _read(name, open_file, size, faults)
-        if picture is None:
-            continue
-        first = first or picture.shape
-        if picture.shape == first:
-            yield picture
-        else:
-            faults.append(f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size")
 
 
 def _read(name: str, open_file: Callable[[str], IO[bytes]], size: int | None, faults: list[str]) -> np.ndarray | None:

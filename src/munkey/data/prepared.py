@@ -63,7 +63,11 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
             f"WARNING: {duplicates} images of val or test occur in another split too, pixel by pixel:"
             " they say nothing about forgetting"
         )
-    _write_samples(source, folder / "samples.csv")
+    samples = zip(range(len(source.labels)), source.splits.tolist(), source.labels.tolist(), strict=True)
+    rows: list[dict[str, object]] = [{"id": i, "split": split, "label": label} for i, split, label in samples]
+    if source.names is not None:
+        rows = [row | {"name": name} for row, name in zip(rows, source.names, strict=True)]
+    write_csv(folder / "samples.csv", rows)
     write_json(folder / "classes.json", source.classes)
 
 
@@ -144,12 +148,3 @@ def _duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
         duplicates += sum(digest in earlier for digest in in_split)
         earlier.update(in_split)
     return duplicates
-
-
-def _write_samples(source: Source, path: Path) -> None:
-    """Write the table of samples: id, split, label and, where the source names its files, name."""
-    samples = zip(range(len(source.labels)), source.splits.tolist(), source.labels.tolist(), strict=True)
-    rows: list[dict[str, object]] = [{"id": i, "split": split, "label": label} for i, split, label in samples]
-    if source.names is not None:
-        rows = [row | {"name": name} for row, name in zip(rows, source.names, strict=True)]
-    write_csv(path, rows)

@@ -27,20 +27,10 @@ def known_as(encoder: str) -> str:
     """The registered name of the encoder that a folder holds a copy of; other values of keys.encoder as they are."""
     if encoder.startswith("timm:") or "/" not in encoder:
         return encoder
-    config, processor = (_read(Path(encoder) / f"{part}config.json") for part in ("", "preprocessor_"))
-    return "vit-b16" if _is_vit_b16(config, processor) else encoder
-
-
-def _is_vit_b16(config: Mapping[str, object], processor: Mapping[str, object]) -> bool:
+    files = [Path(encoder) / f"{part}config.json" for part in ("", "preprocessor_")]
+    config, processor = (read_json(file) if file.is_file() else {} for file in files)
+    alike = all(config.get(key) == value for key, value in ARCHITECTURE.items())
     pixels = processor.get("image_mean") == processor.get("image_std") == HALF and processor.get("size") in SIZES
-    return pixels and _names_imagenet(config) and all(config.get(key) == value for key, value in ARCHITECTURE.items())
-
-
-def _names_imagenet(config: Mapping[str, object]) -> bool:
-    """Whether a model's classes are the 1,000 of ImageNet-1k, in their order."""
-    names = config.get("id2label")
-    return isinstance(names, Mapping) and len(names) == 1000 and names.get("285") == "Egyptian cat"
-
-
-def _read(path: Path) -> Mapping[str, object]:
-    return read_json(path) if path.is_file() else {}
+    names = config.get("id2label")  # the 1,000 of ImageNet-1k, in their order
+    imagenet = isinstance(names, Mapping) and len(names) == 1000 and names.get("285") == "Egyptian cat"
+    return "vit-b16" if alike and pixels and imagenet else encoder

@@ -59,20 +59,14 @@ class Fit(Generic[AnyBatch]):
         (at the epoch's start), seconds; and what `after_epoch` returns. Raises FloatingPointError for a loss that is
         not finite.
         """
-        history = self._restored()
+        history: History = []
+        if self.checkpoint and (history := self.checkpoint.restore(self.optimizer, self.precision.scaler)):
+            self.report(f"resumes after epoch {len(history)} from {self.checkpoint.file.path}")
         for epoch in range(len(history) + 1, self.epochs + 1):
             history.append(self._epoch(epoch))
             history[-1] |= self.after_epoch(epoch) if self.after_epoch else {}
             if self.checkpoint and (epoch < self.epochs or self.checkpoint.always_after):
                 self.checkpoint.save(self.optimizer, self.precision.scaler, history)
-        return history
-
-    def _restored(self) -> History:
-        if self.checkpoint is None:
-            return []
-        history = self.checkpoint.restore(self.optimizer, self.precision.scaler)
-        if history:
-            self.report(f"resumes after epoch {len(history)} from {self.checkpoint.file.path}")
         return history
 
     def _epoch(self, epoch: int) -> dict[str, float]:
