@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from munkey.audits.evidence import Halves, Pairs, random_halves, roles, sham
-from tests.audits.inputs import POOL, TEST, halves, population
+from tests.audits.inputs import POOL, TEST, population
 
 DELETED = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]], dtype=bool)
 ABSENT = DELETED[[1, 0, 3, 2]]
@@ -65,9 +65,3 @@ def test_a_sham_pool_is_test_samples_and_the_rest_of_them_stay_test_samples():
     assert not (made.halves.pool & ~pairs.halves.test).any()
     np.testing.assert_array_equal(made.halves.pool | made.halves.test, pairs.halves.test)
     assert sham(pairs.nothing, np.random.default_rng(1)).nothing is pairs.nothing
-
-
-def test_a_sham_pool_is_no_larger_than_the_pool():
-    made = halves(2, np.random.default_rng(0), pool=30)
-    pairs = Pairs(np.random.default_rng(0).normal(size=made.deleted.shape), made)
-    assert sham(pairs, np.random.default_rng(1)).halves.pool.sum() == 30

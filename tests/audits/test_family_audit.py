@@ -5,10 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from munkey.audits import family_audit as rows
 from munkey.audits.attacks.distance import distance
 from munkey.audits.attacks.residual_share import Share, residual_share
-from munkey.audits.evidence import Compared, Pairs
+from munkey.audits.evidence import Compared
 from munkey.audits.family_audit import AuditedSystem, FamilyAudit
 from munkey.audits.margins import margins
 from munkey.audits.read_evidence import family_audits
@@ -132,12 +131,6 @@ def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(changes: 
     assert f"control: {words}" in [each["words"] for each in lines]
 
 
-def test_every_system_and_path_is_looked_at_once(monkeypatch: pytest.MonkeyPatch):
-    seen: list[Pairs] = []
-    monkeypatch.setattr(rows, "residual_share", lambda pairs: seen.append(pairs) or residual_share(pairs))
-    assert len(family.__wrapped__(0.5).lines()) == len(seen) == 6
-
-
 def test_controls_are_not_judged_but_say_how_they_did():
     said = {each["role"]: (each["verdict"], each["words"]) for each in lines_of(family()) if "verdict" in each}
     assert said["nothing"] == ("control", "control: nothing done was flagged, as it must")
@@ -163,10 +156,6 @@ def test_without_a_second_oracle_there_is_no_distance_and_all_else_is_as_it_was(
     alone = line(family(oracles=1), "method")
     assert line(family(), "method").keys() - alone.keys() == {"js", "js_floor", "js_ratio"}
     assert alone["verdict"] == line(family(), "method")["verdict"]
-
-
-def test_klom_is_left_out_of_few_models():
-    assert "klom" not in line(family(), "method")
 
 
 def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_model_forgot(tmp_path):

@@ -16,7 +16,7 @@ from munkey.models.networks.sisa import SisaArchitecture
 from munkey.settings import RelearnSettings
 from munkey.training.loop import adamw, shuffled
 from tests.conftest import MUNKEY, VIT, generator, image_set, lively
-from tests.models.inputs import DATA, member_keys, quiet, recipe, retrieval, seven_samples
+from tests.models.inputs import DATA, member_keys, quiet, recipe, seven_samples
 
 STAGE = Stage(0, "toy", "relearn")
 RETAIN = image_set(12)  # ids 10, 12, ..., 32
@@ -123,12 +123,6 @@ def test_what_is_measured_is_the_forget_set_against_test(vit):
     expected = {"FA": 100 * right[:3].mean(), "TA": 100 * right[3:].mean()}
     expected["margin"] = (phi[:3].mean() - phi[3:].mean()) / phi[3:].std(ddof=1)
     assert line == pytest.approx(expected)
-
-
-def test_an_oracle_against_itself_gives_the_same_curve(run, munkey_system, inference):
-    asked = Questions(seven_samples(), np.arange(7) < 3, DATA, "cpu", retrieval(munkey_system.memory, inference()))
-    first, second = (run(munkey_system, asked, samples=image_set(6)) for _ in range(2))
-    assert first == second and first[0] != {**first[-1], "step": 0}
 
 
 def test_keys_that_stand_for_tokens_do_not_learn(run, munkey_system):

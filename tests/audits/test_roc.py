@@ -9,10 +9,6 @@ from munkey.audits.roc import Ranking, Rates, redraw, with_intervals
 from munkey.evaluation.metrics import auroc
 
 
-def test_auroc_is_the_share_of_pairs_in_percent():
-    assert Ranking(np.array([3.0, 1.0]), np.array([2.0, 0.0])).rates().auroc == pytest.approx(75)
-
-
 def test_scores_that_rounding_parts_tie():
     rates = Ranking(np.array([1.0, 1 + 4e-6]), np.array([1.0, 1 - 4e-6])).rates()
     assert rates == Rates(50, 0, 0)

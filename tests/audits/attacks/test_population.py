@@ -1,7 +1,5 @@
 """Attacks on one model: by hand, and where test is too small."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -38,13 +36,6 @@ def test_margin_is_the_gap_between_the_two_likeliest_classes_and_asks_for_no_lab
     for labels in (np.zeros(4, int), np.full(4, 2)):
         made = Answers(np.log(p), labels, np.zeros(4, bool), forget, test)
         assert margin(made, np.random.default_rng(0)).auroc.value == pytest.approx(50)  # 0.3, 0.1 against 0.4, 0
-
-
-def test_loss_is_ranked_where_float32_probabilities_are_all_1():
-    made = answers()
-    logits = made.logits + 40 * np.eye(3, dtype=np.float32)[made.labels]
-    sure = loss(Answers(logits, made.labels, made.retain, made.forget, made.test), np.random.default_rng(0))
-    assert sure.auroc.value == pytest.approx(loss(made, np.random.default_rng(0)).auroc.value, abs=0.2)
 
 
 @pytest.mark.parametrize("attack", [loss, margin, logistic])
@@ -91,16 +82,6 @@ def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch)
     assert sorted(np.concatenate(seen[0])) == list(range(300, 540))
 
 
-@pytest.mark.parametrize("attack", [loss, margin, logistic])
-def test_a_constant_added_to_all_logits_changes_nothing(attack):
-    made = answers(forget_shift=1.0)
-    moved, still = (
-        attack(replace(made, logits=made.logits + np.float32(constant)), np.random.default_rng(0)).auroc
-        for constant in (0, 8)
-    )
-    assert moved.value == pytest.approx(still.value, abs=0.02)
-
-
 @pytest.mark.parametrize(("attack", "test", "refused"), [(loss, 99, True), (loss, 100, False), (logistic, 198, True)])
 def test_a_rate_at_1_percent_is_refused_where_test_is_too_small(attack, test, refused):
     found = attack(answers(test=test), np.random.default_rng(0))
@@ -117,12 +98,3 @@ def test_parts_of_a_cross_fit_are_averaged():
     high[forget], low[test] = 1, 1
     found = population([high, low], [test[:1], test[1:]], made, np.random.default_rng(0))
     assert found.auroc.value == 50
-
-
-def test_the_interval_covers_the_truth_at_its_level():
-    """Equal distributions: AUROC is 50, and 95 % of the intervals say so."""
-    missed = 0
-    for seed in range(100):
-        found = loss(answers(seed=seed), np.random.default_rng(seed)).auroc
-        missed += not found.low <= 50 <= found.high
-    assert 0 < missed <= 13  # binomial, 99.9 %

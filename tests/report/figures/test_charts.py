@@ -30,15 +30,6 @@ def test_there_are_charts_of_six_kinds():
     assert CHARTS["overview"].draw(source()).axes
 
 
-def test_the_methods_are_drawn_from_the_summary_and_munkey_stands_out(tmp_path):
-    table = pd.concat([methods(), methods().assign(title="Original (T)", unlearn_s_mean=np.nan)])
-    write_text(tmp_path / "main.csv", table.to_csv(index=False))
-    gaps, _ = CHARTS["forgetting"].draw(source(table=tmp_path / "main.csv")).axes
-    weights = {text.get_text(): text.get_fontweight() for text in gaps.get_yticklabels()}
-    assert set(weights) == set(methods()["title"])
-    assert [name for name, weight in weights.items() if weight == "bold"] == ["MUNKEY"]
-
-
 def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
     digits = curve()[curve()["dataset"] == "digits"].rename(columns={"k": "value"})
     table = pd.concat(
@@ -55,13 +46,6 @@ def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
     assert line.get_ydata().tolist() == digits["TA_mean"].tolist()
 
 
-def test_the_grid_is_drawn_from_the_table_of_the_selection_with_its_threshold(tmp_path):
-    write_text(tmp_path / "table.csv", grid().to_csv(index=False))
-    gap, sensitivity, *_ = CHARTS["selection"].draw(source(table=tmp_path / "table.csv")).axes
-    assert [line.get_xdata()[0] for line in gap.lines] == grid()["gap"].tolist()
-    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [0.25]
-
-
 def test_sensitivity_is_drawn_from_the_traces_of_all_seeds_with_its_threshold(trace):
     figure = CHARTS["sensitivity"].draw(source({7: str(trace), 8: str(trace)}))
     left, _ = figure.axes
@@ -69,18 +53,28 @@ def test_sensitivity_is_drawn_from_the_traces_of_all_seeds_with_its_threshold(tr
     assert [line.get_ydata()[0] for line in left.lines if line.get_linestyle() == ":"] == [0.25]
 
 
-def test_tokens_are_drawn_at_three_moments_in_order(trace, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("left_out", "titles"),
+    [
+        ("none", ["start (epoch 0)", "middle (epoch 5)", "end (epoch 10)"]),
+        ("_5", ["start (epoch 0)", "end (epoch 10)"]),  # one epoch has no middle
+    ],
+)
+def test_tokens_are_drawn_at_the_moments_that_there_are_in_order(trace, tmp_path, monkeypatch, left_out, titles):
     monkeypatch.setattr(projection, "umap_2d", lambda points, seed: points[:, :2])
     write_json(tmp_path / "classes.json", ["a", "b", "c"])
-    figure = CHARTS["tokens"].draw(source(trace=trace, classes=tmp_path / "classes.json"))
-    titles = [axes.get_title() for axes in figure.axes[:3]]
-    assert titles == ["start (epoch 0)", "middle (epoch 5)", "end (epoch 10)"]
+    arrays = {name: values for name, values in read_npz(trace).items() if not name.endswith(left_out)}
+    write_npz(tmp_path / "moments.npz", arrays)
+    figure = CHARTS["tokens"].draw(source(trace=tmp_path / "moments.npz", classes=tmp_path / "classes.json"))
+    assert [axes.get_title() for axes in figure.axes[: len(titles)]] == titles
 
 
-def test_one_epoch_has_no_middle(trace, tmp_path, monkeypatch):
-    monkeypatch.setattr(projection, "umap_2d", lambda points, seed: points[:, :2])
-    write_json(tmp_path / "classes.json", ["a", "b", "c"])
-    kept = {name: values for name, values in read_npz(trace).items() if not name.endswith("_5")}
-    write_npz(tmp_path / "short.npz", kept)
-    figure = CHARTS["tokens"].draw(source(trace=tmp_path / "short.npz", classes=tmp_path / "classes.json"))
-    assert [axes.get_title() for axes in figure.axes[:2]] == ["start (epoch 0)", "end (epoch 10)"]
+def test_the_table_of_the_selection_is_drawn_and_the_methods_of_the_summary(tmp_path):
+    write_text(tmp_path / "table.csv", grid().to_csv(index=False))
+    gap, sensitivity, *_ = CHARTS["selection"].draw(source(table=tmp_path / "table.csv")).axes
+    assert [line.get_xdata()[0] for line in gap.lines] == grid()["gap"].tolist()
+    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [0.25]
+    write_text(tmp_path / "main.csv", methods().to_csv(index=False))
+    gaps, _ = CHARTS["forgetting"].draw(source(table=tmp_path / "main.csv")).axes
+    bold = [label.get_text() for label in gaps.get_yticklabels() if label.get_fontweight() == "bold"]
+    assert bold == ["MUNKEY"]

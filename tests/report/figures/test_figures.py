@@ -67,18 +67,9 @@ def costs():
 
 
 def training(seed=0):
-    return pd.DataFrame(
-        {
-            "dataset": "digits",
-            "seed": seed,
-            "epoch": e,
-            "P_s": e / 20,
-            "A_image": 40 + e,
-            "A_token": 60 + e,
-            "A_both": 80 + e,
-        }
-        for e in range(11)
-    )
+    epochs = np.arange(11)
+    accuracies = {"A_image": 40 + epochs, "A_token": 60 + epochs, "A_both": 80 + epochs}
+    return pd.DataFrame({"dataset": "digits", "seed": seed, "epoch": epochs, "P_s": epochs / 20} | accuracies)
 
 
 def moment(classes=3, count=30):
@@ -188,30 +179,6 @@ def test_a_rate_looks_the_same_in_every_panel_of_the_losses_and_stands_in_the_le
     assert legend == looks[2]
 
 
-def test_the_k_curve_has_a_line_per_data_set_and_ticks_at_k():
-    figure = ALL["k_curve"]()
-    for axes in figure.axes:
-        assert [line.get_label() for line in axes.containers] == ["digits", "other"]
-        assert axes.get_xticks().tolist() == [1, 2, 4, 32]
-
-
-def test_no_bar_goes_below_zero_and_none_is_cut_off():
-    bars = [
-        (axes, axes.transData.inverted().transform(artist.get_transform().transform(segment)))
-        for name in ("k_curve", "forgetting")
-        for axes in ALL[name]().axes
-        for artist in axes.collections
-        for segment in artist.get_segments()
-    ]
-    assert len(bars) > 15
-    for axes, ends in bars:
-        for place, extent in enumerate((axes.get_xlim(), axes.get_ylim())):
-            low, high = sorted(extent)
-            assert low <= ends[:, place].min() + 1e-9 and ends[:, place].max() <= high + 1e-9
-    drawn = neighbors_plot(curve().assign(gap_sd=5.0)).axes[1].collections
-    assert min(segment[:, 1].min() for bar in drawn for segment in bar.get_segments()) == 0
-
-
 def test_what_is_left_stands_beside_the_seconds_of_unlearning_or_of_retraining():
     shares, seconds = ALL["cost"]().axes
     names = [label.get_text() for label in shares.get_yticklabels()]
@@ -246,6 +213,7 @@ def test_the_chosen_pair_is_a_star_and_panels_in_percent_have_one_scale():
     assert len({round(float(np.ptp(axes.get_xlim())), 6) for axes in figure.axes[2:]}) == 1
     assert figure.axes[1].get_xlim()[0] == 0
     assert [line.get_xdata()[0] for line in figure.axes[1].lines if line.get_linestyle() == ":"] == [0.3]
+    assert selection_plot(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")
 
 
 def test_ten_classes_differ_in_color_and_in_shape():
@@ -319,5 +287,9 @@ def test_what_cannot_be_drawn_is_refused(draw, frame, message):
         draw(frame)
 
 
-def test_the_grid_says_where_no_pair_passes():
-    assert selection_plot(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")
+def test_the_k_curve_has_a_line_per_data_set_ticks_at_k_and_no_bar_below_zero():
+    accuracy, gap = neighbors_plot(curve().assign(gap_sd=5.0)).axes
+    for axes in (accuracy, gap):
+        assert [line.get_label() for line in axes.containers] == ["digits", "other"]
+        assert axes.get_xticks().tolist() == [1, 2, 4, 32]
+    assert min(segment[:, 1].min() for bar in gap.collections for segment in bar.get_segments()) == 0

@@ -42,13 +42,6 @@ def test_each_method_has_a_panel_with_the_references_of_its_family(curves):
         assert len({(line.get_color(), str(line.get_linestyle())) for line in axes.lines}) == 3
 
 
-def test_it_says_what_is_shown_and_over_how_many_seeds(curves):
-    figure = relearning_plot(curves)
-    assert figure.get_supxlabel() == "steps on the retain set alone; mean ± standard deviation over n = 2 seeds"
-    assert figure.get_supylabel() == "forget accuracy [%]"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["after unlearning", "oracle", "nothing done"]
-
-
 def test_one_seed_has_no_band_and_nothing_is_nothing_to_relearning_plot(curves):
     assert relearning_plot(curves[curves["seed"] == 0]).axes
     with pytest.raises(ValueError, match="nothing to draw"):

@@ -57,12 +57,6 @@ def test_the_papers_layouts_show_fusions_that_were_trained_apart_and_those_of_on
     assert shown["fusion"] == {"Ensemble": 2.0, "Rank": 4.0}
 
 
-def test_cases_stand_in_the_order_of_the_paper_whatever_the_order_of_the_parameters():
-    summary = summary_of("digits", gaps=dict(reversed(CASES.items())))
-    ((_, frame),) = ablations.TABLES["fusion"](summary, CASE_ROWS, "markdown")
-    assert frame["Model variant"].tolist() == ["Ensemble", "Rank"] * 2
-
-
 def test_the_short_table_marks_gaps_but_not_sensitivities():
     ((_, short),) = ablations.strategies(summary_of("digits"), CASE_ROWS, "markdown")
     assert short["P_s, digits"].tolist() == ["0.150 ± 0.071"] * 3
@@ -76,13 +70,6 @@ def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column
     short = short.set_index("Strategy")
     for column in ("P_s, cifar10", "Avg Gap, cifar10"):
         assert short.loc["Direct Key", column] == "–" != short.loc["Rank", column]
-
-
-def test_without_the_papers_strategies_there_is_no_short_table():
-    summary = summary_of("digits", gaps={"inference.k/8": 1.0})
-    assert list(ablations.strategies(summary, CASE_ROWS, "markdown")) == []
-    assert list(ablations.TABLES["aggregation"](summary, CASE_ROWS, "markdown")) == []
-    assert list(ablations.TABLES["fusion"](summary, CASE_ROWS, "markdown")) == []
 
 
 def test_encoders_stand_with_their_oracles_first():

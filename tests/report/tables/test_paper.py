@@ -191,13 +191,6 @@ def ablated_row(dataset, method):
     return row(paper.printed(), table="aggregation", dataset=dataset, method=method, case="aggregation/ensemble")
 
 
-def test_every_mark_is_one_of_the_known_slips():
-    known = {"BloodMNIST", "MUNKEY's oracle", "its ±", "9.31", "in the ablation tables", "in the main table", "P_s"}
-    marked = slipped("") - places(slip="")
-    assert marked == set().union(*(slipped(text) - places(slip="") for text in known))
-    assert len(marked) == 189
-
-
 def test_pathmnists_post_hoc_rows_are_bloodmnists_and_their_gaps_do_not_follow_from_them():
     main = {"table": "main", "dataset": "pathmnist"}
     assert slipped("this is BloodMNIST's row") == places(**main, method=POST_HOC, metric=ACCURACIES)
@@ -213,6 +206,13 @@ def test_pathmnists_oracles_are_another_data_sets_and_munkeys_own_not_each_other
     assert slipped("this is MUNKEY's oracle") == places(**main, method="retrain-t")
     assert main_row("pathmnist", "retrain-m") == ablated_row("bloodmnist", "retrain-m")
     assert main_row("pathmnist", "retrain-t") == ablated_row("pathmnist", "retrain-m")
+
+
+def test_every_mark_is_one_of_the_known_slips():
+    known = {"BloodMNIST": 49, "MUNKEY's oracle": 4, "its ±": 4, "9.31": 1, "P_s": 24}
+    known |= {"in the ablation tables": 44, "in the main table": 63}
+    assert {text: len(slipped(text) - places(slip="")) for text in known} == known
+    assert len(slipped("") - places(slip="")) == sum(known.values())
 
 
 def test_deviations_that_three_seeds_cannot_have_are_marked():
@@ -238,27 +238,6 @@ def test_every_other_gap_follows_from_its_row():
         gap = np.mean([abs(ours[metric][0] - theirs[metric][0]) for metric in ACCURACIES])
         odd |= {index} if abs(gap - line["mean"]) > 0.02 else set()
     assert odd == slipped("does not follow") | slipped("9.31 follows")
-
-
-def test_where_main_and_ablation_tables_differ_both_are_marked_with_the_others_number():
-    lines, marked = paper.printed(), set()
-    for dataset in ("dermamnist", "cifar10", "cifar100", "bloodmnist", "tinyimagenet", "pathmnist"):
-        for method in ("retrain-m", "munkey"):
-            main, ablated = main_row(dataset, method), ablated_row(dataset, method)
-            if dataset == "pathmnist" and method == "retrain-m":
-                continue  # is not this model's row at all
-            differing = [metric for metric in main if main[metric] != ablated[metric]]
-            where = {"dataset": dataset, "method": method, "metric": differing, "rate": 0.1}
-            marked |= places(**where, case=["", "aggregation/ensemble", "encoder/vit-b16"])
-    assert slipped("in the ablation tables") | slipped("in the main table") == marked
-    recall = lines[(lines["dataset"] == "dermamnist") & (lines["method"] == "munkey") & (lines["metric"] == "RA")]
-    assert recall[recall["table"] == "main"]["slip"].tolist() == ["97.64 ± 0.22 in the ablation tables", ""]
-    assert set(recall[recall["case"] == "aggregation/ensemble"]["slip"]) == {"99.71 ± 0.08 in the main table"}
-
-
-def test_fusions_have_a_sensitivity_each_and_say_so():
-    cases = [f"aggregation/{name}" for name in ("ensemble", "softmax", "rank")]
-    assert slipped("each fusion has a P_s of its own") == places(metric="P_s", case=cases)
 
 
 def test_what_is_not_the_number_of_its_row_is_not_compared():

@@ -19,8 +19,8 @@ from munkey.report.tables.ranks import (
     ranks_by_title,
     ranks_of,
 )
-from munkey.report.tables.summary import Row, with_seed_gaps
-from tests.report.inputs import MEASURED, ROWS, extra, tidy
+from munkey.report.tables.summary import with_seed_gaps
+from tests.report.inputs import ROWS, tidy
 
 # Table 6 of Demšar (2006): AUC of four versions of C4.5 on 14 data sets, larger is better.
 DEMSAR = pd.DataFrame(
@@ -90,11 +90,6 @@ def test_a_block_is_a_seed_whose_rates_are_averaged_and_ranked_again():
     assert by_seed(ranks).index.tolist() == [("digits", 0), ("digits", 1)]
 
 
-def test_the_same_seed_of_another_data_set_is_another_block():
-    ranks = pd.concat([ranks_of(gaps(3)), ranks_of(gaps(3).rename({"digits": "other"}))])
-    assert ranking(by_seed(ranks)).blocks == 6
-
-
 def test_repeating_a_run_at_another_rate_makes_nothing_more_certain():
     one = pd.DataFrame(np.random.default_rng(0).random((6, 3)), columns=NAMES, index=lines(6, (0.1,)))
     both = pd.concat([one, one.rename({0.1: 0.02})])
@@ -128,12 +123,6 @@ def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
     assert ranks.columns.tolist() == ["CF", "SCRUB"]  # not the original, nor what has no oracle
     assert ranks.index.names == ["dataset", "seed", "rate"] and len(ranks) == 6
     assert ranks["SCRUB"].tolist() == [1] * 6  # MEASURED: gaps of 5.75, 5.5, 5.5 against 1.25, 0.5, 2.5
-
-
-def test_ranks_are_read_as_they_were_written(tmp_path):
-    ranks = ranks_of(gaps(2))
-    ranks.to_csv(tmp_path / "ranks.csv")
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "ranks.csv").set_index(LINE), ranks)
 
 
 def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
@@ -184,15 +173,3 @@ def test_the_axis_of_the_figure_has_all_ranks_also_those_that_no_method_reaches(
     (joined,) = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2.5]
     assert list(joined) == sorted(by_seed(ranks).mean())  # in one order, so that the same run gives the same bytes
     assert by_seed(ranks).mean().max() < 8 and low <= 1 and high >= 9 and set(axes.get_xticks()) == set(range(1, 10))
-
-
-def test_without_differences_one_bar_joins_all():
-    (axes,) = rank_diagram(ranks_of(gaps(10, b=1.0, c=1.0)), "b").axes
-    (bar,) = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2.5]
-    assert set(bar) == {2}
-
-
-def test_rows_that_share_nothing_with_the_metrics_are_left_out():
-    metrics = with_seed_gaps(pd.concat([tidy(), extra([(0, "cf", "P_s", 0.1)])]), ROWS)
-    ranks = ranks_by_title(metrics, [*ROWS, Row("amun", "AMUN", "retrain-t")])
-    assert ranks.columns.tolist() == ["CF", "SCRUB"] and len(ranks) == len(MEASURED["cf"])

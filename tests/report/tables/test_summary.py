@@ -5,12 +5,11 @@ import math
 import pandas as pd
 import pytest
 
-from munkey.core.files import write_json, write_text
+from munkey.core.files import write_json
 from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
     methods,
-    read_metrics,
     short,
     summarize,
     training_losses,
@@ -97,14 +96,6 @@ def test_rows_stand_in_their_given_order_with_the_larger_rate_first():
     summary = summarize(shuffled, ROWS)
     assert summary["rate"].tolist() == [0.1] * 5 + [0.02] * 5
     assert summary["title"].tolist() == [row.title for row in ROWS] * 2
-
-
-def test_metrics_of_several_files_become_one_frame(tmp_path):
-    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    for path, dataset in zip(paths, ("digits", "other"), strict=True):
-        write_text(path, tidy(dataset=dataset).to_csv(index=False))
-    read = read_metrics(map(str, paths))
-    pd.testing.assert_frame_equal(read, pd.concat([tidy(), tidy(dataset="other")], ignore_index=True))
 
 
 # The paper's tables hold 120 gaps. Known slips, where a printed gap does not follow from its own row:
