@@ -137,15 +137,6 @@ def test_no_damage_of_a_system_goes_unnoticed(damage, munkey_system: System, tmp
     assert unnoticed(path, damage, lambda path: system.load(path, MUNKEY)).startswith("0 of")
 
 
-@pytest.mark.parametrize("lines", ["id\n", "id\n0\n2\n", "id\n0\n2\n5\n"], ids=["emptied", "shorter", "edited"])
-def test_a_forget_list_that_is_not_the_one_drawn_is_refused(lines, tmp_path):
-    path = tmp_path / "forget.csv"
-    forget_sets.write(path, np.array([0, 2, 4]))
-    path.write_text(lines)
-    with pytest.raises(DamagedFileError, match=r"forget\.csv: damaged"):
-        forget_sets.read(path)
-
-
 def test_an_empty_forget_list_is_refused_though_its_sum_is_right(tmp_path):
     files.write_csv(tmp_path / "forget.csv", [], ["id"])
     with pytest.raises(DamagedFileError, match=r"forget\.csv: lists no sample to forget"):

@@ -8,12 +8,12 @@ from munkey.core.console import warn
 from munkey.data.prepared import prepare
 from munkey.data.registry import reader_of
 from munkey.data.source_settings import shaped
-from munkey.experiment.params.load import least_samples
+from munkey.experiment.params.load import load
 from munkey.settings import SourceSettings
 
 
 def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str, Any]) -> None:
     """Decode a data set. config: all parameters; another depth or rate needs other neighbors, no other preparation."""
     loaded = shaped(reader_of(dataset, source).load(source), source)
-    prepare(loaded.with_progress(), images.parent, report=warn, least=least_samples(config, dataset))
+    prepare(loaded.with_progress(), images.parent, report=warn, least=load(config).for_case(dataset).least_samples)
     print(f"{len(loaded.labels)} images, {len(loaded.classes)} classes -> {images.parent}")

@@ -133,12 +133,17 @@ def test_an_unknown_machine_lists_those_there_are():
         machine("abacus", folder=ROOT / RESULTS)
 
 
-def test_the_work_of_a_step_is_known_before_its_first_job(monkeypatch):
+@pytest.mark.parametrize("error", [FileNotFoundError("samples.csv"), DamagedFileError("samples.csv", "damaged")])
+def test_the_work_of_a_step_is_known_before_its_first_job(monkeypatch, error):
     """A training has far more to do than an evaluation, also where a data set's size is not known yet."""
+
+    def refused(path: str) -> None:
+        raise error
+
     known = estimate.work_of(plan_of())
     assert set(known) == {"train", "unlearn", "evaluate"} and known["train"] > known["unlearn"] > known["evaluate"] > 0
     monkeypatch.setattr("munkey.experiment.cost.workload.SIZES", {})
-    monkeypatch.setattr("munkey.experiment.cost.workload.read_csv", _missing)
+    monkeypatch.setattr("munkey.experiment.cost.workload.read_csv", refused)
     guessed = estimate.work_of(plan_of())
     assert guessed["train"] / guessed["unlearn"] == pytest.approx(known["train"] / known["unlearn"], rel=0.1)
 
@@ -146,16 +151,3 @@ def test_the_work_of_a_step_is_known_before_its_first_job(monkeypatch):
 def test_a_candidate_of_a_search_is_work_of_its_own_rule():
     work = estimate.work_of(plan_of(search=True))
     assert set(work) == {"train", "unlearn_candidate", "evaluate"}
-
-
-def test_damaged_files_of_a_data_set_stop_no_run_before_its_first_job(monkeypatch):
-    def damaged(path: str) -> None:
-        raise DamagedFileError(path, "damaged")
-
-    monkeypatch.setattr("munkey.experiment.cost.workload.SIZES", {})
-    monkeypatch.setattr("munkey.experiment.cost.workload.read_csv", damaged)
-    assert estimate.work_of(plan_of())["train"] > 0
-
-
-def _missing(path: str) -> None:
-    raise FileNotFoundError(path)

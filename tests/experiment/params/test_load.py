@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from munkey.data.registry import DATASETS
 from munkey.experiment.params.load import (
     ParamsError,
-    least_samples,
     load,
     memory_family,
     rate_name,
@@ -189,16 +188,9 @@ def test_an_override_replaces_what_it_names_and_nothing_else(config):
     assert params.for_case("digits").model.model_dump() == config["model"]
 
 
-def test_loading_leaves_the_configuration_as_it_was(config):
-    overridden = changed(config, "overrides.digits.train.lr", 0.5)
-    before = yaml.safe_dump(overridden)
-    load(overridden).for_case("digits")
-    assert yaml.safe_dump(overridden) == before
-
-
 def test_the_data_set_must_hold_enough_samples_for_the_neighbors_that_are_left_after_forgetting(config):
     deep = changed(changed(config, "keys.depth", 40), "overrides.digits", {"forget": {"rates": [0.1, 0.2]}})
-    assert least_samples(deep, "digits") == 50  # 0.8 of them are 40
+    assert load(deep).for_case("digits").least_samples == 50  # 0.8 of them are 40
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True))

@@ -54,27 +54,17 @@ def test_every_setting_of_the_papers_methods_is_the_papers_or_marked(method):
     assert [key for key, comment in words.items() if "[ours" not in comment and "original's" not in comment] == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(
-            "train.crop_ratio",
-            "munkey.neighbors",
-            "munkey.temperature",
-            "inference.k",
-            "finetune.epochs",
-            "search_drop",
-        ),
-        *("keys.batch_size", "ablations.inference.k", "unlearn.scrub.forget_batch_size", "data.image_size"),
-    ],
-)
+STATED_IN_PART = "train.crop_ratio munkey.neighbors munkey.temperature inference.k finetune.epochs search_drop"
+STATED_IN_PART += " keys.batch_size ablations.inference.k unlearn.scrub.forget_batch_size data.image_size"
+
+
+@pytest.mark.parametrize("path", STATED_IN_PART.split())
 def test_what_is_open_about_a_value_that_is_stated_is_marked_too(path):
     assert "[ours" in COMMENTS[path]
 
 
-@pytest.mark.parametrize("preset", ["paper.yaml"])
-def test_the_presets_own_grids_are_marked(preset):
-    comments = commented((ROOT / "workflow/presets" / preset).read_text())
+def test_the_presets_own_grids_are_marked():
+    comments = commented((ROOT / "workflow/presets/paper.yaml").read_text())
     for path in ("search_grid.lr_factor", "overrides.cifar10.ablations.inference.k"):
         assert "[ours" in comments[path]
 

@@ -34,17 +34,6 @@ def test_a_value_that_names_its_knobs_changes_knobs_of_several_sections(config):
     assert params.for_case("digits/aggregation/rank_softmax").inference.fusion == "softmax"
 
 
-def test_an_ensemble_can_be_the_main_run_in_the_papers_tables(config):
-    plan = Plan(ablated(config, aggregation=[{"inference.fusion": "ensemble"}, BOTH]))
-    assert "digits/aggregation/ensemble" in plan.cases["digits"]
-    assert plan.first_alike("digits/aggregation/ensemble", *plan.training_sections, "inference") == "digits"
-
-
-def test_values_of_one_section_keep_their_full_names(config):
-    params = ablated(config, munkey=[{"p_image": 0.2, "p_token": 0.2}])
-    assert "munkey/0.2_0.2" in params.changes_of("digits")
-
-
 def test_each_fusion_is_trained_with_its_own_aggregation_and_the_three_of_one_model_are_not(config):
     plan = Plan(load(config))
     places = [

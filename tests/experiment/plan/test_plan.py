@@ -93,14 +93,6 @@ def test_an_evaluation_reads_the_system_and_what_its_memory_finds(plan: Plan):
     assert plan.evaluate_input("digits", "1", "rate0.1", "cf") == cf
 
 
-def test_cases_that_differ_in_retrieval_alone_evaluate_one_system(plan: Plan):
-    of_data_set = plan.evaluate_input("digits", "1", "full", "original-m")
-    assert plan.evaluate_input("digits/inference.k/8", "1", "full", "original-m") == of_data_set
-    case = "digits/munkey.token_dim/32"
-    system = {"system": f"results/default/models/{case}/seed1/full/original-m/system.safetensors"}
-    assert plan.evaluate_input(case, "1", "full", "original-m") == of_data_set | system
-
-
 def test_the_main_evaluations_are_all_systems_by_rate_and_seed(plan: Plan):
     systems = ["original-t", "original-m", "retrain-t", "retrain-m", "knn", "cf", "ssd", "munkey"]
     expected = [(rate, seed, system) for rate in ("0.02", "0.1") for seed in (0, 1) for system in systems]
@@ -208,23 +200,6 @@ def test_searches_are_those_of_the_searched_methods_alone():
     assert searches[path] == evaluation_of(plan, "cf")
 
 
-def test_unlearning_from_the_ablated_family_is_named_like_it(plan: Plan):
-    assert plan.ablated_method.name == "munkey"
-
-
-def test_the_state_of_ones_own_files_changes_with_them(tmp_path: Path):
-    def state() -> str | None:
-        return small_plan({"datasets": ["imagefolder"], "source.path": str(tmp_path)}).disk_state("imagefolder")
-
-    for name in ("cats/a.png", "dogs/b.png"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_bytes(b"12345")
-    before = state()
-    assert before is not None and state() == before
-    (tmp_path / "cats/a.png").rename(tmp_path / "dogs/a.png")
-    assert state() != before
-
-
 def test_a_data_set_with_a_checksum_has_no_state(plan: Plan, tmp_path: Path):
     assert plan.disk_state("digits") is None
     assert small_plan({"source.path": str(tmp_path)}).disk_state("digits") is None
@@ -278,15 +253,6 @@ def test_the_code_of_unlearning_is_that_of_the_method_and_of_its_family(name: st
 
 def test_the_builder_of_an_encoder_is_found_by_the_folder_of_its_keys(plan: Plan):
     assert plan.encoder_builder("digits", plan.encoder_of("digits")).__module__ == "munkey.encoders.embedded"
-
-
-def test_planning_changes_nothing_and_gives_the_same_again(plan: Plan):
-    def planned(by: Plan) -> list[object]:
-        return [by.main, by.ablations_of("digits"), by.selection_of("digits"), by.train_settings("digits", "m")]
-
-    before = plan.params.model_dump()
-    assert planned(plan) == planned(plan) == planned(small_plan())
-    assert plan.params.model_dump() == before
 
 
 def test_the_projects_experiment_can_be_planned(config):

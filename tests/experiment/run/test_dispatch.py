@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from munkey.experiment.run.dispatch import Task, call, find
-from munkey.jobs.forget import forget
+from munkey.experiment.run.dispatch import Task, call
 from munkey.settings import EncoderSettings
 
 given = []
@@ -50,10 +49,3 @@ def test_a_name_that_stands_twice_is_refused():
 def test_a_value_that_does_not_fit_is_refused():
     with pytest.raises(ValidationError, match="seed"):
         call(job, task(wildcards={"seed": "first"}), {"device": "cpu"})
-
-
-def test_the_function_of_a_rule_is_found_by_its_module_and_name():
-    assert find("forget.forget") is forget
-    for unknown in ("forget.nothing", "nowhere.forget", "forget"):
-        with pytest.raises(LookupError, match=f"munkey.jobs.{unknown}: there is no such function"):
-            find(unknown)

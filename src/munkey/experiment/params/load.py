@@ -17,7 +17,7 @@ from munkey.experiment.params.schema import Params, memory_family, models, rate_
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
 
-__all__ = ["Params", "ParamsError", "least_samples", "load", "memory_family", "rate_name", "read_params", "refusals"]
+__all__ = ["Params", "ParamsError", "load", "memory_family", "rate_name", "read_params", "refusals"]
 
 PARAMS = Path("params.yaml")
 
@@ -74,11 +74,6 @@ def load(config: Values) -> Params:
         if not faults:
             return params
     raise ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in dict.fromkeys(faults)))
-
-
-def least_samples(config: Values, dataset: str) -> int:
-    """Training samples that an experiment needs."""
-    return load(config).for_case(dataset).least_samples
 
 
 def refusals() -> list[str]:

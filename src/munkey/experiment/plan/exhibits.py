@@ -15,7 +15,6 @@ from munkey.report.tables.ranks import enough
 from munkey.unlearn.contract import METHODS, Method
 
 ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
-RANKS = ["ranks"]  # the figure that is made with its table, where there is enough to rank
 
 
 class TableRow(TypedDict):
@@ -91,7 +90,7 @@ class Exhibits:
     @property
     def figures(self) -> list[str]:
         retrievals = [f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}" for dataset in self.params.datasets]
-        return [*self.charts, *(RANKS if self.ranked else []), *retrievals]
+        return [*self.charts, *(["ranks"] if self.ranked else []), *retrievals]
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
         """What a chart is drawn from: files, and traces of all seeds."""

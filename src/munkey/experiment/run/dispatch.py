@@ -29,19 +29,10 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
     outputs = [path for each in task.outputs.values() for path in ([each] if isinstance(each, str) else each)]
     with job(log, threads, outputs):
         settings = {name: config[name] for name in ("resident_share", "checkpoint_s")}  # they change no result
-        function = find(str(task.params["code"]).partition(" ")[0])
+        module, _, name = str(task.params["code"]).partition(" ")[0].partition(".")
+        function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
         files = {"inputs": task.inputs, "outputs": task.outputs}
         call(function, task, {"device": device_of(gpus), "config": config, **files, **settings})
-
-
-def find(name: str) -> Function:
-    """The function MODULE.FUNCTION of munkey.jobs. Raises LookupError where there is none."""
-    module, _, attribute = name.partition(".")
-    try:
-        function: Function = getattr(importlib.import_module(f"munkey.jobs.{module}"), attribute)
-    except (ModuleNotFoundError, AttributeError) as error:
-        raise LookupError(f"munkey.jobs.{name}: there is no such function ({error})") from error
-    return function
 
 
 def call(function: Function, task: Task, surroundings: Named) -> None:

@@ -23,23 +23,25 @@ class Provenance(TypedDict):
 
 def provenance(params: Mapping[str, object], device: str) -> Provenance:
     """The origin of a result that depends on these parameters and was computed on this device (cpu or cuda)."""
+    if device == "cuda":
+        from munkey.core import gpu
+
+        name = gpu.name()
+    else:
+        name = _cpu_name()
+    commit = _git("rev-parse", "HEAD") or "not a git checkout"
+    changes = "+changes" if _git("status", "--porcelain", "--untracked-files=no") else ""
     return {
-        "commit": _commit(),
+        "commit": commit + changes,
         "params_digest": params_digest(params),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES},
-        "device": _gpu_name() if device == "cuda" else _cpu_name(),
+        "device": name,
     }
 
 
 def params_digest(params: Mapping[str, object]) -> str:
     """What tells these parameters from others."""
     return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _commit() -> str:
-    commit = _git("rev-parse", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no")
-    return (commit or "not a git checkout") + ("+changes" if changed else "")
 
 
 def _git(*args: str) -> str:
@@ -55,12 +57,6 @@ def _version(library: str) -> str:
         return importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _gpu_name() -> str:
-    from munkey.core import gpu
-
-    return gpu.name()
 
 
 def _cpu_name() -> str:

@@ -16,10 +16,9 @@ from munkey.experiment.tracking.store import Store, StoreError, every, open_stor
 from munkey.experiment.tracking.views import RESULTS
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, Metric
     from mlflow.entities import Run as MlflowRun
 
-    from munkey.experiment.tracking.runs import Run, Samples
+    from munkey.experiment.tracking.runs import Run
 
 DIGEST = "munkey.digest"  # a tag: a hash of what a run shows
 PARENT = "mlflow.parentRunId"  # a tag: under which run MLflow shows it
@@ -123,43 +122,33 @@ def mirror(uri: str, configuration: str, runs: "Sequence[Run]") -> Mirrored:
 
 def _write(store: Store, run: "Run", experiment: str, tags: Mapping[str, str]) -> str:
     """Add a run. Its id. That it is finished comes last: one that was cut off is not."""
-    from mlflow.entities import Param
+    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 
     client, started, ended = store.client, _milliseconds(run.started), _milliseconds(run.ended)
     created = client.create_run(experiment, started, {**run.tags, **SOURCE, **tags}, run.name)
     run_id = created.info.run_id
     for path in run.artifacts:
         client.log_artifact(run_id, path)
-    if run.inputs:
-        client.log_inputs(run_id, [_dataset_input(samples) for samples in run.inputs])
+    inputs = []
+    for samples in run.inputs:
+        source, profile = json.dumps({"uri": samples.source}), json.dumps({"num_rows": samples.count})
+        dataset = Dataset(samples.name, samples.digest, "local", source, profile=profile)
+        inputs.append(DatasetInput(dataset, [InputTag("mlflow.data.context", samples.context)]))
+    if inputs:
+        client.log_inputs(run_id, inputs)
     if run.model:
         models.log(client, run_id, run.model)
     params = [Param(name, str(value)) for name, value in run.params.items()]
     for start in range(0, len(params), PARAMS):
         client.log_batch(run_id, params=params[start : start + PARAMS])
-    metrics = _metrics(run, ended or created.info.start_time)
+    measured = ended or created.info.start_time
+    metrics = [Metric(name, value, measured, 0) for name, value in run.metrics.items()]
+    for name, curve in run.curves.items():
+        metrics += [Metric(name, value, measured, epoch) for epoch, value in enumerate(curve, start=1)]
     for start in range(0, len(metrics), METRICS):
         client.log_batch(run_id, metrics=metrics[start : start + METRICS])
     client.set_terminated(run_id, "FINISHED", ended)
     return run_id
-
-
-def _dataset_input(samples: "Samples") -> "DatasetInput":
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    source, profile = json.dumps({"uri": samples.source}), json.dumps({"num_rows": samples.count})
-    dataset = Dataset(samples.name, samples.digest, "local", source, profile=profile)
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", samples.context)])
-
-
-def _metrics(run: "Run", stamp: int) -> "list[Metric]":
-    """Its metrics, and its curves by epoch. stamp: when they were measured [ms]."""
-    from mlflow.entities import Metric
-
-    values = [Metric(name, value, stamp, 0) for name, value in run.metrics.items()]
-    for name, curve in run.curves.items():
-        values += [Metric(name, value, stamp, epoch) for epoch, value in enumerate(curve, start=1)]
-    return values
 
 
 def _milliseconds(moment: str | None) -> int | None:
