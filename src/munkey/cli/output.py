@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from munkey.core.console import printable
@@ -43,13 +43,11 @@ def refused(error: BaseException, as_json: bool) -> None:
         say("", {"error": str(error), "code": code_of(error)}, True)
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
+def working(what: str) -> AbstractContextManager[object]:
     """A line that moves while something of unknown length is done, where a person watches."""
     from rich.console import Console
 
-    with Console(stderr=True).status(what) if sys.stderr.isatty() else nullcontext():
-        yield
+    return Console(stderr=True).status(what) if sys.stderr.isatty() else nullcontext()
 
 
 def tracked(items: Sequence[T], what: str) -> Iterable[T]:

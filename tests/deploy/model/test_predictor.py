@@ -142,24 +142,18 @@ def test_samples_are_found_and_forgotten_by_their_source_file(predictor, result)
 
 
 def test_what_is_forgotten_stays_forgotten(directory, images):
-    with Predictor.load(directory, writer=True) as first:
+    with Predictor.load(directory, writer=True) as first, Predictor.load(directory) as reader:
+        assert reader.predict(images.images[[0]]).neighbors.ids[0, 0] == 0
         head = first.forget([0, 1]).after
+        assert 0 not in reader.predict(images.images[[0]]).neighbors.ids
+        with pytest.raises(LockedMemoryError):
+            Predictor.load(directory, writer=True)
     with Predictor.load(directory) as second:
         assert not {0, 1} & set(second.ids.tolist()) and second.verify(head).sound
         with pytest.raises(ClosedMemoryError, match="reading only"):
             second.forget([2])
         with pytest.raises(ClosedMemoryError, match="writer=True"):
             second.add(images.images[:1], [0])
-
-
-def test_a_reader_that_is_open_sees_a_deletion_at_once(predictor, directory, images):
-    with Predictor.load(directory) as reader:
-        one = images.ids_of("train")[0]
-        assert reader.predict(images.images[[one]]).neighbors.ids[0, 0] == one
-        predictor.forget([one])
-        assert one not in reader.predict(images.images[[one]]).neighbors.ids
-        with pytest.raises(LockedMemoryError):
-            Predictor.load(directory, writer=True)
 
 
 def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, result):

@@ -69,7 +69,11 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
         return export(result, directory, sections)
     lock = disk.lock(directory / MEMORY)  # until the new one is in its place, so that no deletion is lost between
     try:
-        _require_unused(directory)
+        first_new_id = read_manifest(directory).memory.first_new_id
+        with Store.open(directory / MEMORY) as store:
+            if store.deletions or (store.view.ids >= first_new_id).any():
+                said = "is in use, samples were forgotten or added there; move it elsewhere first"
+                raise ExportError(f"{directory}: {said}")
         export(result, renewed, sections)
         directory.rename(before)
         renewed.rename(directory)
@@ -77,14 +81,6 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
         disk.unlock(lock)
     shutil.rmtree(before)
     return directory
-
-
-def _require_unused(directory: Path) -> None:
-    """Raises ExportError where samples were forgotten or added."""
-    first_new_id = read_manifest(directory).memory.first_new_id
-    with Store.open(directory / MEMORY) as store:
-        if store.deletions or (store.view.ids >= first_new_id).any():
-            raise ExportError(f"{directory}: is in use, samples were forgotten or added there; move it elsewhere first")
 
 
 def _write(result: TrainedSystem, folder: Path) -> None:

@@ -115,19 +115,16 @@ class TrainedSystem:
         """The system must have been trained with these very settings: params.yaml may have changed since."""
         trained = self.record["settings"]
         if "munkey" not in trained:
-            raise ExportError(f"{self.place.file}: {ONLY}; of this seed there are: {', '.join(self._exportable())}")
+            records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
+            others = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
+            listed = ", ".join(f"{folder.parent.name}/{folder.name}" for folder in others) or "none"
+            raise ExportError(f"{self.place.file}: {ONLY}; of this seed there are: {listed}")
         other = [name for name in ("data", "model", "munkey") if trained[name] != self.sections[name]]
         if other:
             raise ExportError(
                 f"{self.place.file}: its settings differ from those in params.yaml now ({', '.join(other)}); run the"
                 " pipeline again, or change them back"
             )
-
-    def _exportable(self) -> list[str]:
-        """The systems with a memory of the same data set and seed, as SUBSET/SYSTEM."""
-        records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
-        found = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
-        return [f"{folder.parent.name}/{folder.name}" for folder in found] or ["none"]
 
     @cached_property
     def dataset(self) -> Dataset:
