@@ -45,12 +45,6 @@ def write_half(path):
         raise RuntimeError("midway")
 
 
-def test_text_is_written_as_it_is(tmp_path):
-    write_text(tmp_path / "deep" / "a.md", "| – |\n")
-    assert (tmp_path / "deep" / "a.md").read_text() == "| – |\n"
-    assert names_in(tmp_path / "deep") == [".a.md.sha256", "a.md"]
-
-
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     path = tmp_path / "out.json"
     write_json(path, {"old": 1})
@@ -136,12 +130,14 @@ def test_an_unwritable_folder_is_reported_with_the_path(tmp_path):
         write_json(tmp_path / "file" / "out.json", {})
 
 
-def test_arrays_read_back_as_written(tmp_path):
+def test_arrays_read_back_as_written_and_absent_ones_are_named(tmp_path):
     write_npz(tmp_path / "a.npz", ARRAYS)
     arrays = read_npz(tmp_path / "a.npz", "keys")
     assert list(arrays) == ["keys"]
     np.testing.assert_array_equal(arrays["keys"], ARRAYS["keys"])
     assert set(read_npz(tmp_path / "a.npz")) == {"ids", "keys"}
+    with pytest.raises(DamagedFileError, match=r"a\.npz: lacks the arrays \['logits'\]"):
+        read_npz(tmp_path / "a.npz", "ids", "logits")
 
 
 def test_the_same_arrays_give_the_same_bytes(tmp_path, monkeypatch):
@@ -163,12 +159,6 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path, damage, read):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DamagedFileError, match=r"a\.npz: damaged.* --force -- \S*a\.npz`, then run again"):
         read(path)
-
-
-def test_an_npz_that_lacks_an_array_says_which(tmp_path):
-    write_npz(tmp_path / "a.npz", ARRAYS)
-    with pytest.raises(DamagedFileError, match=r"a\.npz: lacks the arrays \['logits'\]"):
-        read_npz(tmp_path / "a.npz", "ids", "logits")
 
 
 def test_a_file_that_is_not_there_is_named_and_not_called_damaged(tmp_path):

@@ -76,18 +76,6 @@ def test_a_forget_set_reads_back_as_written(tmp_path):
     assert read(tmp_path / "forget.csv").tolist() == [4, 9, 11]
 
 
-def test_retain_and_forget_sets_part_the_training_split(tmp_path):
-    ids, splits = np.arange(8), np.array(["train", "val", "train", "test", "train", "train", "val", "test"])
-    dataset = Dataset(np.zeros((8, 1, 1, 3), np.uint8), ids, ids % 2, splits, ["a", "b"])
-    write(tmp_path / "forget.csv", np.array([2, 5]))
-    retained, forgotten = split(dataset, tmp_path / "forget.csv")
-    assert retained.tolist() == [0, 4]
-    assert forgotten.tolist() == [2, 5]
-    everything, nothing = split(dataset, None)
-    assert everything.tolist() == [0, 2, 4, 5]
-    assert nothing.size == 0
-
-
 def halved(pair=0, share=0.2):
     return halves(IDS, LABELS, share, Stage("pool"), Stage("pair", pair))
 
@@ -122,12 +110,12 @@ def test_a_pool_without_samples_is_refused():
         halved(share=0.001)
 
 
-def test_what_a_model_never_saw_is_neither_retained_nor_forgotten(tmp_path):
-    count = len(IDS)
-    dataset = Dataset(np.zeros((count, 1, 1, 3), np.uint8), IDS, LABELS, np.full(count, "train"), ["a", "b", "c"])
-    write(tmp_path / "forget.csv", IDS[:10])
-    write(tmp_path / "absent.csv", IDS[10:30])
-    both = split(dataset, tmp_path / "forget.csv", tmp_path / "absent.csv")
-    assert both.forget.tolist() == IDS[:10].tolist() and both.retain.tolist() == IDS[30:].tolist()
-    unseen = split(dataset, None, tmp_path / "absent.csv")
-    assert not len(unseen.forget) and unseen.retain.tolist() == [*IDS[:10], *IDS[30:]]
+def test_the_training_split_is_what_is_retained_what_is_forgotten_and_what_the_model_never_saw(tmp_path):
+    ids, splits = np.arange(8), np.array(["train", "val", "train", "test", "train", "train", "val", "test"])
+    dataset = Dataset(np.zeros((8, 1, 1, 3), np.uint8), ids, ids % 2, splits, ["a", "b"])
+    forget, absent = tmp_path / "forget.csv", tmp_path / "absent.csv"
+    write(forget, np.array([2, 5]))
+    write(absent, np.array([4]))
+    parts = [split(dataset, *files) for files in ((forget,), (None,), (forget, absent), (None, absent))]
+    assert [part.retain.tolist() for part in parts] == [[0, 4], [0, 2, 4, 5], [0], [0, 2, 5]]
+    assert [part.forget.tolist() for part in parts] == [[2, 5], [], [2, 5], []]

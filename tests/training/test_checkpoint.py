@@ -68,14 +68,12 @@ def cut_after(monkeypatch, epoch):
     monkeypatch.setattr(Checkpoint, "save", cut)
 
 
-@pytest.mark.parametrize(
-    ("family", "precision"), [("vit", "float32"), ("munkey", "float32"), ("vit", "float16"), ("munkey", "float16")]
-)
+@pytest.mark.parametrize(("family", "precision"), [("munkey", "float32"), ("vit", "float16"), ("munkey", "float16")])
 def test_it_resumes_after_any_epoch_and_ends_the_same(family, precision, tmp_path, monkeypatch):
     """In float16 the scale of the loss grows after every second step, until a step overflows and is left out."""
     monkeypatch.setattr(torch.amp, "GradScaler", partial(torch.amp.GradScaler, growth_interval=2))
     whole, history = trained(family, precision=precision)
-    for epoch in (1, 5, 11):
+    for epoch in (1, 11):
         file = CheckpointFile(tmp_path / f"{epoch}.pt", 0.0)
         with monkeypatch.context() as patched:
             cut_after(patched, epoch)
@@ -93,11 +91,6 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(family, tmp_path):
     messages = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "resumes after epoch" in messages
     assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
-
-
-def test_checkpoints_are_as_far_apart_as_asked(tmp_path):
-    trained("vit", CheckpointFile(tmp_path / "p.pt", 1000.0), epochs=3)
-    assert not list(tmp_path.iterdir())
 
 
 def test_there_is_no_checkpoint_of_a_whole_training(tmp_path):
@@ -157,13 +150,6 @@ def test_everything_is_put_back_as_it_was(tmp_path):
     assert torch.equal(other_optimizer.state[other_weight]["exp_avg"], optimizer.state[weight]["exp_avg"])
     assert other_scaler.get_scale() == scaler.get_scale() == 256
     assert torch.equal(torch.rand(3, generator=other_source), torch.rand(3, generator=source))
-
-
-def test_where_there_is_no_checkpoint_nothing_is_put_back(tmp_path):
-    weight, optimizer, scaler, source = stepped(2.0)
-    before = weight.detach().clone()
-    assert Checkpoint(CheckpointFile(tmp_path / "p.pt", 0.0), [source]).restore(optimizer, scaler) == []
-    assert torch.equal(weight, before)
 
 
 @pytest.mark.parametrize(("always_after", "saves"), [(None, [112, 124, 136]), (2, [108, 120, 132])])

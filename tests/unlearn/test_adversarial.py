@@ -4,18 +4,9 @@ import pytest
 import torch
 
 from munkey.unlearn.adversarial import doubling, untargeted_l2
-from tests.unlearn.world import original, settings, world
+from tests.unlearn.world import answer, forget, settings
 
 STEPS, STRIDE = 50, 0.1
-
-
-def answer(pixels: torch.Tensor) -> torch.Tensor:
-    return original("amun").model((pixels - 0.5) / 0.5)
-
-
-def forget() -> tuple[torch.Tensor, torch.Tensor]:
-    samples = world().parts["forget"]
-    return samples.batch(torch.arange(len(samples)), "cpu")
 
 
 def distance(images: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:

@@ -13,16 +13,7 @@ from munkey.data.image_set import Joined, TensorSet
 from munkey.models.family import System
 from munkey.unlearn.adversarial import Attacked
 from tests.conftest import ROOT
-from tests.unlearn.world import original, settings, tuning, unlearn, weights, world
-
-
-def answer(pixels: torch.Tensor) -> torch.Tensor:
-    return original("amun").model((pixels - 0.5) / 0.5)
-
-
-def forget() -> tuple[torch.Tensor, torch.Tensor]:
-    samples = world().parts["forget"]
-    return samples.batch(torch.arange(len(samples)), "cpu")
+from tests.unlearn.world import answer, forget, original, settings, tuning, unlearn, weights, world
 
 
 @pytest.fixture

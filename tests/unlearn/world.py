@@ -190,6 +190,17 @@ def whole(part: str, labels: np.ndarray | None = None) -> LabeledImages:
     return LabeledImages((images - 0.5) / 0.5, targets)
 
 
+def answer(pixels: torch.Tensor) -> torch.Tensor:
+    """Logits of the original ViT, from pixels in [0, 1]."""
+    return original("amun").model((pixels - 0.5) / 0.5)
+
+
+def forget() -> LabeledImages:
+    """The forget set in one batch, pixels in [0, 1]."""
+    samples = world().parts["forget"]
+    return samples.batch(torch.arange(len(samples)), "cpu")
+
+
 def plain_descent(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
     """Replace AdamW by plain gradient descent: then the change of a weight *is* its gradient, times the rate."""
     for module in modules:

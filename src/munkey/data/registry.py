@@ -12,13 +12,13 @@ from munkey.data.source import Source
 from munkey.settings import SourceSettings
 
 Reader: TypeAlias = Callable[[SourceSettings], Source]
-NeedsPath: TypeAlias = bool | Literal["folder", "file"]
+NeedsPath: TypeAlias = Literal["folder", "file"] | None
 Archive: TypeAlias = Callable[[], PublishedFile]
 
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """needs_path: whether the data set is the user's own at source.path, and of which kind that path must be.
+    """needs_path: of which kind source.path must be; None for a data set that is not the user's own.
 
     folder: where the data set is used as it is found, with no checksum of what is in it; archive: the file that it is
     downloaded as, asked for only where it matters, because the libraries that know it are heavy.
@@ -52,7 +52,7 @@ def reader_of(dataset: str, settings: SourceSettings) -> DatasetEntry:
 def dataset(
     name: str,
     description: str,
-    needs_path: NeedsPath = False,
+    needs_path: NeedsPath = None,
     folder: Path | None = None,
     archive: Archive | None = None,
 ) -> Callable[[Reader], Reader]:

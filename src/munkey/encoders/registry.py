@@ -44,7 +44,7 @@ class EncoderEntry:
 
     revision: the hub revision that keys.revision should pin, None if nothing comes from a hub; hub: the repository
     there; weights: what tells the weights from others, at no cost, as it is asked while planning: with other weights,
-    keys are extracted anew.
+    keys are extracted anew. By default the hub revision; None where the builder's code alone says what they are.
     """
 
     name: str
@@ -59,18 +59,13 @@ class EncoderEntry:
 ENCODERS: Registry[EncoderEntry] = Registry("encoder", "munkey.encoders")
 
 
-def pinned(settings: EncoderSettings) -> str | None:
-    """The hub revision: a commit names its weights. None where the builder's code alone says what they are."""
-    return settings.revision
-
-
 def encoder(
     name: str,
     description: str,
     size: Literal["free", "own"],
     revision: str | None = None,
     hub: str | None = None,
-    weights: Weights = pinned,
+    weights: Weights = lambda settings: settings.revision,
 ) -> Callable[[Builder], Builder]:
     """Register a key encoder. The function takes (settings, device) and returns the encoder on that device."""
 
