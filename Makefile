@@ -54,7 +54,7 @@ report: .venv/ready  ## Snakemake's report: one page with the provenance of ever
 
 ##@ Development
 test: .venv/ready  ## run the tests
-	pytest --numprocesses auto --dist loadfile --durations 40 --durations-min 15
+	pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 15
 
 soak: .venv/ready  ## run the tests that take many minutes: kills, damaged files, tutorial, website, rehearsal, random faults
 	pytest -m soak -rP

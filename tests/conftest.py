@@ -132,3 +132,9 @@ def munkey_system(munkey: Munkey) -> System:
 def inference() -> Callable[..., InferenceSettings]:
     """Retrieval settings; tau is high, so that every neighbor counts."""
     return lambda **changes: InferenceSettings(**{"k": 4, "fusion": "ensemble", "temperature": 0.5} | changes)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first: at the end, short ones are left to share among the workers of `make test`."""
+    long = {item.path for item in items if "integration" in item.path.parts or item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)

@@ -30,16 +30,27 @@ class Project:
     def __init__(self, path: Path, plugins: Path | None = None) -> None:
         self.path, self.plugins = path, plugins
 
-    def run(self, *command: str, check: bool = True, timeout: int = 600, **env: str) -> subprocess.CompletedProcess:
-        """Run a command of the environment here, with this checkout's code."""
+    def environment(self, **more: str) -> dict[str, str]:
+        """Variables with which commands are those of the tests' environment, and the code this checkout's."""
         variables = os.environ | {
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(map(str, [self.path / "src", *([self.plugins] if self.plugins else [])])),
             "DVC_NO_ANALYTICS": "1",
             "COLUMNS": "200",
-            **env,
         }
         variables.pop("SNAKEMAKE_PROFILE", None)
+        return variables | more
+
+    def start(self, *command: str, **env: str) -> subprocess.Popen:
+        """Start a command in a session of its own; what it prints is added to run.log."""
+        with (self.path / "run.log").open("a") as log:
+            return subprocess.Popen(
+                command, cwd=self.path, env=self.environment(**env), stdout=log, stderr=log, start_new_session=True
+            )
+
+    def run(self, *command: str, check: bool = True, timeout: int = 600, **env: str) -> subprocess.CompletedProcess:
+        """Run a command of the environment here, with this checkout's code."""
+        variables = self.environment(**env)
         done = subprocess.run(
             command, cwd=self.path, env=variables, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -48,6 +59,11 @@ class Project:
 
     def snakemake(self, *arguments: str, cores: int = 2, check: bool = True) -> subprocess.CompletedProcess:
         return self.run("snakemake", "--cores", str(cores), "--resources", "gpu=1", *arguments, check=check)
+
+    def make(self, *files: str, check: bool = True) -> subprocess.CompletedProcess:
+        """Make a few files, each job in a process of its own: a fork server takes longer to start than these jobs."""
+        command = ("snakemake", "--cores", "2", "--resources", "gpu=1", "--", *files)
+        return self.run(*command, check=check, MUNKEY_FORK_SERVER="0")
 
     def planned(self, *arguments: str) -> dict[str, int]:
         """How many jobs of which rule a run would do now; empty where nothing is to be done."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.conftest import BIN, Project
+from tests.integration.conftest import Project
 
 COMPARED = ("data", "keys", "neighbors", "forget", "logits", "models")
 TIMED = "record.json"  # holds wall times
@@ -29,16 +29,7 @@ class Running:
     """A run in the background, as a terminal would start it."""
 
     def __init__(self, project: Project, **env: str) -> None:
-        path = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(project.path / "src")}
-        with (project.path / "run.log").open("a") as output:
-            self.process = subprocess.Popen(
-                ["snakemake", "--cores", "2", "--resources", "gpu=1"],
-                cwd=project.path,
-                env={**os.environ, **path, **env},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        self.process = project.start("snakemake", "--cores", "2", "--resources", "gpu=1", **env)
 
     def processes(self) -> dict[str, list[int]]:
         """Process ids by kind. A job is the process that Snakemake started, which may wait for a fork."""

@@ -1,77 +1,12 @@
-"""An audit of the tiny grid: every job of it runs, and nothing of the main run is done again."""
+"""Audits of other pools than random samples; of these: test_paper.py."""
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
-from munkey.report.tables.terminal import plain
-from tests.integration.conftest import ROOT, Project
+from tests.integration.conftest import Project
 
-P_TOKEN = [yaml.safe_load((ROOT / "params.yaml").read_text())["munkey"]["p_token"], 0.65]  # the audit has the first
 LOGITS = "results/default/logits/digits/audit/pool/seed0"
-
-
-@pytest.mark.slow
-def test_an_audit_trains_pairs_and_asks_every_path(project: Project) -> None:
-    main = project.path / "results/default/tables/main.md"
-    before = main.read_bytes()
-    planned = project.planned("--", "audits")
-    jobs = {
-        "half",
-        "neighbors",
-        "train",
-        "unlearn",
-        "evaluate",
-        "audit",
-        "audit_cost",
-        "attacks",
-        "storage",
-        "main_audited",
-        "audit_page",
-        "audits",
-    }
-    assert planned.keys() == jobs
-    printed = project.snakemake("--", "audits").stdout
-    folder = project.path / "results/default/audit/digits"
-    halves = [set(pd.read_csv(folder / f"halves/seed{seed}.csv")["id"]) for seed in range(4)]
-    assert len(halves[0]) == len(halves[1]) == 30 and not halves[0] & halves[1]
-    assert halves[0] | halves[1] == halves[2] | halves[3] and halves[0] != halves[2]
-    logits = project.path / LOGITS
-    with np.load(logits / "rate0.1/munkey.npz") as after, np.load(logits / "full/original-m.npz") as nothing:
-        assert not np.isin(after["memory_ids"], list(halves[0] | halves[1])).any()
-        assert np.isin(list(halves[0]), nothing["memory_ids"]).all()
-        assert not np.isin(nothing["memory_ids"], list(halves[1])).any()
-        paths = [after[name] for name in ("logits", "path_softmax", "path_image", "path_token")]
-        assert all(path.shape == paths[0].shape for path in paths)
-        assert not any(np.allclose(one, other) for i, one in enumerate(paths) for other in paths[:i])
-    table = pd.read_csv(folder / "table.csv")
-    assert (table["role"] == "control").sum() == 4 and set(table["name"]) >= {"cf", "munkey", "retrain-t", "retrain-m"}
-    assert (folder / "table.md").read_text().startswith("### digits: 2 to 2 pairs")
-    stored = pd.read_csv(folder / "storage.csv").set_index("file")
-    assert (
-        stored.loc["original", "rows"] == stored.loc["original", "rows_of"] == 2 * stored.loc["original", "ids"] == 60
-    )
-    assert stored.loc["unlearned", "rows"] == stored.loc["unlearned", "ids"] == 0
-    audited = (project.path / "results/default/tables/main-audited.md").read_text()
-    assert "| Method       | left [%]" in audited and plain(audited) in printed
-    page = (project.path / "results/default/audit/index.html").read_text()
-    assert "Attacks on one model" in page and "control" in page
-    assert (folder / "shares.png").stat().st_size > 10_000 and main.read_bytes() == before
-    assert project.planned("--", "audits") == {} and project.planned() == {}
-    the_grid_trains_what_the_audit_has_not(project)
-
-
-def the_grid_trains_what_the_audit_has_not(project: Project) -> None:
-    project.params({"audit": {"grid_pairs": 2, "grid": [{"munkey.p_token": P_TOKEN}]}})
-    jobs = {"train": 4, "unlearn": 4, "evaluate": 8, "audit_grid": 1, "audit_grids": 1}
-    assert project.planned("--", "audit_grids") == jobs
-    project.snakemake("--", "audit_grids")
-    folder = project.path / "results/default/audit/digits"
-    table = pd.read_csv(folder / "grid.csv")
-    assert table["munkey.p_token"].unique().tolist() == P_TOKEN and len(table) == 8
-    assert (folder / "grid.md").read_text().startswith("### digits: 2 pairs of models for each setting")
-    assert (folder / "grid.png").stat().st_size > 10_000 and project.planned("--", "audit_grids") == {}
 
 
 def stored(project: Project, path: str) -> dict[str, np.ndarray]:
@@ -84,7 +19,7 @@ def test_a_pool_of_the_hardest_samples_is_what_the_nearest_keys_get_wrong(projec
     project.params({"audit": {"pool_of": "hardest"}})
     wanted = [f"results/default/audit/digits/hardest/seed{seed}.csv" for seed in range(4)]
     assert project.planned("--", *wanted) == {"hardest_half": 4}
-    project.snakemake("--", *wanted)
+    project.make(*wanted)
     halves = [set(pd.read_csv(project.path / path)["id"]) for path in wanted]
     pool = halves[0] | halves[1]
     assert pool == halves[2] | halves[3] and not halves[0] & halves[1] and halves[0] != halves[2]

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,10 @@ def reproduced(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> P
     return project
 
 
-@pytest.fixture
-def pulled(reproduced: Project, tmp_path: Path) -> Iterator[Project]:
-    """A fresh clone that pulled the results and ran nothing."""
-    clone = reproduced.clone(tmp_path / "clone")
+@pytest.fixture(scope="module")
+def pulled(reproduced: Project) -> Project:
+    """A fresh clone that pulled the results and ran nothing. Not to be changed: take a copy."""
+    clone = reproduced.clone(reproduced.path.parent / "clone")
     store = reproduced.path.parent / "store"
     clone.run("dvc", "remote", "add", "--local", "--default", "store", str(store))
     clone.run("dvc", "pull")
@@ -63,18 +62,14 @@ def test_after_a_pull_all_is_there_and_nothing_is_to_be_done(pulled: Project) ->
     assert len(metrics) == 7 and len(lines) == 8 and max(map(len, lines)) < 140
 
 
-def test_what_was_pulled_is_mirrored_and_dvc_knows_of_no_change(pulled: Project) -> None:
+def test_what_was_pulled_is_mirrored_and_an_experiment_re_runs_exactly_what_depends_on_its_knob(
+    pulled: Project, tmp_path: Path
+) -> None:
+    pulled = pulled.copy(tmp_path / "project")
     assert not (pulled.path / "mlflow.db").exists()
     told = pulled.run("munkey", "mlflow", "sync").stdout
     assert " 17 created" in told and (pulled.path / "mlflow.db").exists()
-    assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
-    assert pulled.planned() == {} and pulled.run("git", "status", "--porcelain").stdout == ""
-    pulled.params({"inference": {"k": 1}})
-    refused = pulled.run("munkey", "mlflow", "sync", check=False)
-    assert refused.returncode != 0 and "not made with the present parameters" in refused.stderr
-
-
-def test_an_experiment_re_runs_exactly_what_depends_on_its_knob_and_is_compared(pulled: Project) -> None:
+    assert pulled.run("git", "status", "--porcelain").stdout == ""
     pulled.run("dvc", "exp", "run", "-S", "munkey.p_retrieve=0.4", "--name", "more")
     assert yaml.safe_load((pulled.path / "params.yaml").read_text())["munkey"]["p_retrieve"] == 0.4
     after = {"metrics", "tables", "summary", "track", "settings", "all"}
@@ -92,15 +87,9 @@ def test_an_experiment_re_runs_exactly_what_depends_on_its_knob_and_is_compared(
     assert pulled.run("git", "status", "--porcelain", "dvc_plots").stdout == ""
 
 
-def test_an_edited_method_re_runs_its_users_in_the_pulled_clone(pulled: Project) -> None:
-    path = pulled.path / "src/munkey/unlearn/methods/cf.py"
-    path.write_text(path.read_text().replace("request.retain)", 'request.retain, only="")'))
-    planned = pulled.planned()
-    assert planned["unlearn"] == 1 and "train" not in planned
-
-
 @pytest.mark.soak
-def test_back_to_the_committed_state_is_clean(pulled: Project) -> None:
+def test_back_to_the_committed_state_is_clean(pulled: Project, tmp_path: Path) -> None:
+    pulled = pulled.copy(tmp_path / "project")
     pulled.params({"inference": {"k": 2}})
     pulled.run("dvc", "repro")
     pulled.commit("K = 2")

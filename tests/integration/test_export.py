@@ -19,7 +19,7 @@ from tests.integration.conftest import ROOT, Project
 @pytest.fixture(scope="module")
 def exports(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = finished.copy(tmp_path_factory.mktemp("exports") / "project")
-    project.snakemake("--", "exports")
+    project.make("exports")
     return project
 
 
@@ -46,22 +46,17 @@ def test_any_munkey_of_a_run_is_exported_by_its_name(
         assert "| FA, accuracy on the forget set" in (directory / "README.md").read_text()
 
 
-def test_exports_are_up_to_date_and_follow_the_settings_of_inference(exports: Project, tmp_path: Path) -> None:
+def test_exports_follow_the_settings_of_inference_and_one_that_is_in_use_is_left_as_it_was(
+    exports: Project, tmp_path: Path
+) -> None:
     assert exports.planned("--", "exports") == {}
-    project = exports.copy(tmp_path / "project")
-    project.params({"inference": {"k": 2}})
-    planned = project.planned("--", "exports")
-    assert planned["export"] == 1 and "train" not in planned and "keys" not in planned
-
-
-def test_a_refused_export_leaves_the_model_that_is_in_use_as_it_was(exports: Project, tmp_path: Path) -> None:
     project = exports.copy(tmp_path / "project")
     directory = project.path / "results/default/exports/digits/seed0"
     with Predictor.load(directory, writer=True) as model:
         model.forget(model.ids[:1])
         left, head = model.ids, model.head
     project.params({"inference": {"k": 2}})
-    refused = project.snakemake("--", "exports", check=False)
+    refused = project.make("exports", check=False)
     assert refused.returncode != 0 and "is in use, samples were forgotten" in refused.stderr
     with Predictor.load(directory) as model:
         assert np.array_equal(model.ids, left) and model.verify(head).sound

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import BIN, Project
+from tests.integration.conftest import Project
 
 FORGET = "results/default/forget/digits/seed0/rate0.1.csv"
 FUNCTION = '''"""How many samples a data set has."""
@@ -47,9 +47,14 @@ class Terminal:
 
     def __init__(self, project: Project, *command: str) -> None:
         self.master, other = pty.openpty()
-        variables = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(project.path / "src")}
         self.process = subprocess.Popen(
-            command, cwd=project.path, env=variables, stdin=other, stdout=other, stderr=other, start_new_session=True
+            command,
+            cwd=project.path,
+            env=project.environment(),
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            start_new_session=True,
         )
         os.close(other)
         self.text = ""
@@ -89,7 +94,7 @@ def insert(project: Project, line: str) -> None:
 def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(fresh: Project, tmp_path: Path) -> None:
     project = fresh.copy(tmp_path / "project")
     insert(project, "breakpoint()")
-    refused = project.snakemake("--", FORGET, check=False)
+    refused = project.make(FORGET, check=False)
     assert refused.returncode != 0 and not (project.path / FORGET).exists()
     assert f"RuntimeError: a breakpoint, but nobody sees it here: `munkey job {FORGET}` stops" in refused.stderr
     terminal = Terminal(project, "munkey", "job", FORGET)
@@ -121,11 +126,10 @@ def test_a_rule_is_added_by_one_function_and_one_rule(fresh: Project, tmp_path: 
     (project.path / "src/munkey/jobs/counts.py").write_text(FUNCTION)
     with (project.path / "workflow/rules/data.smk").open("a") as rules:
         rules.write(RULE)
-    made = project.path / "results/default/counts/digits.txt"
-    project.snakemake("--", str(made.relative_to(project.path)))
-    assert re.fullmatch(r"digits: \d+ samples", made.read_text())
-    text = (project.path / "src/munkey/jobs/counts.py").read_text()
-    (project.path / "src/munkey/jobs/counts.py").write_text(text.replace("unit: str)", "unit: str, size: int)"))
-    refused = project.snakemake("--", str(made.relative_to(project.path)), check=False)
+    made = "results/default/counts/digits.txt"
+    project.make(made)
+    assert re.fullmatch(r"digits: \d+ samples", (project.path / made).read_text())
+    (project.path / "src/munkey/jobs/counts.py").write_text(FUNCTION.replace("unit: str)", "unit: str, size: int)"))
+    refused = project.make(made, check=False)
     said = "TypeError: rule counts: munkey.jobs.counts.counts needs size; name it among the rule's input"
     assert refused.returncode != 0 and said in refused.stderr

@@ -141,5 +141,6 @@ def test_jobs_on_this_machine_are_told_how_many_share_its_gpus(fresh: Project, t
     project = fresh.copy(tmp_path / "project")
     script = project.path / "workflow/scripts/job.py"
     script.write_text(f"import os\nopen('told', 'w').write(os.environ['MUNKEY_GPU_JOBS'])\n{script.read_text()}")
-    project.run("snakemake", "--cores", "1", "--resources", "gpu=3", "--", "results/default/data/digits/images.npy")
+    file = "results/default/data/digits/images.npy"
+    project.run("snakemake", "--cores", "1", "--resources", "gpu=3", "--", file, MUNKEY_FORK_SERVER="0")
     assert (project.path / "told").read_text() == "3"

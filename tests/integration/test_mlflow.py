@@ -3,14 +3,10 @@
 import base64
 import json
 import re
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 import zlib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +19,7 @@ from munkey.deploy.model.predictor import Predictor
 from munkey.experiment.tracking.views import published
 from munkey.models import system
 from munkey.report.tables.terminal import plain
-from tests.integration.conftest import BIN, Project
+from tests.integration.conftest import Project
 
 
 def active(uri: str, experiment: str = "digits") -> dict[str, list]:
@@ -145,60 +141,6 @@ def test_several_mirrors_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Pa
         assert len(twins) == len({run.data.tags["munkey.results"] for run in twins}) == 2
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """A real tracking server on the loopback address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [
-        BIN / "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-        "--backend-store-uri", f"sqlite:///{tmp_path}/server.db",
-        "--artifacts-destination", str(tmp_path / "artifacts"),
-    ]  # fmt: skip
-    with (tmp_path / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            stdout=log,
-            stderr=log,
-            env={"PATH": str(BIN), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        )
-    uri, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 90
-    while True:
-        try:
-            urllib.request.urlopen(f"{uri}/health", timeout=2)
-            break
-        except OSError:
-            assert time.monotonic() < deadline and process.poll() is None, (tmp_path / "server.log").read_text()
-            time.sleep(0.5)
-    yield uri
-    process.terminate()
-    process.wait(timeout=30)
-
-
-@pytest.mark.soak
-def test_two_checkouts_share_a_tracking_server_and_leave_each_others_runs_alone(
-    server: str, project: Project, tmp_path: Path
-) -> None:
-    project.params({"tracking": {"uri": server}})
-    assert project.planned() == {"track": 1}
-    project.snakemake()
-    assert project.planned() == {}
-    other = project.copy(tmp_path / "other")
-    other.run("snakemake", "--cores", "1", "--forcerun", "track", "--", "results/default/tracking.json")
-    assert len(active(server)) == RUNS and all(len(found) == 2 for found in active(server).values())
-    other.params({"inference": {"k": 1}})
-    done = other.snakemake()
-    assert f"MLflow    {server}" in done.stdout + done.stderr
-    assert f"{server}/#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=munkey-" in done.stdout
-    owners = Counter(run.data.tags["munkey.results"] for found in active(server).values() for run in found)
-    places = [f"{socket.gethostname()}:{each.path}/results/default" for each in (project, other)]
-    assert owners == dict.fromkeys(places, RUNS)
-    versions = Counter(version.tags["munkey.results"] for version in MlflowClient(server).search_model_versions())
-    assert versions == dict.fromkeys(places, 2)
-
-
 @pytest.mark.soak
 def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) -> None:
     def files() -> dict[Path, tuple[bytes, int]]:
@@ -219,7 +161,7 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
 def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(project: Project) -> None:
     dead = "http://127.0.0.1:9"
     project.params({"tracking": {"uri": dead}})
-    done = project.snakemake()
+    done = project.make("all")
     assert plain((project.path / "results/default/tables/main.md").read_text()) in done.stdout
     last = done.stdout.splitlines()[-1]
     assert last.startswith("MLflow ") and f"tracking.uri = {dead} cannot be used" in last
@@ -227,7 +169,7 @@ def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(projec
     assert project.planned() == {"track": 1}
     (project.path / "mlflow.db").unlink()
     project.params({"tracking": {"uri": "sqlite:///mlflow.db", "models": False}})
-    project.snakemake()
+    project.make("all")
     runs = active(store(project))
     assert {name: len(found) for name, found in runs.items()} == dict.fromkeys(runs, 1) and len(runs) == RUNS - 2
     assert MlflowClient(store(project)).search_registered_models() == []

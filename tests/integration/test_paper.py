@@ -1,23 +1,31 @@
-"""Every table and figure from one command: ablations that add only what is new, a selection that can be used."""
+"""Every table and figure from one command, audits and relearning: each adds only what is new to the finished grid."""
 
 import json
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from safetensors.numpy import load_file
 
-from tests.integration.conftest import Project
+from munkey.report.tables.terminal import plain
+from tests.integration.conftest import ROOT, Project
 
-AFTER = {"metrics", "tables", "summary", "track", "compare", "page", "chart", "select", "retrieval", "trace"}
+P_TOKEN = [yaml.safe_load((ROOT / "params.yaml").read_text())["munkey"]["p_token"], 0.65]  # the audit has the first
+STEPS = [0, 1, 4, 20]
+AUDIT = {"grid_pairs": 2, "grid": [{"munkey.p_token": P_TOKEN}], "relearn": {"steps": STEPS}}
+TARGETS = ("--", "paper", "audit_grids", "relearning")
 
 
 @pytest.fixture(scope="module")
 def made(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The tiny grid after `snakemake paper`. Not to be changed: take a copy."""
+    """The tiny grid after `snakemake paper audit_grids relearning`. Not to be changed: take a copy."""
     project = finished.copy(tmp_path_factory.mktemp("paper") / "project")
-    project.snakemake("--", "paper")
+    project.params({"audit": AUDIT})
+    done = project.snakemake(*TARGETS)
+    (project.path / "run.log").write_text(done.stdout)
     return project
 
 
@@ -33,17 +41,26 @@ def test_only_what_is_new_is_added_to_the_finished_grid(finished: Project) -> No
     assert work(finished.planned("--", "ablations")) == {"train": 4, "unlearn": 2, "evaluate": 3 + 3 + 3 + 3}
 
 
-def test_nothing_is_left_to_do(made: Project) -> None:
-    assert made.planned("--", "paper") == {}
+def test_nothing_is_left_to_do_and_the_main_run_is_as_it_was(made: Project, finished: Project) -> None:
+    assert made.planned("--", "all", *TARGETS[1:]) == {}
+    for name in ("tables/main.md", "metrics.csv", "logits/digits/seed0/rate0.1/munkey.npz"):
+        assert (made.path / "results/default" / name).read_bytes() == (
+            finished.path / "results/default" / name
+        ).read_bytes()
 
 
 def test_one_more_value_adds_its_own_work_alone(made: Project, tmp_path: Path) -> None:
     project = made.copy(tmp_path / "project")
-    project.params({"ablations": {"inference.k": [1, 4, 8]}})
-    assert work(project.planned("--", "ablations")) == {"evaluate": 3}
-    project.params({"ablations": {"inference.k": [1, 4], "munkey.token_dim": [128, 32]}})
-    assert work(project.planned("--", "ablations")) == {"train": 2, "unlearn": 1, "evaluate": 3}
-    assert work(project.planned()) == {}
+    ablations = {
+        "inference.k": [1, 4, 8],
+        "munkey.token_dim": [128, 32],
+    }  # an original, an oracle, three evaluations each
+    project.params({"ablations": ablations, "audit": {"grid": [{"munkey.p_token": [*P_TOKEN, 0.5]}]}})
+    assert work(project.planned("--", "all", "ablations", "audit_grids")) == {
+        "train": 2 + 4,
+        "unlearn": 1 + 4,
+        "evaluate": 3 + 3 + 8,
+    }
 
 
 def test_one_model_three_fusions(made: Project) -> None:
@@ -85,7 +102,7 @@ def test_the_selection_tells_why_and_can_be_used(made: Project, tmp_path: Path) 
     chosen = json.loads((made.path / "results/default/selection/digits/chosen.json").read_text())["chosen"]
     project = made.copy(tmp_path / "project")
     project.params({"munkey": {"p_drop": "selected"}})
-    project.snakemake()
+    project.make("results/default/models/digits/seed0/full/original-m/system.safetensors")
     record = json.loads((project.path / "results/default/models/digits/seed0/full/original-m/record.json").read_text())
     assert record["selected"] == chosen
     (case,) = [f"{chosen['p_image']}_{chosen['p_token']}"]
@@ -96,9 +113,6 @@ def test_the_selection_tells_why_and_can_be_used(made: Project, tmp_path: Path) 
 
 
 def test_the_trace_is_the_originals_own_training(made: Project) -> None:
-    import numpy as np
-    from safetensors.numpy import load_file
-
     trace = np.load(made.path / "results/default/trace/digits/seed0.npz")
     own = load_file(made.path / "results/default/models/digits/seed0/full/original-m/system.safetensors")
     np.testing.assert_array_equal(trace["tokens_2"], own["memory.tokens"])
@@ -139,6 +153,59 @@ def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
     assert any("127.0.0.1:5000/#/experiments/" in link for link in page.links)
     assert "not among the paper" in text and "Deep Prompt" not in text and "Direct Key" in text
     assert "<script src=" not in text and "stylesheet" not in text
+
+
+def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
+    folder = made.path / "results/default/audit/digits"
+    halves = [set(pd.read_csv(folder / f"halves/seed{seed}.csv")["id"]) for seed in range(4)]
+    assert len(halves[0]) == len(halves[1]) == 30 and not halves[0] & halves[1]
+    assert halves[0] | halves[1] == halves[2] | halves[3] and halves[0] != halves[2]
+    logits = made.path / "results/default/logits/digits/audit/pool/seed0"
+    with np.load(logits / "rate0.1/munkey.npz") as after, np.load(logits / "full/original-m.npz") as nothing:
+        assert not np.isin(after["memory_ids"], list(halves[0] | halves[1])).any()
+        assert np.isin(list(halves[0]), nothing["memory_ids"]).all()
+        assert not np.isin(nothing["memory_ids"], list(halves[1])).any()
+        paths = [after[name] for name in ("logits", "path_softmax", "path_image", "path_token")]
+        assert all(path.shape == paths[0].shape for path in paths)
+        assert not any(np.allclose(one, other) for i, one in enumerate(paths) for other in paths[:i])
+    table = pd.read_csv(folder / "table.csv")
+    assert (table["role"] == "control").sum() == 4 and set(table["name"]) >= {"cf", "munkey", "retrain-t", "retrain-m"}
+    assert (folder / "table.md").read_text().startswith("### digits: 2 to 2 pairs")
+    stored = pd.read_csv(folder / "storage.csv").set_index("file")
+    assert (
+        stored.loc["original", "rows"] == stored.loc["original", "rows_of"] == 2 * stored.loc["original", "ids"] == 60
+    )
+    assert stored.loc["unlearned", "rows"] == stored.loc["unlearned", "ids"] == 0
+    audited = (made.path / "results/default/tables/main-audited.md").read_text()
+    assert "| Method       | left [%]" in audited and plain(audited) in (made.path / "run.log").read_text()
+    page = (made.path / "results/default/audit/index.html").read_text()
+    assert "Attacks on one model" in page and "control" in page
+    assert (folder / "shares.png").stat().st_size > 10_000
+
+
+def test_the_grid_of_the_audit_has_every_value(made: Project) -> None:
+    folder = made.path / "results/default/audit/digits"
+    table = pd.read_csv(folder / "grid.csv")
+    assert table["munkey.p_token"].unique().tolist() == P_TOKEN and len(table) == 8
+    assert (folder / "grid.md").read_text().startswith("### digits: 2 pairs of models for each setting")
+    assert (folder / "grid.png").stat().st_size > 10_000
+
+
+def test_relearning_starts_from_what_the_main_run_measured(made: Project) -> None:
+    folder = made.path / "results/default/audit/digits/relearning"
+    curves, table = pd.read_csv(folder / "curves.csv"), pd.read_csv(folder / "table.csv")
+    systems = ["original-t", "retrain-t", "cf", "original-m", "retrain-m", "munkey"]
+    assert table["name"].tolist() == systems and (table["n"] == 1).all()
+    assert curves.groupby("name")["step"].apply(list).tolist() == [STEPS] * 6
+    metrics = pd.read_csv(made.path / "results/default/metrics.csv").set_index(["method", "metric"])["value"]
+    for name in systems:
+        first = curves[(curves["name"] == name) & (curves["step"] == 0)].iloc[0]
+        assert (first["FA"], first["TA"]) == pytest.approx((metrics[name, "FA"], metrics[name, "TA"]))
+        assert curves[curves["name"] == name]["margin"].nunique() == len(STEPS)
+    oracles = table[table["role"] == "oracle"].filter(like="mean")
+    assert len(oracles) == 2 and (oracles == 0).all(axis=None)
+    assert (folder / "table.md").read_text().startswith("### digits: 20 steps on the retain set")
+    assert (folder / "curves.png").stat().st_size > 10_000 and (folder / "table.tex").exists()
 
 
 @pytest.mark.soak

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.integration.conftest import BIN, Project
+from tests.integration.conftest import Project
 from tests.integration.slurm import DAEMONS, Cluster, executable, wait
 from tests.integration.test_kills import results
 
@@ -48,32 +47,28 @@ class Running:
 
     def __init__(self, project: Project, cluster: Cluster) -> None:
         self.project, self.cluster = project, cluster
-        environment = cluster.environment | {
-            "PATH": f"{BIN}:{cluster.environment['PATH']}",
-            "PYTHONPATH": str(project.path / "src"),
-        }
-        with (project.path / "run.log").open("w") as output:
-            self.process = subprocess.Popen(
-                ["snakemake", *PROFILE], cwd=project.path, env=environment, stdout=output, stderr=output
-            )
+        paths = f"{cluster.folder}:{project.environment()['PATH']}"
+        self.process = project.start("snakemake", *PROFILE, SLURM_CONF=cluster.environment["SLURM_CONF"], PATH=paths)
 
-    def job_of(self, script: str) -> int:
-        """The process of a job that runs this script, as soon as there is one."""
+    def job_of(self, function: str) -> int:
+        """The process of a job that runs this function of munkey.jobs, as soon as there is one."""
         found: list[int] = []
 
         def runs() -> bool:
             assert self.process.poll() is None, self.words()
-            found.extend(pid for pid in psutil.pids() if self._runs(pid, script))
+            found.extend(pid for pid in psutil.pids() if self._runs(pid, function))
             return bool(found)
 
         wait(runs, self.words, 1500)
         return found[0]
 
-    def _runs(self, pid: int, script: str) -> bool:
-        with contextlib.suppress(psutil.Error):
+    def _runs(self, pid: int, function: str) -> bool:
+        """Whether a process is such a job: Snakemake writes into the script what the job is told."""
+        with contextlib.suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
-            line = process.cmdline()
-            return len(line) > 1 and line[1].endswith(script) and process.cwd() == str(self.project.path)
+            script = (process.cmdline() + [""] * 2)[1]
+            of_ours = script.endswith("job.py") and process.cwd() == str(self.project.path)
+            return of_ours and function.encode() in Path(script).read_bytes()
         return False
 
     def words(self) -> str:
@@ -110,8 +105,8 @@ def test_a_killed_job_and_a_killed_node_end_with_the_bytes_of_a_local_run(
     project = fresh.copy(tmp_path / "project")
     adapted(project)
     running = Running(project, cluster)
-    os.kill(running.job_of("train.py"), signal.SIGKILL)
-    running.job_of("evaluate.py")
+    os.kill(running.job_of("train.train"), signal.SIGKILL)
+    running.job_of("evaluate.evaluate")
     cluster.kill("slurmd")
     time.sleep(3)
     cluster.start("slurmd", "-D")

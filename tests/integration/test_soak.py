@@ -12,12 +12,12 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import psutil
 import pytest
 
-from benchmarks.measuring import RESULTS, Machine, file_for, this_machine
+from benchmarks.measuring import RESULTS, file_for, this_machine
 from munkey.training.checkpoint import FOLDER
 from tests.integration.conftest import BIN, Project, checkout
 from tests.integration.faults import Running, disk, results
@@ -28,24 +28,6 @@ KINDS = ("job", "fork", "server", "snakemake", "disk", "tracking")  # of faults
 PAUSE = 2.0, 50.0  # between faults [s]
 HOUR = 3600
 TEMPORARY = re.compile(r"\..+\.\d+-\w+(\.\w+)?")
-
-
-class Round(TypedDict):
-    """A run of the grid with faults at random. faults: how many of each kind; remade: results made again."""
-
-    number: int
-    faults: dict[str, int]
-    runs: int
-    remade: int
-    minutes: float
-
-
-class Soaked(TypedDict, total=False):
-    """The rounds that passed, and how long a run takes without faults."""
-
-    machine: Machine
-    undisturbed_min: float
-    rounds: list[Round]
 
 
 class Tracking:
@@ -60,12 +42,14 @@ class Tracking:
     def start(self) -> None:
         if self.process:
             return
+        command = [
+            BIN / "mlflow", "server", "--port", str(self.port), "--workers", "1",
+            "--backend-store-uri", f"sqlite:///{self.folder}/store.db",
+            "--artifacts-destination", self.folder / "artifacts",
+        ]  # fmt: skip
+        environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         with (self.folder / "log").open("a") as log:
-            self.process = subprocess.Popen(
-                [BIN / "mlflow", "server", "--port", str(self.port), "--workers", "1", "--backend-store-uri",
-                 f"sqlite:///{self.folder}/store.db", "--artifacts-destination", self.folder / "artifacts"],
-                stdout=log, stderr=log, env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-            )  # fmt: skip
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         wait(self.answers, (self.folder / "log").read_text, 600)
 
     def answers(self) -> bool:
@@ -81,12 +65,8 @@ class Tracking:
             self.process.wait()
             self.process = None
 
-    def runs(self) -> list[tuple[str, str]]:
-        """The runs of all experiments, by name."""
-        return mirrored(f"sqlite:///{self.folder}/store.db")
 
-
-def mirrored(uri: str) -> list[tuple[str, str]]:
+def runs_in(uri: str) -> list[tuple[str, str]]:
     """(experiment, run) of every run in a store."""
     from mlflow import MlflowClient
 
@@ -179,7 +159,7 @@ def undisturbed(default: Project, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture
-def tracking(tmp_path: Path) -> Iterator[Tracking]:
+def server(tmp_path: Path) -> Iterator[Tracking]:
     server = Tracking(tmp_path / "tracking")
     yield server
     server.kill()
@@ -188,12 +168,12 @@ def tracking(tmp_path: Path) -> Iterator[Tracking]:
 @pytest.mark.soak
 @pytest.mark.parametrize("round_number", range(ROUNDS))
 def test_faults_at_random_end_with_the_same_bytes(
-    default: Project, undisturbed: Project, tracking: Tracking, tmp_path: Path, round_number: int
+    default: Project, undisturbed: Project, server: Tracking, tmp_path: Path, round_number: int
 ) -> None:
     project = default.copy(tmp_path / "project")
-    project.params({"tracking": {"uri": tracking.uri}})
+    project.params({"tracking": {"uri": server.uri}})
     (temporary := tmp_path / "temporary").mkdir()
-    soak, started = Soak(project, tracking, random.Random(round_number), temporary), time.monotonic()
+    soak, started = Soak(project, server, random.Random(round_number), temporary), time.monotonic()
     with disk(project.path / "results", "4g"):
         soak.run()
         assert project.planned() == {}
@@ -201,8 +181,8 @@ def test_faults_at_random_end_with_the_same_bytes(
         assert sorted(made) == sorted(expected)
         assert [path for path in expected if made[path] != expected[path]] == []
         assert leftovers(project, temporary) == []
-    assert tracking.runs() == mirrored(f"sqlite:///{undisturbed.path}/mlflow.db")
-    passed: Round = {
+    assert runs_in(f"sqlite:///{server.folder}/store.db") == runs_in(f"sqlite:///{undisturbed.path}/mlflow.db")
+    passed = {
         "number": round_number,
         "faults": {kind: soak.faults[kind] for kind in KINDS},
         "runs": soak.attempts,
@@ -217,10 +197,10 @@ def minutes_since(started: float) -> float:
     return round((time.monotonic() - started) / 60, 1)
 
 
-def keep(found: Soaked) -> None:
+def keep(found: dict[str, Any]) -> None:
     """Add to what this machine found before, for docs/running.md; a round that is run again replaces what it was."""
     path = file_for(this_machine("cpu"), "soak", RESULTS)
-    before: Soaked = json.loads(path.read_text()) if path.exists() else {}
+    before = json.loads(path.read_text()) if path.exists() else {}
     rounds = {each["number"]: each for each in (*before.get("rounds", []), *found.get("rounds", []))}
     everything = {**before, **found, "rounds": [rounds[number] for number in sorted(rounds)]}
     path.write_text(json.dumps(everything, indent=2) + "\n")
