@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import chisquare
 
 from munkey.core.randomness import Stage
-from munkey.data.forget_sets import draw, halves, read, split, write
+from munkey.data.forget_draws import draw, halves
+from munkey.data.forget_sets import read, split, write
 from munkey.data.prepared import Dataset
 from tests.conftest import global_state
 

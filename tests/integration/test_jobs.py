@@ -87,7 +87,7 @@ class Terminal:
 def insert(project: Project, line: str) -> None:
     """Put a line before the drawing of a forget set."""
     path = project.path / "src/munkey/jobs/forget.py"
-    before, draw, after = path.read_text().partition("    chosen = forget_sets.draw(")
+    before, draw, after = path.read_text().partition("    chosen = forget_draws.draw(")
     path.write_text(f"{before}    {line}\n{draw}{after}")
 
 
@@ -98,7 +98,7 @@ def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(fre
     assert refused.returncode != 0 and not (project.path / FORGET).exists()
     assert f"RuntimeError: a breakpoint, but nobody sees it here: `munkey job {FORGET}` stops" in refused.stderr
     terminal = Terminal(project, "munkey", "job", FORGET)
-    assert "chosen = forget_sets.draw(" in terminal.read_until("(Pdb) ")
+    assert "chosen = forget_draws.draw(" in terminal.read_until("(Pdb) ")
     terminal.answer("p len(members), sampling")
     assert "(300, 'stratified')" in terminal.read_until("(Pdb) ")
     terminal.answer("c")

@@ -145,7 +145,7 @@ def test_a_knob_that_changes_no_result_computes_none(project: Project) -> None:
     assert set(project.planned()) <= {"metrics", "tables", "summary", "track"}
 
 
-FORGET = {"forget": 1, "neighbors": 1, "train": 2, "unlearn": 3, "evaluate": 5}
+DRAWN = {"forget": 1, "neighbors": 1, "train": 2, "unlearn": 3, "evaluate": 5}
 # An edit: the module, what is replaced, by what, and the jobs that must run again but for those at the end.
 EDITS = [
     ("unlearn/methods/cf.py", "request.retain)", 'request.retain, only="")', {"unlearn": 1, "evaluate": 1}),
@@ -159,7 +159,7 @@ EDITS = [
     ("training/loop.py", "lr=0.0,", "lr=1e-9,", {"train": 4, "unlearn": 2, "evaluate": 6}),
     ("evaluation/metrics.py", "EPSILON = 1e-8", "EPSILON = 1e-9", {}),
     ("report/tables/summary.py", "ddof=1", "ddof=0", {"metrics": 0}),
-    ("data/forget_sets.py", "return np.sort(chosen)", "return np.sort(chosen)[:]", FORGET),
+    ("data/forget_draws.py", "return np.sort(chosen)", "return np.sort(chosen)[:]", DRAWN),
 ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from munkey.core.ids import NOBODY, rows_of
 from munkey.core.randomness import Stage
-from munkey.data.forget_sets import draw, even
+from munkey.data.forget_draws import draw, even
 from munkey.data.prepared import Dataset
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from munkey.audits import pools
 from munkey.core.files import read_csv, write_csv, write_json, write_npy
 from munkey.core.randomness import Stage
-from munkey.data import forget_sets
+from munkey.data import forget_draws, forget_sets
 from munkey.data.prepared import load
 from munkey.memory.neighbors import read_others
 
@@ -18,7 +18,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, sampl
     members = prepared.ids_of("train")
     labels = prepared.labels[prepared.rows(members)]
     generator = Stage(seed, dataset, "forget", rate).numpy_generator()
-    chosen = forget_sets.draw(members, labels, float(rate), sampling, generator)
+    chosen = forget_draws.draw(members, labels, float(rate), sampling, generator)
     forget_sets.write(forget, chosen)
     print(f"{len(chosen)} of {len(members)} training samples to forget, {sampling}")
 
@@ -31,7 +31,7 @@ def half(images: Path, half: Path, dataset: str, seed: int, pool: float, depth: 
     prepared, stage, (pair, number) = load(images.parent), Stage(dataset, "audit"), divmod(seed, 2)
     members = prepared.ids_of("train")
     labels = prepared.labels[prepared.rows(members)]
-    both = first, second = forget_sets.halves(members, labels, pool, stage / "pool", stage / "pair" / pair)
+    both = first, second = forget_draws.halves(members, labels, pool, stage / "pool", stage / "pair" / pair)
     pools.require_fitting(len(first) + len(second), prepared, depth)
     forget_sets.write(half, both[number])
 
