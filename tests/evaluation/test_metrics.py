@@ -103,14 +103,13 @@ def attacks(monkeypatch):
 
     def run(seed=0, retain=RETAIN):
         fed = []
+
+        def fitted(members, outsiders):
+            fed.append(RecordedAttack(members[:, 0].tolist(), outsiders[:, 0].tolist()))
+            return fed[-1]
+
         with monkeypatch.context() as patched:
-            patched.setattr(
-                metrics,
-                "fitted_attack",
-                lambda members, outsiders: (
-                    fed.append(RecordedAttack(members[:, 0].tolist(), outsiders[:, 0].tolist())) or fed[-1]
-                ),
-            )
+            patched.setattr(metrics, "fitted_attack", fitted)
             generator = np.random.default_rng(seed)
             membership_inference(retain[:, None], FORGET[:, None], TEST[:, None], CLASSES, generator)
         return fed

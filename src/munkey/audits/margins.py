@@ -10,22 +10,20 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
     logits: (N, C), C > 1. Raises ValueError for logits that are not finite, or of one class.
     """
+    from scipy.special import logsumexp
+
     if logits.shape[1] < 2:
         raise ValueError("margins need at least two classes")
     if not np.isfinite(logits).all():
         raise ValueError("logits are not finite: the model diverged; look at its training log")
-    starts = range(0, len(labels), ROWS)
-    parts = [_margins(logits[start : start + ROWS], labels[start : start + ROWS]) for start in starts]
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def _margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    from scipy.special import logsumexp
-
-    others, rows = logits.astype(np.float64), np.arange(len(labels))
-    true = others[rows, labels]
-    others[rows, labels] = -np.inf
-    return np.asarray(true - logsumexp(others, axis=1))
+    phi = np.empty(len(labels))
+    for start in range(0, len(labels), ROWS):
+        part, true = logits[start : start + ROWS].astype(np.float64), labels[start : start + ROWS]
+        rows = np.arange(len(part))
+        phi[start : start + ROWS] = part[rows, true]
+        part[rows, true] = -np.inf
+        phi[start : start + ROWS] -= logsumexp(part, axis=1)
+    return phi
 
 
 def standardized(phi: np.ndarray, test: np.ndarray) -> np.ndarray:

@@ -21,14 +21,9 @@ def swaps(pairs: int, generator: np.random.Generator, limit: int = LIMIT) -> np.
     return np.asarray(drawn)
 
 
-def swapped(first: np.ndarray, flips: np.ndarray) -> np.ndarray:
-    """Halves.first (P, n) after the pairs in `flips` (P,) exchanged what they deleted."""
-    return np.asarray(first ^ flips[:, None])
-
-
 def null(statistic: Callable[[np.ndarray], float], first: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """(K,): the statistic of Halves.first under every swap, computed anew each time; the first is the observed one."""
-    return np.array([statistic(swapped(first, flips)) for flips in swaps(len(first), generator)])
+    return np.array([statistic(first ^ flips[:, None]) for flips in swaps(len(first), generator)])
 
 
 def p_value(statistics: np.ndarray) -> float:

@@ -101,9 +101,7 @@ def verdict(share: Share | Refused, attacks: Mapping[str, Finding], controls: Se
     that is 100 % or more, the audit cannot tell the row from doing nothing: no power.
     """
     known = {each.name: each for each in controls}
-    listed = [
-        known.get(name, Control(name, None)) for name in MUST_BE_FLAGGED
-    ]  # all four: what is not there did not run
+    listed = [known.get(name, Control(name, None)) for name in MUST_BE_FLAGGED]  # what is not there did not run
     wrong = [each.words for each in listed if not each.right]
     if wrong:
         return powerless("; ".join(wrong))

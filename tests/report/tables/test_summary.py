@@ -66,17 +66,10 @@ def test_a_gap_is_measured_within_its_own_data_set_and_rate():
 
 
 @pytest.mark.parametrize("make", [summarize, with_seed_gaps])
-def test_a_missing_oracle_is_an_error(make):
-    without = {name: seeds for name, seeds in MEASURED.items() if name != "retrain-t"}
-    with pytest.raises(KeyError, match="retrain-t"):
-        make(tidy(without), ROWS)
-
-
-@pytest.mark.parametrize("make", [summarize, with_seed_gaps])
-def test_a_missing_method_is_an_error(make):
-    without = {name: seeds for name, seeds in MEASURED.items() if name != "cf"}
-    with pytest.raises(KeyError, match="cf"):
-        make(tidy(without), ROWS)
+@pytest.mark.parametrize("missing", ["retrain-t", "cf"])
+def test_a_missing_oracle_or_method_is_an_error(make, missing):
+    with pytest.raises(KeyError, match=missing):
+        make(tidy({name: seeds for name, seeds in MEASURED.items() if name != missing}), ROWS)
 
 
 def test_a_seed_without_its_oracle_is_an_error():

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -15,22 +15,14 @@ from munkey.report.figures import theme
 Status = Literal["correct", "wrong class", "forgotten", "new"]
 
 
-class Border(NamedTuple):
-    """Around a picture: color, line and width in points."""
-
-    color: str
-    line: Any  # as matplotlib wants it
-    width: float
-
-
-QUERY_BORDER = Border(theme.BLACK, "-", 0.8)
-BORDERS: dict[str, Border] = {  # by the status of a neighbor; the lines differ as well as the colors
-    "correct": Border(theme.GREEN, "-", 2.5),
-    "wrong class": Border(theme.ORANGE, "--", 2.5),
-    "forgotten": Border(theme.PURPLE, ":", 2.5),
-    "new": Border(theme.BLUE, "-.", 2.5),
+BORDERS: dict[
+    str, tuple[str, Any, str]
+] = {  # by the status of a neighbor: color, line and words; the lines differ as well as the colors
+    "correct": (theme.GREEN, "-", "same class"),
+    "wrong class": (theme.ORANGE, "--", "wrong class"),
+    "forgotten": (theme.PURPLE, ":", "forgotten"),
+    "new": (theme.BLUE, "-.", "new neighbor"),
 }
-LEGEND = ("same class", "wrong class", "forgotten", "new neighbor")
 
 
 @dataclass(frozen=True)
@@ -81,28 +73,31 @@ def retrieval_plot(examples: Sequence[Example]) -> Figure:
     for number, example in enumerate(examples):
         _row(grid[2 * number], example, example.before, "before")
         _row(grid[2 * number + 1], example, example.after, "after")
-    handles = [Patch(fill=False, edgecolor=color, linestyle=line, linewidth=2) for color, line, _ in BORDERS.values()]
-    figure.legend(handles, LEGEND, loc="outside lower center", ncols=4, handlelength=3)
+    handles = [
+        Patch(fill=False, edgecolor=color, linestyle=line, linewidth=2, label=words)
+        for color, line, words in BORDERS.values()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, handlelength=3)
     return theme.freeze(figure)
 
 
 def _row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
     """The query, then its neighbors. row: axes, of which those that are left over stay empty."""
     right = answer.predicted == example.label
-    _picture(row[0], example.image, QUERY_BORDER)
+    _picture(row[0], example.image, theme.BLACK, "-", 0.8)
     row[0].set_ylabel(f"{example.title}\n{when} deletion", fontweight="bold")
     words = f"true class {example.label}\n{'✓' if right else '✗'} predicted {answer.predicted}"
     row[0].set_xlabel(words, color=theme.GREEN if right else theme.VERMILLION)
     for axes, neighbor in zip(row[1:], answer.neighbors, strict=False):
-        _picture(axes, neighbor.image, BORDERS[neighbor.status])
+        _picture(axes, neighbor.image, *BORDERS[neighbor.status][:2], 2.5)
         same = " (same)" if neighbor.label == example.label else " (other)"
         axes.set_xlabel(f"{neighbor.weight:.2f}\n{neighbor.label}{same if neighbor.status == 'new' else ''}")
     for axes in row[1 + len(answer.neighbors) :]:
         axes.set_axis_off()
 
 
-def _picture(axes: Axes, image: np.ndarray, border: Border) -> None:
+def _picture(axes: Axes, image: np.ndarray, color: str, line: Any, width: float) -> None:
     axes.imshow(image, interpolation="nearest")
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
-        spine.set(visible=True, color=border.color, linestyle=border.line, linewidth=border.width)
+        spine.set(visible=True, color=color, linestyle=line, linewidth=width)

@@ -4,8 +4,9 @@ What the paper leaves open is not compared; docs/method.md lists it.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-Settings = Mapping[str, object]  # parameters of a data set: sections, by section and name, and what is not in a section
+Settings = Mapping[str, Any]  # parameters of a data set: sections, by section and name, and what is not in a section
 
 SEEDS = 3
 # A tuple lists alternatives.
@@ -84,14 +85,13 @@ def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
 
 def is_rehearsal(settings: Settings, seeds: int) -> bool:
     """Whether a run has fewer seeds, images and epochs than the paper's: it shows that all works, and nothing else."""
-    epochs, stated = _value(settings, "train.epochs"), STATED["train.epochs"]
-    assert isinstance(epochs, int) and isinstance(stated, int)
-    return seeds < SEEDS and epochs < stated and _value(settings, "source.limit_per_class") is not None
+    fewer_epochs = settings["train"]["epochs"] < STATED["train.epochs"]
+    return seeds < SEEDS and fewer_epochs and settings["source"]["limit_per_class"] is not None
 
 
 def is_selected(settings: Settings) -> bool:
     """Whether p_image and p_token are those that the selection chooses."""
-    return _value(settings, "munkey.p_drop") == "selected"
+    return bool(settings["munkey"]["p_drop"] == "selected")
 
 
 def selected(dataset: str) -> str:
@@ -107,7 +107,7 @@ def _differences_of_methods(settings: Settings) -> list[str]:
         tried = _tried(settings, name)
         if tried not in ([], [value]):
             phrases.append(_phrase(f"unlearn.{name}", tried[0] if len(tried) == 1 else tried, value))
-    for method in TUNED if _value(settings, "search") else ():
+    for method in TUNED if settings["search"] else ():
         factors = _tried(settings, f"{method}.lr_factor")
         if factors and [min(factors), max(factors)] != FACTORS:
             phrases.append(f"lr_factor of {method} is searched in {factors} (paper: from 0.1 to 1.0)")
@@ -117,27 +117,19 @@ def _differences_of_methods(settings: Settings) -> list[str]:
 def _tried(settings: Settings, name: str) -> list[float]:
     """The values that are tried of METHOD.KEY; none where the method does not run."""
     method, key = name.split(".")
-    unlearn = settings["unlearn"]
-    assert isinstance(unlearn, Mapping)
-    return list(unlearn[method][key]) if method in unlearn else []
+    return list(settings["unlearn"][method][key]) if method in settings["unlearn"] else []
 
 
-def _value(settings: Settings, name: str) -> object:
+def _value(settings: Settings, name: str) -> Any:
     """The parameter at SECTION.NAME or NAME. Raises KeyError where it is not handed over."""
     section, _, key = name.partition(".")
-    values = settings[section]
-    if not key:
-        return values
-    assert isinstance(values, Mapping)
-    return values[key]
+    return settings[section][key] if key else settings[section]
 
 
-def _agree(name: str, ours: object, stated: object) -> bool:
+def _agree(name: str, ours: Any, stated: Any) -> bool:
     if name == "forget.rates":  # in any order
-        assert isinstance(ours, list)
-        assert isinstance(stated, list)
-        return sorted(ours) == sorted(stated)
-    return ours in stated if isinstance(stated, tuple) else ours == stated
+        return bool(sorted(ours) == sorted(stated))
+    return bool(ours in stated if isinstance(stated, tuple) else ours == stated)
 
 
 def _phrase(name: str, ours: object, stated: object) -> str:
