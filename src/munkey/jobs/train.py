@@ -4,7 +4,7 @@ from pathlib import Path
 
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, resident
-from munkey.experiment.run.job import JobRecord, now, write_record
+from munkey.experiment.run.job import now, write_record
 from munkey.models import system as systems
 from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, Training
@@ -50,5 +50,5 @@ def train(
     )
     systems.save(system, trained.system)
     facts = training_inputs.selected(selected) | {"train_epoch_s": trained_as.epoch_seconds(trained.history, recipe)}
-    write_record(record, JobRecord(settings, device, started, trained.history, facts))
+    write_record(record, settings, device, started, trained.history, facts)
     checkpoint.remove()

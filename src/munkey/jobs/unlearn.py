@@ -5,7 +5,7 @@ from pathlib import Path
 from munkey.core.device import Stopwatch
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
-from munkey.experiment.run.job import JobRecord, now, write_record
+from munkey.experiment.run.job import now, write_record
 from munkey.models import system as systems
 from munkey.models.training_inputs import Sections
 from munkey.unlearn import prepare
@@ -45,4 +45,4 @@ def unlearn(
         unlearned = applied.run(before, request, own)
     systems.save(system, unlearned)
     facts = {"unlearn_s": watch.seconds, "facts": request.facts}
-    write_record(record, JobRecord(settings, device, started, request.history, facts))
+    write_record(record, settings, device, started, request.history, facts)

@@ -12,7 +12,7 @@ import pytest
 from munkey.core import plugins
 from munkey.core.files import read_json, write_json
 from munkey.experiment.run import code_digest
-from munkey.experiment.run.code_digest import KNOWN, NO_INFLUENCE, PACKAGE, Package, Sources, digest, explain
+from munkey.experiment.run.code_digest import KNOWN, NO_INFLUENCE, PACKAGE, Package, Sources, digest, module_of
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
 from tests.conftest import ROOT
@@ -137,7 +137,7 @@ def test_what_only_types_need_stays_out_but_its_alternative_counts(sources):
 def test_modules_of_no_influence_are_not_followed_and_exist():
     written_out = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in PACKAGE.rglob("*.py")}
     assert {name.removesuffix(".__init__") for name in written_out} >= NO_INFLUENCE
-    train = explain(*FAMILIES.values())
+    train = Sources({"munkey": Package(PACKAGE)}).closure(map(module_of, FAMILIES.values()))
     assert not NO_INFLUENCE.intersection(train) and "munkey.training.loop" in train
 
 
@@ -152,7 +152,7 @@ def test_roots_are_modules_functions_classes_methods_and_objects():
     assert digest(method.run) == digest(method.settings) == digest("munkey.unlearn.methods.scrub") != digest(module)
     assert digest(family, method.run) == digest(method.run, family)
     with_base = {"munkey.models.family", "munkey.models.networks.munkey", "munkey.core.gpu", module}
-    assert with_base <= set(explain(family))
+    assert with_base <= set(Sources({"munkey": Package(PACKAGE)}).closure([module]))
 
 
 @pytest.mark.parametrize("root", ["munkey.nothing", "numpy", len, None, 3, "munkey:f"])

@@ -12,7 +12,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
-from munkey.experiment.run.job import IN_TERMINAL, KILLED, JobRecord, job, last_words, now, seconds_of, write_record
+from munkey.experiment.run.job import IN_TERMINAL, KILLED, job, last_words, now, seconds_of, write_record
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -124,7 +124,7 @@ def test_a_job_keeps_to_its_threads(tmp_path):
 def test_a_record_holds_times_curves_facts_and_provenance(tmp_path):
     started = now()
     history = [{"epoch": 1, "loss": 0.5}]
-    write_record(tmp_path / "r.json", JobRecord({"train": {"lr": 0.1}}, "cpu", started, history, {"unlearn_s": 1.5}))
+    write_record(tmp_path / "r.json", {"train": {"lr": 0.1}}, "cpu", started, history, {"unlearn_s": 1.5})
     written = read_json(tmp_path / "r.json")
     assert set(written) == {
         "started", "ended", "settings", "history", "unlearn_s", "max_rss_mb", "cpu_s", "provenance",

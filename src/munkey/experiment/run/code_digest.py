@@ -48,11 +48,6 @@ def digest(*roots: Root) -> str:
     return _digests()(frozenset(map(module_of, roots)))
 
 
-def explain(*roots: Root) -> list[str]:
-    """The modules that count for these roots, sorted."""
-    return sorted(Sources(_packages()).closure(map(module_of, roots)))
-
-
 def module_of(root: Root) -> str:
     """The name of the module of a root; of an object and of its method, that of the object's class."""
     if isinstance(root, str):
@@ -68,14 +63,10 @@ class Package(NamedTuple):
     origin: str = ""
 
 
-def _packages() -> dict[str, Package]:
-    return {"munkey": Package(PACKAGE)} | plugin_packages()
-
-
 @cache
 def _digests() -> Callable[[frozenset[str]], str]:
     """What gives the digest of modules: read from KNOWN where it stands there, else computed, and written at exit."""
-    sources, known = Sources(_packages()), {}
+    sources, known = Sources({"munkey": Package(PACKAGE)} | plugin_packages()), {}
     with suppress(OSError, ValueError):  # not there yet, or damaged
         known = read_json(KNOWN)
     state = sources.state()

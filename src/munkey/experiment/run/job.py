@@ -11,7 +11,6 @@ import textwrap
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -151,30 +150,19 @@ def usage() -> dict[str, float]:
     return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(sum(os.times()[:4]), 2)}
 
 
-@dataclass(frozen=True)
-class JobRecord:
-    """What a job did.
+def write_record(
+    path: str | Path,
+    settings: Mapping[str, object],
+    device: str,
+    started: str,
+    history: Sequence[Mapping[str, float]],
+    facts: Mapping[str, object],
+) -> None:
+    """Write what a job that has just ended did to a JSON file, along with what it used and its provenance.
 
     settings: the sections of the parameters that it was given; device: cpu or cuda; started: from `now`; history: one
     entry per epoch; facts: further entries of the record, e.g. run times in seconds.
     """
-
-    settings: Mapping[str, object]
-    device: str
-    started: str
-    history: Sequence[Mapping[str, float]]
-    facts: Mapping[str, object] = field(default_factory=dict)
-
-
-def write_record(path: str | Path, finished: JobRecord) -> None:
-    """Write the record of a job that has just ended to a JSON file, along with what it used and its provenance."""
-    content = {
-        "started": finished.started,
-        "ended": now(),
-        "settings": finished.settings,
-        "history": finished.history,
-        **finished.facts,
-        **usage(),
-        "provenance": provenance(finished.settings, finished.device),
-    }
-    write_json(path, content)
+    origin = provenance(settings, device)
+    record = {"started": started, "ended": now(), "settings": settings, "history": history, "provenance": origin}
+    write_json(path, {**record, **facts, **usage()})
