@@ -123,8 +123,8 @@ def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp
 
 def test_copies_across_splits_are_counted(source, tmp_path):
     """Images 0 to 3 are of train, 4 to 7 of val, 8 to 11 of test; a copy within a split is none across splits."""
-    for original, copied in ((1, 2), (2, 5), (5, 6), (4, 9)):
+    for original, copied in ((1, 2), (2, 5), (5, 6), (4, 9), (0, 10)):
         source.images[copied] = source.images[original]
     warnings = []
     prepare(source, tmp_path, report=warnings.append)
-    assert len(warnings) == 1 and warnings[0].startswith("WARNING: 3 images of val or test occur in another split too")
+    assert len(warnings) == 1 and warnings[0].startswith("WARNING: 4 images of val or test occur in another split too")
