@@ -68,6 +68,11 @@ def products_in(dtype: torch.dtype, device: str) -> AbstractContextManager[objec
     return torch.autocast(device, dtype, enabled=dtype != torch.float32)
 
 
+def loss_scaler(device: str, enabled: bool) -> torch.amp.GradScaler:
+    """What scales the loss of a training in float16."""
+    return torch.amp.GradScaler(device, enabled=enabled)
+
+
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """softmax(q k^T / sqrt(d)) v over (B, heads, n, d), without ever holding its (n, n) weights."""
     return F.scaled_dot_product_attention(q, k, v)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor
 
-from munkey.core.gpu import products_in
+from munkey.core.gpu import loss_scaler, products_in
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -20,7 +20,7 @@ class Precision:
     def __init__(self, name: str = "float32", device: str = "cpu") -> None:
         self.name = {"cpu": "float32"}.get(device, "bfloat16") if name == "auto" else name
         self.device = device
-        self.scaler = torch.amp.GradScaler(device, enabled=self.name == "float16")
+        self.scaler = loss_scaler(device, enabled=self.name == "float16")
 
     def forward(self) -> AbstractContextManager[object]:
         """The context for a forward pass."""
