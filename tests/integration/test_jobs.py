@@ -6,7 +6,6 @@ import re
 import select
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -91,8 +90,7 @@ def insert(project: Project, line: str) -> None:
     path.write_text(f"{before}    {line}\n{draw}{after}")
 
 
-def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(fresh: Project, tmp_path: Path) -> None:
-    project = fresh.copy(tmp_path / "project")
+def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(project: Project) -> None:
     insert(project, "breakpoint()")
     refused = project.make(FORGET, check=False)
     assert refused.returncode != 0 and not (project.path / FORGET).exists()
@@ -107,8 +105,7 @@ def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(fre
     assert (project.path / FORGET).exists()
 
 
-def test_a_debugger_starts_where_the_job_of_munkey_job_fails(fresh: Project, tmp_path: Path) -> None:
-    project = fresh.copy(tmp_path / "project")
+def test_a_debugger_starts_where_the_job_of_munkey_job_fails(project: Project) -> None:
     insert(project, "raise ZeroDivisionError(rate)")
     terminal = Terminal(project, "munkey", "job", FORGET, "--pdb")
     printed = terminal.read_until("(Pdb) ")
@@ -121,8 +118,7 @@ def test_a_debugger_starts_where_the_job_of_munkey_job_fails(fresh: Project, tmp
     assert without.returncode != 0 and "ZeroDivisionError: 0.1" in without.stdout + without.stderr
 
 
-def test_a_rule_is_added_by_one_function_and_one_rule(fresh: Project, tmp_path: Path) -> None:
-    project = fresh.copy(tmp_path / "project")
+def test_a_rule_is_added_by_one_function_and_one_rule(project: Project) -> None:
     (project.path / "src/munkey/jobs/counts.py").write_text(FUNCTION)
     with (project.path / "workflow/rules/data.smk").open("a") as rules:
         rules.write(RULE)
