@@ -84,6 +84,7 @@ def test_it_resumes_after_any_epoch_and_ends_the_same(family, precision, tmp_pat
         assert timeless(later) == timeless(history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [pytest.param("vit", marks=pytest.mark.soak), "munkey"])
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(family, tmp_path):
     """Each time in a fork of a process that has not computed yet, as jobs are."""
