@@ -156,6 +156,28 @@ def test_what_a_killed_mirror_left_half_done_is_replaced(checkout, monkeypatch, 
     assert stored(checkout) == {"a": [1.0], "b": [1.0]}
 
 
+@pytest.mark.parametrize("step", ["create_run", "log_batch", "set_terminated", "create_model_version"])
+def test_a_mirror_that_fails_while_it_writes_leaves_what_was_there(checkout, monkeypatch, step):
+    def failing(*_, **__):
+        raise MlflowException("down")
+
+    def runs(accuracy):
+        return [run("a", accuracy, registered="model"), run("b")]
+
+    mirror(URI, "default", runs(1.0))
+    (version,) = client_of(checkout).search_model_versions()
+    with monkeypatch.context() as patched:
+        patched.setattr(MlflowClient, step, failing)
+        with pytest.raises(StoreError, match="down"):
+            mirror(URI, "default", runs(2.0))
+    assert not runs_in(checkout, deleted=True)
+    assert [each.run_id for each in client_of(checkout).search_model_versions()] == [version.run_id]
+    mirror(URI, "default", runs(2.0))
+    assert stored(checkout) == {"a": [2.0], "b": [1.0]}
+    (version,) = client_of(checkout).search_model_versions()
+    assert client_of(checkout).get_run(version.run_id).data.metrics["TA"] == 2.0
+
+
 def test_a_run_that_stands_twice_is_left_once(checkout):
     mirror(URI, "default", [run("a")])
     mirror(URI, "default", [run("a", 2.0)])

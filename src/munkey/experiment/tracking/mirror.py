@@ -1,7 +1,8 @@
 """Mirroring all results in MLflow: after it, a store holds exactly the present runs of a configuration.
 
-What has not changed stays as it is. What has changed or is gone is deleted through the client, so MLflow can restore it
-until `mlflow gc`. The runs of others are left alone: each run has the tag `munkey.results`, the folder that it shows.
+What has not changed stays as it is. What has changed or is gone is deleted once all new runs stand, through the client:
+MLflow can restore it until `mlflow gc`. The runs of others are left alone: each run has the tag `munkey.results`, the
+folder that it shows.
 """
 
 import json
@@ -83,7 +84,8 @@ def mirror(uri: str, configuration: str, runs: "Sequence[Run]") -> Mirrored:
     """Make the store at `uri` hold exactly these runs of this checkout's configuration.
 
     runs: each after the one that it is nested under. Waits while another mirror is at work. Raises StoreError where the
-    store cannot be used, or a model cannot be exported; the next mirror goes on from there.
+    store cannot be used, or a model cannot be exported: what was there before is still there, and the next mirror goes
+    on from there.
     """
     digests = [run.digest() for run in runs]  # before the store is opened: our own files are not its fault
     with open_store(uri) as store:
@@ -94,12 +96,15 @@ def mirror(uri: str, configuration: str, runs: "Sequence[Run]") -> Mirrored:
         known: dict[tuple[str, str], MlflowRun] = {}
         everywhere = [experiment.experiment_id for experiment in every(client.search_experiments)]
         before = list(every(client.search_runs, everywhere, f'tags.`{RESULTS}` = "{owner}"'))
-        for stored in before:  # a mirror that was cut off left runs that are not finished
+        stale: list[MlflowRun] = []
+        for stored in before:
             place = stored.info.experiment_id, stored.data.tags[DIGEST]
-            if stored.info.status == "FINISHED" and place in wanted and place not in known:
+            if stored.info.status != "FINISHED":  # left by a mirror that was cut off
+                client.delete_run(stored.info.run_id)
+            elif place in wanted and place not in known:
                 known[place] = stored
             else:
-                client.delete_run(stored.info.run_id)
+                stale.append(stored)
         ids: dict[tuple[str, str], str] = {}
         for run, digest in zip(runs, digests, strict=True):
             parent = ids[run.experiment, run.parent] if run.parent else ""
@@ -113,6 +118,8 @@ def mirror(uri: str, configuration: str, runs: "Sequence[Run]") -> Mirrored:
                     client.set_tag(there.info.run_id, PARENT, parent)
         registered = {ids[run.experiment, run.name]: run.registered for run in runs if run.registered}
         models.register(client, (RESULTS, owner), registered)
+        for stored in stale:
+            client.delete_run(stored.info.run_id)
     pages = [
         f"{store.site}/#/experiments/{experiments[run.experiment]}/runs/{ids[run.experiment, run.name]}" for run in runs
     ]

@@ -61,19 +61,19 @@ def register(client: "MlflowClient", owner: tuple[str, str], wanted: Mapping[str
     """Have the registry hold exactly these models of an owner, each as a version of its name.
 
     owner: the tag of what is ours, and its value; wanted: names by the id of the run that logged the model. The address
-    of a version is relative to its run, so that a store that was moved still finds it.
+    of a version is relative to its run, so that a store that was moved still finds it. New versions are added before
+    others are deleted.
     """
-    there = set()
-    for version in list(every(client.search_model_versions, f'tags.`{owner[0]}` = "{owner[1]}"')):
-        if wanted.get(version.run_id or "") == version.name:
-            there.add(version.run_id)
-        else:
-            client.delete_model_version(version.name, version.version)
-            if not client.search_model_versions(f"name = '{version.name}'"):
-                client.delete_registered_model(version.name)
+    before = list(every(client.search_model_versions, f'tags.`{owner[0]}` = "{owner[1]}"'))
+    there = {version.run_id for version in before if wanted.get(version.run_id or "") == version.name}
     for run_id, name in wanted.items():
         if run_id not in there:
             _add(client, owner, run_id, name)
+    for version in before:
+        if wanted.get(version.run_id or "") != version.name:
+            client.delete_model_version(version.name, version.version)
+            if not client.search_model_versions(f"name = '{version.name}'"):
+                client.delete_registered_model(version.name)
 
 
 def _add(client: "MlflowClient", owner: tuple[str, str], run_id: str, name: str) -> None:
