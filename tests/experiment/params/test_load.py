@@ -113,6 +113,8 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("data.pixel_mean", float("inf"), ["data.pixel_mean = inf", "finite"]),
         ("overrides.digits.train.lr", float("nan"), ["overrides.digits.train.lr = nan", "finite"]),
         ("ablations", {"train.lr": [0.1, float("nan")]}, ["ablations: train.lr/nan: train.lr = nan", "finite"]),
+        ("train.lr", 2**64, ["train.lr = 18446744073709551616", "must be between -9223372036854775807 and"]),
+        ("ablations", {"train.lr": [2**63]}, ["ablations.train.lr.0 = 9223372036854775808", "must be between"]),
         ("search_grid", {"lr_factor": [float("-inf")]}, ["search_grid: cf: lr_factor = -inf", "finite"]),
         ("selection.p_image", [0.1, float("nan")], ["selection.p_image.1 = nan", "finite"]),
         ("selection.p_image", [0.01 * i for i in range(21)], ["selection.p_image", "at most 20"]),
@@ -303,7 +305,10 @@ def test_a_methods_settings_are_a_section():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "must hold keys at its top level"),
+        (b"", "is empty"),
+        (b"# seeds: [0]\n", "is empty"),
+        pytest.param(b"a: " + b"[" * 20_000, "is nested too deeply", id="lists"),
+        pytest.param(b"a: " + b"{b: " * 2000 + b"}" * 2000, "is nested too deeply", id="mappings"),
         (b"- a\n- b\n", "must hold keys at its top level"),
         (b"seeds: [0]\n\x9f\x92", "line 2 is not text in UTF-8 (invalid start byte)"),
         (b"a: [1\nb: }", "line 2"),

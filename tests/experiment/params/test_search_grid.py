@@ -29,6 +29,34 @@ def test_a_method_that_stands_in_the_grid_by_name_has_its_own_values(config):
     assert [s["lr_factor"] for s in params.candidates("digits", "amun")] == [0.5]
 
 
+def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made(config):
+    class Many(Tuned):
+        b: float
+        c: float
+        d: float
+        e: float
+        f: float
+        g: float
+        h: float
+        i: float
+        j: float
+
+    @method("many", title="Many", description="", family="vit", settings=Many)
+    def many(system, request, settings):
+        return system
+
+    try:
+        config["unlearn"]["many"] = dict.fromkeys(Many.model_fields, 1.0)
+        config["methods"] = ["many"]
+        grid = {f"many.{key}": [float(n) for n in range(1, 11)] for key in Many.model_fields}
+        with pytest.raises(ParamsError, match=r"search_grid: many: 10,000,000,000 combinations; at most 1,000"):
+            searched(config, search_grid=grid)
+        three = dict(list(grid.items())[:3])
+        assert len(searched(config, search_grid=three).candidates("digits", "many")) == 1000
+    finally:
+        METHODS.remove("many")
+
+
 def test_a_grid_of_a_method_with_a_memory_is_refused_only_while_the_search_is_on(config):
     @method("mine", title="Mine", description="", family="munkey", settings=Tuned)
     def mine(system, request, settings):

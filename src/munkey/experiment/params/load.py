@@ -1,5 +1,6 @@
 """The check of `params.yaml` and overlays, before any job starts: every fault at once, in words."""
 
+import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from munkey.core.paths import name_of as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import reader_faults, source_faults
-from munkey.experiment.params.messages import ParamsError, noted, unknown
+from munkey.experiment.params.messages import ParamsError, noted, shortened, unknown
 from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
 from munkey.experiment.params.schema import Params, memory_family, models, rate_name
 from munkey.models.family import FAMILIES
@@ -20,9 +21,11 @@ from munkey.unlearn.contract import METHODS
 __all__ = ["Params", "ParamsError", "load", "memory_family", "rate_name", "read_params", "refusals"]
 
 PARAMS = Path("params.yaml")
+MOST_CANDIDATES = 1000  # of one method's search
+MOST = 2**63 - 1
 
 
-class Loader(yaml.CSafeLoader):
+class Loader(yaml.SafeLoader):  # the one in C crashes where lists are nested deeply
     """A reader of YAML that refuses a key that stands twice in one mapping; others silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
@@ -44,8 +47,12 @@ def read_file(path: Path) -> dict[str, object]:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ParamsError(f"{path}: is not valid: line {line} is not text in UTF-8 ({error.reason})") from None
+    except RecursionError:
+        raise ParamsError(f"{path}: is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:  # what is no date is a ValueError
         raise ParamsError(f"{path}: is not valid: {' '.join(str(error).split())}") from None
+    if content is None:
+        raise ParamsError(f"{path}: is empty")
     if not isinstance(content, dict):
         raise ParamsError(f"{path}: must hold keys at its top level, as in `seeds: [0]`")
     return content
@@ -71,6 +78,7 @@ def load(config: Values) -> Params:
         others = [name for name in params.overrides if name not in DATASETS.refused]
         for dataset in dict.fromkeys([*params.datasets, *others]) if not faults else ():
             faults += _dataset_faults(params, dataset)
+        faults += _number_faults(config) if not faults else []
         if not faults:
             return params
     raise ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in dict.fromkeys(faults)))
@@ -80,6 +88,24 @@ def refusals() -> list[str]:
     """The files and plug-ins that cannot be imported, and why."""
     registries = (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS)
     return [refusal for registry in registries for refusal in registry.refused.values()]
+
+
+def _number_faults(config: Values) -> list[str]:
+    """Numbers that are not finite or beyond 64 bits, also where no section is checked that holds them."""
+    faults: list[str] = []
+    left: list[tuple[str, object]] = [("", config)]
+    seen: set[int] = set()  # aliases (*NAME) may repeat what they are part of
+    while left:
+        where, value = left.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            faults.append(f"{where} = {value}: must be a finite number")
+        elif isinstance(value, int) and abs(value) > MOST:
+            faults.append(f"{where} = {shortened(value)}: must be between -{MOST} and {MOST}")
+        elif isinstance(value, Mapping | list) and id(value) not in seen:
+            seen.add(id(value))
+            below = value.items() if isinstance(value, Mapping) else enumerate(value)
+            left += [(f"{where}.{key}" if where else str(key), each) for key, each in below]
+    return faults
 
 
 def _override_faults(params: Params) -> list[str]:
@@ -111,6 +137,9 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
             faults += source_faults(dataset, resolved.source, resolved.least_samples, prefix)
     faults += _case_faults(params, dataset) if not faults else []
     for method in params.methods if not faults else ():
+        if (count := params.candidate_count(dataset, method)) > MOST_CANDIDATES:
+            faults.append(f"search_grid: {method}: {count:,} combinations; at most {MOST_CANDIDATES:,}")
+            continue
         candidates = params.candidates(dataset, method)
         if params.search and len(candidates) > 1 and METHODS[method].original.has_memory:
             faults.append(f"search_grid: {method}: only methods of a family without a memory can be searched")

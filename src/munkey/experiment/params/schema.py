@@ -142,6 +142,11 @@ class Params(DatasetParams):
         """What reads a data set."""
         return reader_of(dataset, self.for_case(dataset).source)
 
+    def candidate_count(self, dataset: str, method: str) -> int:
+        """How many settings the search tries for a method, without making them."""
+        settings = self.for_case(dataset).unlearn[method].model_dump()
+        return math.prod(map(len, values_to_try(settings, self.search_grid, method).values()))
+
     def candidates(self, dataset: str, method: str) -> list[dict[str, object]]:
         """The settings that the search tries for a method: those of its section where there is no grid for them."""
         settings = self.for_case(dataset).unlearn[method].model_dump()
