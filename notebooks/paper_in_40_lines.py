@@ -14,7 +14,7 @@ import numpy as np
 from munkey.core.files import read_json, read_npz
 from munkey.data import forget_sets
 from munkey.evaluation.metrics import measure
-from munkey.experiment.params.load import load, read
+from munkey.experiment.params.load import load, read_params
 from munkey.experiment.params.overlays import merge
 from munkey.experiment.plan.plan import Plan
 from munkey.jobs.data import data
@@ -29,7 +29,7 @@ from munkey.jobs.unlearn import unlearn
 
 # %%
 small = {"source": {"limit_per_class": 60}, "train": {"epochs": 10}, "model": {"depth": 2}, "keys": {"image_size": 64}}
-config = merge(read([]), small)
+config = merge(read_params([]), small)
 plan = Plan(load(config))
 os.chdir(tempfile.mkdtemp())
 images, keyfile, forgotten = Path("data/images.npy"), Path("keys.npz"), Path("forget.csv")

@@ -48,8 +48,6 @@ use rule job as select with:
     output:
         chosen=LAYOUT.selection_chosen,
         table=fill(LAYOUT.selection_table, ending="csv"),
-        markdown=fill(LAYOUT.selection_table, ending="md"),
-        latex=fill(LAYOUT.selection_table, ending="tex"),
     log:
         LAYOUT.log("selection/{dataset}/select"),
     params:
@@ -57,6 +55,20 @@ use rule job as select with:
         pairs=EXHIBITS.pairs,
         required=lambda w: bool(PLAN.selected(w.dataset)),
         systems={"before": memory_family().original, "after": PLAN.ablated_method.name},
-        code=code("select.select"),
+        code=code("search.select"),
     message:
         "choose p_image and p_token for {wildcards.dataset}"
+
+
+use rule job as selection_tables with:
+    input:
+        table=fill(LAYOUT.selection_table, ending="csv"),
+    output:
+        markdown=fill(LAYOUT.selection_table, ending="md"),
+        latex=fill(LAYOUT.selection_table, ending="tex"),
+    log:
+        LAYOUT.log("selection/{dataset}/tables"),
+    params:
+        code=code("tables.selection_tables"),
+    message:
+        "make the table of the selection of {wildcards.dataset}"

@@ -12,7 +12,7 @@ use rule job as half with:
     params:
         pool=PARAMS.audit.pool,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
-        code=code("forget.half"),
+        code=code("pools.half"),
     message:
         "draw the half of the audit's pool that seed {wildcards.seed} forgets: {wildcards.dataset}"
 
@@ -29,7 +29,7 @@ use rule job as hardest_half with:
     params:
         pool=PARAMS.audit.pool,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
-        code=code("forget.hardest_half"),
+        code=code("pools.hardest_half"),
     message:
         "draw the half of the hardest samples that seed {wildcards.seed} forgets: {wildcards.dataset}"
 
@@ -47,7 +47,7 @@ use rule job as mislabel with:
     log:
         LAYOUT.log("audit/{dataset}/mislabel"),
     params:
-        code=code("forget.mislabel"),
+        code=code("pools.mislabel"),
     message:
         "give the audit's pool wrong labels: {wildcards.dataset}"
 

@@ -1,15 +1,10 @@
-"""What is forgotten, drawn before any training: forget sets (sec. 4), and the halves of an audit's pool."""
+"""Forget sets (sec. 4), drawn before any training."""
 
 from pathlib import Path
 
-import numpy as np
-
-from munkey.audits import pools
-from munkey.core.files import read_csv, write_csv, write_json, write_npy
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.prepared import load
-from munkey.memory.neighbors import read_others
 
 
 def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, sampling: str) -> None:
@@ -21,43 +16,3 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, sampl
     chosen = forget_draws.draw(members, labels, float(rate), sampling, generator)
     forget_sets.write(forget, chosen)
     print(f"{len(chosen)} of {len(members)} training samples to forget, {sampling}")
-
-
-def half(images: Path, half: Path, dataset: str, seed: int, pool: float, depth: int) -> None:
-    """Draw the half of an audit's pool that the models of a seed are trained on and then forget.
-
-    pool: its share of the training samples; depth: how many neighbors must be left without it.
-    """
-    prepared, stage, (pair, number) = load(images.parent), Stage(dataset, "audit"), divmod(seed, 2)
-    members = prepared.ids_of("train")
-    labels = prepared.labels[prepared.rows(members)]
-    both = first, second = forget_draws.halves(members, labels, pool, stage / "pool", stage / "pair" / pair)
-    pools.require_fitting(len(first) + len(second), prepared, depth)
-    forget_sets.write(half, both[number])
-
-
-def hardest_half(images: Path, neighbors: Path, half: Path, dataset: str, seed: int, pool: float, depth: int) -> None:
-    """Draw it from the samples whose labels their neighbors vote for least: all but one of `depth` vote."""
-    prepared, stage, (pair, number) = load(images.parent), Stage(dataset, "audit"), divmod(seed, 2)
-    ids = prepared.ids_of("train")
-    members = pools.Members(ids, prepared.labels[prepared.rows(ids)])
-    votes = pools.vote_shares(members, read_others(neighbors, ids, depth - 1).ids)
-    hardest = pools.hardest(members, votes, pool, stage / "hardest")
-    pools.require_fitting(len(hardest), prepared, depth)
-    forget_sets.write(half, pools.half_of(hardest, number, stage / "hardest pair" / pair))
-    share = votes[ids.searchsorted(hardest)].mean()
-    print(f"{len(hardest)} samples; their label has {share:.0%} of their neighbors' votes")
-
-
-def mislabel(source: Path, pool: list[Path], images: Path, samples: Path, classes: Path, dataset: str) -> None:
-    """Write a prepared data set once more for an audit, with a wrong label for every sample of its pool.
-
-    source: the images of the data set as it is; pool: the two halves.
-    """
-    prepared, stage = load(source.parent), Stage(dataset, "audit", "wrong labels")
-    rows = prepared.rows(np.concatenate([forget_sets.read(half) for half in pool]))
-    labels = pools.mislabeled(prepared.labels, np.sort(rows), len(prepared.classes), stage.numpy_generator())
-    write_npy(images, prepared.images)
-    lines = zip(read_csv(source.with_name("samples.csv")), labels.tolist(), strict=True)
-    write_csv(samples, [line | {"label": label} for line, label in lines])
-    write_json(classes, prepared.classes)

@@ -1,13 +1,15 @@
-"""The search for a method's settings on validation and forget set (app. B.2)."""
+"""What is chosen on validation: a method's settings (app. B.2), and p_image and p_token (app. E)."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from munkey.core.console import progress
 from munkey.core.device import Stopwatch
-from munkey.core.files import read_bytes, read_json, sealed, write_json
+from munkey.core.files import read_bytes, read_json, read_table, sealed, write_csv, write_json
 from munkey.data import prepared
+from munkey.evaluation import selection
 from munkey.evaluation.search import choose, scorer, search_result
-from munkey.settings import DataSettings
+from munkey.settings import DataSettings, SelectionSettings
 
 
 def search(
@@ -38,3 +40,26 @@ def search(
     with sealed(system) as temporary:
         temporary.write_bytes(read_bytes(systems[chosen]))
     write_json(record, tried[chosen] | {"search_s": outcome["search_s"]})
+
+
+def select(
+    metrics: Path,
+    chosen: Path,
+    table: Path,
+    dataset: str,
+    settings: SelectionSettings,
+    pairs: Mapping[str, Mapping[str, float]],
+    systems: selection.Systems,
+    required: bool,
+) -> None:
+    """Choose p_image and p_token for a data set, and say why each pair was chosen or not.
+
+    pairs: the grid by case; required: whether a training waits for the choice, so that there must be one.
+    """
+    tidy = read_table(metrics)
+    verdicts = selection.select(selection.pairs_of(tidy, pairs, systems), settings, required)
+    best = selection.chosen(verdicts)
+    print(f"chosen: {best or 'none, no pair passes'}")
+    lines = selection.table(dataset, verdicts, selection.means_after(tidy, pairs, systems))
+    write_csv(table, lines)
+    write_json(chosen, {"chosen": best and {"p_image": best.p_image, "p_token": best.p_token}})

@@ -15,6 +15,7 @@ from munkey.report.tables import main, paper
 from munkey.report.tables import relearning as of_relearning
 from munkey.report.tables.audits import residue_of
 from munkey.report.tables.markup import markup_of, render, render_or_say
+from munkey.report.tables.markup import seeds as seeds_in_words
 from munkey.report.tables.ranks import rank_table, ranks_by_title
 from munkey.report.tables.summary import Row, read_metrics
 
@@ -41,6 +42,14 @@ def ablation_tables(metrics: list[Path], summary: Path, tables: list[Path], rows
     for path in tables:
         markup = markup_of(path)
         write_text(path, render_or_say(list(of_ablations.TABLES[path.stem](found, rows, markup)), markup))
+
+
+def selection_tables(table: Path, dataset: str, outputs: Mapping[str, Path]) -> None:
+    """Make the table of why each (p_image, p_token) was chosen or not. table: as `select` wrote it."""
+    grid = read_table(table)
+    titled = [main.selection_table(grid, f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}")]
+    for path in outputs.values():
+        write_text(path, render(titled, markup_of(path)))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:

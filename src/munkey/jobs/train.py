@@ -4,7 +4,8 @@ from pathlib import Path
 
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, resident
-from munkey.experiment.run.job import now, write_record
+from munkey.experiment.run.job import now
+from munkey.experiment.run.record import write_record
 from munkey.models import system as systems
 from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, Training

@@ -5,7 +5,8 @@ from pathlib import Path
 from munkey.core.device import Stopwatch
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
-from munkey.experiment.run.job import now, write_record
+from munkey.experiment.run.job import now
+from munkey.experiment.run.record import write_record
 from munkey.models import system as systems
 from munkey.models.training_inputs import Sections
 from munkey.unlearn import prepare

@@ -12,7 +12,8 @@ import torch
 from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
-from munkey.experiment.run.job import IN_TERMINAL, KILLED, job, last_words, now, seconds_of, write_record
+from munkey.experiment.run.job import IN_TERMINAL, KILLED, job, last_words, now, seconds_of
+from munkey.experiment.run.record import write_record
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 

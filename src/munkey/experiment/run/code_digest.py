@@ -66,11 +66,11 @@ class Package(NamedTuple):
 @cache
 def _digests() -> Callable[[frozenset[str]], str]:
     """What gives the digest of modules: read from KNOWN where it stands there, else computed, and written at exit."""
-    sources, known = Sources({"munkey": Package(PACKAGE)} | plugin_packages()), {}
-    with suppress(OSError, ValueError):  # not there yet, or damaged
-        known = read_json(KNOWN)
+    sources, digests = Sources({"munkey": Package(PACKAGE)} | plugin_packages()), dict[str, str]()
     state = sources.state()
-    digests = known["digests"] if known.get("state") == state else {}
+    with suppress(OSError, ValueError, KeyError, TypeError):  # not there yet, or damaged
+        known = read_json(KNOWN)
+        digests = known["digests"] if known["state"] == state else {}
     before = len(digests)
 
     def write() -> None:
@@ -123,7 +123,8 @@ class Sources:
                 self.files[name] = place
             for path in place.rglob("*.py"):
                 parts = path.relative_to(place).with_suffix("").parts
-                self.files[".".join([name, *parts]).removesuffix(".__init__")] = path
+                if path.is_file() and all(map(str.isidentifier, parts)):  # no editor's lock or backup
+                    self.files[".".join([name, *parts]).removesuffix(".__init__")] = path
         self._module, self._mark = cache(self._parse), cache(self._mark_of)
 
     def state(self) -> str:

@@ -14,9 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from munkey.core.files import write_json
-from munkey.experiment.run.provenance import provenance
-
 IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in the terminal
 POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: a debugger starts where that job fails
 TOOK = "This job took "  # before its wall time, in the last line of the log of a job that succeeded
@@ -148,21 +145,3 @@ def usage() -> dict[str, float]:
         peak = int(high[1])  # ru_maxrss includes what the process was before `exec`: a copy of Snakemake
     megabyte = 2**20 if sys.platform == "darwin" else 2**10
     return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(sum(os.times()[:4]), 2)}
-
-
-def write_record(
-    path: str | Path,
-    settings: Mapping[str, object],
-    device: str,
-    started: str,
-    history: Sequence[Mapping[str, float]],
-    facts: Mapping[str, object],
-) -> None:
-    """Write what a job that has just ended did to a JSON file, along with what it used and its provenance.
-
-    settings: the sections of the parameters that it was given; device: cpu or cuda; started: from `now`; history: one
-    entry per epoch; facts: further entries of the record, e.g. run times in seconds.
-    """
-    origin = provenance(settings, device)
-    record = {"started": started, "ended": now(), "settings": settings, "history": history, "provenance": origin}
-    write_json(path, {**record, **facts, **usage()})

@@ -1,0 +1,26 @@
+"""The record of a job: with which settings it ran, when, on what, and what it used."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from munkey.core.files import write_json
+from munkey.experiment.run.job import now, usage
+from munkey.experiment.run.provenance import provenance
+
+
+def write_record(
+    path: str | Path,
+    settings: Mapping[str, object],
+    device: str,
+    started: str,
+    history: Sequence[Mapping[str, float]],
+    facts: Mapping[str, object],
+) -> None:
+    """Write what a job that has just ended did to a JSON file, along with what it used and its provenance.
+
+    settings: the sections of the parameters that it was given; device: cpu or cuda; started: from `now`; history: one
+    entry per epoch; facts: further entries of the record, e.g. run times in seconds.
+    """
+    origin = provenance(settings, device)
+    record = {"started": started, "ended": now(), "settings": settings, "history": history, "provenance": origin}
+    write_json(path, {**record, **facts, **usage()})
