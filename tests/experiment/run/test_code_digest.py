@@ -188,8 +188,21 @@ def test_digests_are_kept_as_long_as_no_file_changes_and_computed_where_that_fil
     for state, expected in ((written["state"], "kept"), ("other", digest(MUNKEY))):
         write_json(tmp_path / KNOWN, {"state": state, "digests": {MUNKEY: "kept"}})
         assert in_a_process(tmp_path) == expected
-    (tmp_path / KNOWN).write_text("{}")
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"state": 1}', "no JSON"])
+def test_a_file_of_kept_digests_in_another_form_is_made_anew(content, tmp_path):
+    (tmp_path / KNOWN.parent).mkdir()
+    (tmp_path / KNOWN).write_text(content)
     assert in_a_process(tmp_path) == digest(MUNKEY)
+
+
+def test_what_editors_leave_beside_modules_is_passed_over(sources):
+    made = sources({"sums": CODE})
+    state, folder = made.state(), made.files["toy.sums"].parent
+    (folder / ".#sums.py").symlink_to("me@here.1")  # of a file that is not saved yet
+    (folder / "backup.py").mkdir()
+    assert Sources({"toy": Package(folder)}).state() == state
 
 
 def test_every_edit_of_a_file_and_every_version_of_a_plug_in_is_another_state(with_plugins):
@@ -278,6 +291,12 @@ def test_all_modules_of_this_project_import_what_grimp_says_that_they_do():
     for module in made.files.keys() - packages - NO_INFLUENCE:
         expected = graph.find_upstream_modules(module) | {module}
         assert {*made.closure([module]), module} - packages == expected - packages - NO_INFLUENCE, module
+
+
+def test_the_draws_of_a_run_do_not_hang_on_audits_and_its_selection_not_on_tables():
+    made = Sources({"munkey": Package(PACKAGE)})
+    assert not [name for name in made.closure(["munkey.jobs.forget"]) if ".audits." in name]
+    assert not [name for name in made.closure(["munkey.jobs.search"]) if ".report." in name]
 
 
 def test_settings_check_values_and_compute_none():
