@@ -6,6 +6,7 @@ From the run with that overlay this writes metrics.csv, its lines of the method 
 python -m tools.leaderboard leaderboard/NAME ...
 """
 
+import hashlib
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,6 @@ from munkey.core.files import DamagedFileError, read_csv, read_json, read_table,
 from munkey.core.paths import fill
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.params.messages import ParamsError, noted
-from munkey.experiment.params.overlays import merge
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
@@ -69,10 +69,14 @@ class AuditOutcome(Section):
 class Run(Section):
     """What ran where. oracle: the system that gaps are from; started: its first job, ISO 8601; audits: by data set.
 
-    setting: what tells its setting from others, as params.yaml was when it ran.
+    setting: what tells its setting from others, as params.yaml was when it ran; rates: by data set, the largest first;
+    written: the checksums of entry.yaml and overlay.yaml, as they were then.
     """
 
     setting: str
+    rates: dict[str, list[float]]
+    seeds: list[int]
+    written: list[str]
     title: str
     oracle: str | None
     needs: list[str]
@@ -83,11 +87,10 @@ class Run(Section):
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry as it was read. config: params.yaml with its overlay; metrics: a line per value."""
+    """An entry as it was read. metrics: a line per value."""
 
-    name: str
+    folder: Path
     header: Header
-    config: "Values"
     run: Run
     metrics: pd.DataFrame
 
@@ -96,15 +99,9 @@ class Entry:
         """Its method, and its oracle if it has one."""
         return [self.header.method, *([self.run.oracle] if self.run.oracle else [])]
 
-    def rates(self, dataset: str) -> list[float]:
-        """Of its forget sets, the largest first."""
-        config: Any = self.config
-        own = config["overrides"].get(dataset, {}).get("forget", {})
-        return sorted(map(float, merge(config["forget"], own)["rates"]), reverse=True)  # type: ignore[call-overload]
 
-
-def _config(folder: Path) -> "Values":
-    return merge(yaml.safe_load(Path("params.yaml").read_text()), yaml.safe_load((folder / OVERLAY).read_text()))
+def _checksums(folder: Path) -> list[str]:
+    return [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (ENTRY, OVERLAY)]
 
 
 def setting(config: "Values") -> str:
@@ -117,10 +114,9 @@ def setting(config: "Values") -> str:
 
 def read(folder: Path) -> Entry:
     """An entry. Raises ParamsError for what is not as it must be, and FileNotFoundError."""
-    config = _config(folder)
     try:
         run = _checked(Run, read_json(folder / RUN), folder / RUN)
-        return Entry(folder.name, header(folder), config, run, read_table(folder / METRICS))
+        return Entry(folder, header(folder), run, read_table(folder / METRICS))
     except DamagedFileError:
         raise ParamsError(f"{folder}: {RUN} or {METRICS} is not what tools.leaderboard wrote there") from None
 
@@ -138,16 +134,17 @@ def _checked(model: type[Checked], content: Mapping[str, object], path: Path) ->
 
 
 def faults(entry: Entry) -> Iterator[str]:
-    """Where the numbers of an entry do not fit its overlay or each other, in words; nothing where all does."""
-    config: Any = entry.config
+    """Where an entry was edited after it was written, or its numbers do not fit; in words."""
+    if entry.run.written != _checksums(entry.folder):
+        yield f"{ENTRY} or {OVERLAY} was edited after {RUN} was written: run `python -m tools.leaderboard` on it again"
     expected = {
         (dataset, rate, seed, system)
-        for dataset in config["datasets"]
-        for rate, seed, system in product(entry.rates(dataset), config["seeds"], entry.systems)
+        for dataset, rates in entry.run.rates.items()
+        for rate, seed, system in product(rates, entry.run.seeds, entry.systems)
     }
     lines = entry.metrics.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
     if differing := expected ^ set(lines.index):
-        yield f"{METRICS} and {OVERLAY} differ in the runs {', '.join(map(str, sorted(differing)))}"
+        yield f"{METRICS} and {RUN} differ in the runs {', '.join(map(str, sorted(differing)))}"
     elif lines.reindex(columns=GAP_METRICS).isna().any(axis=None):
         yield f"{METRICS} lacks values of {', '.join(GAP_METRICS)}"
     elif entry.run.oracle:
@@ -162,9 +159,9 @@ def leaderboard() -> str:
     alike: dict[str, list[Entry]] = {}
     for entry in (read(path.parent) for path in sorted(FOLDER.glob(f"*/{ENTRY}"))):
         if wrong := list(faults(entry)):
-            raise ParamsError(f"{FOLDER / entry.name}: {'; '.join(wrong)}")
+            raise ParamsError(f"{entry.folder}: {'; '.join(wrong)}")
         alike.setdefault(entry.run.setting, []).append(entry)
-    made = [_table(each, dataset) for each in alike.values() for dataset in each[0].config["datasets"]]  # type: ignore[attr-defined]
+    made = [_table(each, dataset) for each in alike.values() for dataset in each[0].run.rates]
     return "\n\n".join(made) or "*Nobody has entered yet.*"
 
 
@@ -178,11 +175,11 @@ class Line(NamedTuple):
 
 def _table(alike: Sequence[Entry], dataset: str) -> str:
     """A table of entries that were run in the same setting, on one of its data sets."""
-    rates, seeds = alike[0].rates(dataset), alike[0].config["seeds"]
+    rates, seeds = alike[0].run.rates[dataset], alike[0].run.seeds
     columns = [*LEADING, *(f"Avg Gap @{100 * rate:g} %" for rate in rates), *TRAILING]
     lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: (line.distance, line.gap))
     about = (
-        f"*{dataset}, n = {len(seeds)} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten;"  # type: ignore[arg-type]
+        f"*{dataset}, n = {len(seeds)} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten;"
         " left: an audit's share and its 95 % interval*"
     )
     rows = [columns, ["---"] * len(columns), *(line.cells for line in lines)]
@@ -205,7 +202,7 @@ def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> Line:
         two_digits(float(largest["unlearn_s_mean"])),
         parts(run.needs),
         own.authors,
-        f"[{own.commit[:7]}](../{FOLDER}/{entry.name}/{OVERLAY})",
+        f"[{own.commit[:7]}](../{FOLDER}/{entry.folder.name}/{OVERLAY})",
     ]
     distance = abs(audit.share) if audit and told and audit.share is not None else math.inf
     return Line(distance, math.inf if pd.isna(gap) else float(gap), cells)
@@ -256,7 +253,10 @@ def write(folder: Path) -> None:
     lines = read_csv(plan.layout.all_metrics)
     write_csv(folder / METRICS, [line for line in lines if line["method"] in (own.method, oracle)])
     found = Run(
-        setting=setting(_config(folder)),
+        setting=setting(read_params([folder / OVERLAY])),
+        rates={name: sorted(map(float, rates), reverse=True) for name, rates in plan.rates.items()},
+        seeds=plan.params.seeds,
+        written=_checksums(folder),
         title=method.title,
         oracle=oracle,
         needs=sorted(method.needs),

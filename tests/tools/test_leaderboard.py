@@ -194,11 +194,21 @@ def test_numbers_that_do_not_fit_are_named(plan: Plan, place: int, value, words:
     assert words in fault
 
 
-def test_a_board_with_an_entry_that_does_not_fit_its_overlay_is_not_made(plan: Plan):
+@pytest.mark.parametrize(("name", "change"), [(OVERLAY, {"seeds": [0, 7]}), (ENTRY, {"commit": COMMIT[::-1]})])
+def test_a_board_with_an_entry_that_was_edited_since_is_not_made(plan: Plan, name: str, change: dict[str, object]):
     assert main(["leaderboard/cf", "leaderboard/munkey"]) is None
-    edit(CF / OVERLAY, seeds=[0, 7])
-    with pytest.raises(ParamsError, match=r"leaderboard/cf: .* differ in the runs \('digits', 0\.02, 1, 'cf'\), "):
+    edit(CF / name, **change)
+    with pytest.raises(ParamsError, match=r"leaderboard/cf: entry\.yaml or overlay\.yaml was edited after run\.json"):
         leaderboard.leaderboard()
+
+
+def test_an_entry_stays_what_it_was_when_params_change(plan: Plan):
+    assert main(["leaderboard/cf", "leaderboard/munkey"]) is None
+    before = leaderboard.leaderboard()
+    params = Path("params.yaml")
+    params.write_text(params.read_text().replace("datasets: [digits]", "datasets: [cifar10]"))
+    edit(params, seeds=[5], train={"epochs": 1})
+    assert leaderboard.leaderboard() == before
 
 
 @pytest.mark.parametrize("name", [METRICS, RUN])
