@@ -125,8 +125,6 @@ def test_each_module_imports_first():
 # Folders and names
 
 ONE_FILE_EACH = {"unlearn/methods", "audits/attacks", "data/sets"}  # a registry's entries: as many as there are
-# Those that still stand twice, in rooms that do not meet; none may be added.
-SAME_CLASS = {"Block", "Deletion", "Estimate", "Loader", "Setting", "Size", "Source", "Store", "Stored"}
 SAME_FUNCTION = {
     "read",  # with `write`: a module's own file
     "write",
@@ -151,7 +149,7 @@ def test_a_name_of_a_class_or_of_a_function_says_which():
         for node in [] if path.parent.name in {"cli", "jobs"} else tree.body:  # named like commands and rules
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 functions[node.name].append(place)
-    twice = {name: places for name, places in classes.items() if len(places) > 1 and name not in SAME_CLASS}
+    twice = {name: places for name, places in classes.items() if len(places) > 1}
     often = {name: places for name, places in functions.items() if len(places) > 3 and name not in SAME_FUNCTION}
     none_of([f"{name}: {', '.join(places)}" for name, places in (twice | often).items()], "one name, one thing")
 

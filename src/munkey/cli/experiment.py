@@ -13,7 +13,7 @@ import typer
 from munkey.cli import output
 
 if TYPE_CHECKING:
-    from munkey.experiment.cost.estimate import Estimate
+    from munkey.experiment.cost.estimate import CostEstimate
     from munkey.experiment.cost.machines import Machine
     from munkey.experiment.plan.plan import Plan
 
@@ -82,7 +82,7 @@ def _counts(text: str) -> list[int]:
     return counts
 
 
-def _as_json(costs: "Estimate", on: "Machine") -> dict[str, object]:
+def _as_json(costs: "CostEstimate", on: "Machine") -> dict[str, object]:
     """seconds: of all jobs of a kind, one after the other; memory: the peak of one without torch itself, bytes."""
     work = [
         {

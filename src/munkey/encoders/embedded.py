@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from munkey.encoders.preprocess import Preprocess, Size
+from munkey.encoders.preprocess import PixelSize, Preprocess
 from munkey.encoders.registry import Encoder, encoder
 from munkey.settings import EncoderSettings
 
@@ -39,7 +39,7 @@ def efficientnet_lite0(settings: EncoderSettings, device: str) -> Encoder:
     assert side is not None
     # As in timm's configuration of this model, except that nothing is cropped: the whole picture counts.
     half = [0.5] * 3
-    preprocess = Preprocess(resize=Size(side, side), crop=None, mean=half, std=half, interpolation="bicubic")
+    preprocess = Preprocess(resize=PixelSize(side, side), crop=None, mean=half, std=half, interpolation="bicubic")
     return lambda images: model(preprocess(images))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from munkey.encoders.preprocess import Preprocess, Size
+from munkey.encoders.preprocess import PixelSize, Preprocess
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder, read_json
 from munkey.settings import EncoderSettings
 
@@ -119,11 +119,11 @@ def from_processor(saved: Mapping[str, Any]) -> Preprocess:
     # The configuration has Pillow's number of the resampling, torchvision its name.
     names = {Resampling.NEAREST: "nearest", Resampling.BILINEAR: "bilinear", Resampling.BICUBIC: "bicubic"}
     size, crop = saved.get("size") or {}, saved.get("crop_size") or {}
-    resize = Size(size["height"], size["width"]) if size.get("height") else size.get("shortest_edge")
+    resize = PixelSize(size["height"], size["width"]) if size.get("height") else size.get("shortest_edge")
     normalized = saved.get("do_normalize", True)
     return Preprocess(
         resize=resize if saved.get("do_resize", True) else None,
-        crop=Size(crop["height"], crop["width"]) if saved.get("do_center_crop") and crop else None,
+        crop=PixelSize(crop["height"], crop["width"]) if saved.get("do_center_crop") and crop else None,
         mean=list(saved["image_mean"]) if normalized else [0.0] * 3,
         std=list(saved["image_std"]) if normalized else [1.0] * 3,
         interpolation=names[Resampling(saved.get("resample", Resampling.BILINEAR))],

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Size(NamedTuple):
+class PixelSize(NamedTuple):
     """In pixels."""
 
     height: int
@@ -22,8 +22,8 @@ class Preprocess:
     interpolation: as torchvision names it, e.g. `bicubic`.
     """
 
-    resize: int | Size | None
-    crop: Size | None
+    resize: int | PixelSize | None
+    crop: PixelSize | None
     mean: list[float]
     std: list[float]
     interpolation: str

@@ -4,7 +4,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from munkey.core.file_stamp import state_of
-from munkey.encoders.preprocess import Preprocess, Size
+from munkey.encoders.preprocess import PixelSize, Preprocess
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
 from munkey.settings import EncoderSettings
 
@@ -52,8 +52,8 @@ def _preprocess(model: "nn.Module") -> Preprocess:
     config = resolve_data_config({}, model=model)
     if config["crop_mode"] not in ("center", "squash"):
         raise MissingEncoderError(f"this timm model wants crop_mode {config['crop_mode']!r}, which is not implemented")
-    crop = Size(*config["input_size"][1:])
-    whole = Size(*(int(side / config["crop_pct"]) for side in crop))
+    crop = PixelSize(*config["input_size"][1:])
+    whole = PixelSize(*(int(side / config["crop_pct"]) for side in crop))
     return Preprocess(
         resize=whole if config["crop_mode"] == "squash" else whole.height,
         crop=crop,

@@ -12,7 +12,7 @@ from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import now
 from munkey.memory import neighbors
 from munkey.report.figures import theme
-from munkey.report.figures.charts import CHARTS, PAPERS_METHOD, Source
+from munkey.report.figures.charts import CHARTS, PAPERS_METHOD, ChartSource
 from munkey.report.figures.examples import Deletion, Snapshot, examples
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.losses import loss_curves
@@ -37,7 +37,7 @@ def chart(
 ) -> None:
     """Draw one chart. kind: in munkey.report.figures.charts; inputs: files by name, as `traces` one for each seed."""
     traces = inputs.get("traces", [])
-    source = Source(
+    source = ChartSource(
         {name: path for name, path in inputs.items() if isinstance(path, Path)},
         dataset,
         threshold,

@@ -74,24 +74,24 @@ def compiled(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]
     return forward
 
 
-class Block(NamedTuple):
+class ImageBlock(NamedTuple):
     """Some of the samples. where: their positions; images: (B, 3, S, S) as the model reads them, on the device."""
 
     where: slice
     images: Tensor
 
 
-def blocks(samples: ImageSet, data: DataSettings, device: str, passes: int = 1) -> Iterator[Block]:
+def blocks(samples: ImageSet, data: DataSettings, device: str, passes: int = 1) -> Iterator[ImageBlock]:
     """All samples in order, resized and normalized. passes: how many passes of the model each of them takes."""
     start = 0
     positions = torch.arange(len(samples)).split(max(1, PASSES // passes))
     for batch in Loader(samples, positions, device):
         images = normalize(resize(batch.images, data.image_size), data.pixel_mean, data.pixel_std)
-        yield Block(slice(start, start + len(batch)), images)
+        yield ImageBlock(slice(start, start + len(batch)), images)
         start += len(batch)
 
 
-def answers(blocks: Iterator[Block], answer: Callable[[Block], Tensor]) -> np.ndarray:
+def answers(blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]) -> np.ndarray:
     """`answer` of every block, as one float32 array on the host."""
     with torch.inference_mode():
         return to_host(torch.cat([answer(block).float() for block in blocks])).numpy()

@@ -11,7 +11,7 @@ from munkey.core import gpu
 from munkey.data.download import MissingDataError, PublishedFile
 from munkey.encoders.registry import MissingEncoderError
 from munkey.experiment.cost import machines, preflight
-from munkey.experiment.cost.estimate import Estimate, estimate
+from munkey.experiment.cost.estimate import CostEstimate, estimate
 from munkey.experiment.cost.machines import ASSUMED, machine
 from munkey.experiment.plan.plan import Plan
 from tests.conftest import ROOT
@@ -33,7 +33,7 @@ def empty(tmp_path, monkeypatch):
 
 
 @cache
-def plan_and_costs(*overlays: str) -> tuple[Plan, Estimate]:
+def plan_and_costs(*overlays: str) -> tuple[Plan, CostEstimate]:
     plan = plan_of(*overlays)
     return plan, estimate(plan, "paper", EPYC)
 

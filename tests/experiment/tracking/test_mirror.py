@@ -12,7 +12,7 @@ from mlflow.tracking import MlflowClient
 from munkey.core.files import write_json, write_text
 from munkey.experiment.tracking.mirror import mirror, next_attempt, outcome, record
 from munkey.experiment.tracking.runs import Run, Samples
-from munkey.experiment.tracking.store import Store, StoreError
+from munkey.experiment.tracking.store import MlflowStore, StoreError
 
 URI = "sqlite:///mlflow.db"
 
@@ -119,7 +119,7 @@ def test_the_runs_of_other_configurations_checkouts_and_people_are_left_alone(ch
 
 def test_on_a_server_the_machine_and_the_folder_say_whose_a_run_is_or_the_user_does(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    store = Store(None, "http://host:5000/", None)
+    store = MlflowStore(None, "http://host:5000/", None)
     assert store.owner("small") == f"{socket.gethostname()}:{tmp_path}/results/small"
     monkeypatch.setenv("MUNKEY_OWNER", "team")
     assert store.owner("small") == "team/small"

@@ -6,12 +6,12 @@ import pytest
 
 from munkey.core.files import read_npz, write_json, write_npz, write_text
 from munkey.report.figures import charts, projection
-from munkey.report.figures.charts import CHARTS, Source
+from munkey.report.figures.charts import CHARTS, ChartSource
 from tests.report.figures.test_figures import curve, grid, methods, training
 
 
 def source(traces=None, **files):
-    return Source({name: str(path) for name, path in files.items()}, "digits", threshold=0.25, traces=traces or {})
+    return ChartSource({name: str(path) for name, path in files.items()}, "digits", threshold=0.25, traces=traces or {})
 
 
 @pytest.fixture

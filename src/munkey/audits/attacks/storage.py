@@ -14,7 +14,7 @@ CHUNK = 1 << 24  # bytes read at a time
 
 
 @dataclass(frozen=True)
-class Stored(Finding):
+class StorageFinding(Finding):
     """rows: how many of the deleted rows were found, of how many; ids: the deleted ids that the memory still lists.
 
     places: the files that hold any of the rows.
@@ -33,7 +33,7 @@ class Stored(Finding):
     definition="deleted keys, tokens and ids that are found in the files that are shipped",
     source="this project",
 )
-def storage(shipped: Shipped, _: np.random.Generator | None = None) -> Stored | Refused:
+def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFinding | Refused:
     """A row counts as found if 8 of its numbers are, stored as float32. Kept rows are the control: they must be found.
 
     Deleted rows that equal a kept one, as the keys of a picture that is there twice, tell nothing and are left out.
@@ -55,7 +55,7 @@ def storage(shipped: Shipped, _: np.random.Generator | None = None) -> Stored | 
         )
     places = tuple(sorted(str(path) for path, traces in found.items() if traces & set(deleted)))
     ids = np.intersect1d(shipped.deleted_ids, shipped.listed_ids)
-    return Stored(sum(each in everywhere for each in deleted), len(deleted), tuple(ids.tolist()), places)
+    return StorageFinding(sum(each in everywhere for each in deleted), len(deleted), tuple(ids.tolist()), places)
 
 
 def trace(row: np.ndarray) -> bytes:

@@ -26,7 +26,7 @@ TYPICAL = Size(10_000, 2_000, 2_000, 64, 10)  # of a data set that has not been 
 Target = Literal["run", "paper"]
 
 
-class Estimate(NamedTuple):
+class CostEstimate(NamedTuple):
     """What a configuration costs on a machine. hours: by number of GPUs, or of machines; refusals: what cannot fit."""
 
     work: list[Work]
@@ -37,14 +37,14 @@ class Estimate(NamedTuple):
     refusals: list[str]
 
 
-def estimate(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)) -> Estimate:
+def estimate(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)) -> CostEstimate:
     """The costs of what a target makes. Raises ParamsError where the size of a data set is not known yet."""
     load = Workload(plan, runs_of(plan, target))
     work = load.all()
     seconds = [seconds_of(each, on) for each in work]
     hours = {count: elapsed(work, seconds, count) / 3600 for count in gpus}
     refusals = [line for each in work for line in too_large(each, on)]
-    return Estimate(work, seconds, load.disk, hours, [*warnings(plan, work, on)], refusals)
+    return CostEstimate(work, seconds, load.disk, hours, [*warnings(plan, work, on)], refusals)
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
@@ -151,7 +151,7 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:,.1f} GB"
 
 
-def lines(costs: Estimate, on: Machine, name: str) -> Iterator[str]:
+def lines(costs: CostEstimate, on: Machine, name: str) -> Iterator[str]:
     """The costs in words and as a table."""
     yield heading(on, name)
     yield f"{'step':9}{'what':15}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}{'minutes':>10}{'peak GB':>9}"
@@ -166,7 +166,7 @@ def heading(on: Machine, name: str) -> str:
     return f"{name} on {on.name} (speeds {kind}; {gigabytes(on.memory)} of memory for a job)"
 
 
-def totals(costs: Estimate, on: Machine) -> Iterator[str]:
+def totals(costs: CostEstimate, on: Machine) -> Iterator[str]:
     """The costs of all jobs together, what to mind, and what cannot fit."""
     trainings = sum(each.jobs for each in costs.work if each.step == "train")
     steps, operations = sum(each.steps for each in costs.work), sum(each.operations for each in costs.work)

@@ -8,7 +8,7 @@ from munkey.core.device import gpu_visible
 from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
 from munkey.encoders.registry import MissingEncoderError, find
-from munkey.experiment.cost.estimate import Estimate, gigabytes
+from munkey.experiment.cost.estimate import CostEstimate, gigabytes
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables.setting import is_rehearsal
@@ -20,7 +20,7 @@ NO_GPU = (
 )
 
 
-def missing(plan: Plan, costs: Estimate) -> Iterator[str]:
+def missing(plan: Plan, costs: CostEstimate) -> Iterator[str]:
     """What keeps the paper's experiment from running here, a sentence each."""
     if not rehearsal(plan):
         yield from gpu_faults(plan)

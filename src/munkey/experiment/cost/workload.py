@@ -64,7 +64,7 @@ def size_of(plan: Plan, dataset: str) -> Size:
     return Size(train, val, test, source.storage_size or known.side, known.classes)
 
 
-class Setting(NamedTuple):
+class RunSetting(NamedTuple):
     """What a system is made with. shards: models that its family trains."""
 
     params: DatasetParams
@@ -98,14 +98,14 @@ class Workload:
             kinds[key] = work.with_(kinds[key]) if key in kinds else work
         return list(kinds.values())
 
-    def setting(self, run: Evaluation) -> Setting:
+    def setting(self, run: Evaluation) -> RunSetting:
         """What a system is made with."""
         params = self.plan.params.for_case(f"{run.dataset}/{run.case}" if run.case else run.dataset)
         family, size = self.plan.family_of(run.method), self.sizes[run.dataset]
         section = params.of_family(family)
         dim = int(getattr(section, "token_dim", 0))
         network = Network(params.model, params.data.image_size, size.classes, int(family.has_pathways), dim)
-        return Setting(params, family, size, network, int(getattr(section, "shards", 1)))
+        return RunSetting(params, family, size, network, int(getattr(section, "shards", 1)))
 
     def candidates(self, run: Evaluation) -> int:
         """How many the search of a system tries; 0 where there is no search."""

@@ -25,7 +25,7 @@ MOST_CANDIDATES = 1000  # of one method's search
 MOST = 2**63 - 1
 
 
-class Loader(yaml.SafeLoader):  # the one in C crashes where lists are nested deeply
+class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nested deeply
     """A reader of YAML that refuses a key that stands twice in one mapping; others silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
@@ -41,7 +41,7 @@ class Loader(yaml.SafeLoader):  # the one in C crashes where lists are nested de
 def read_file(path: Path) -> dict[str, object]:
     """A file of parameters. Raises ParamsError that says what is wrong with it, and where."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader)
+        content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
     except OSError as error:
         raise ParamsError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:

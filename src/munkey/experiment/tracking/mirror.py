@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from munkey.core.files import DamagedFileError, read_json
 from munkey.experiment.tracking import models, views
-from munkey.experiment.tracking.store import Store, StoreError, every, open_store, public
+from munkey.experiment.tracking.store import MlflowStore, StoreError, every, open_store, public
 from munkey.experiment.tracking.views import RESULTS
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def mirror(uri: str, configuration: str, runs: "Sequence[Run]") -> Mirrored:
     return Mirrored(counts, pages, addresses)
 
 
-def _write(store: Store, run: "Run", experiment: str, tags: Mapping[str, str]) -> str:
+def _write(store: MlflowStore, run: "Run", experiment: str, tags: Mapping[str, str]) -> str:
     """Add a run. Its id. That it is finished comes last: one that was cut off is not."""
     from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 

@@ -34,7 +34,7 @@ class StoreError(OSError):
 
 
 @dataclass(frozen=True)
-class Store:
+class MlflowStore:
     """An open store. database: its file if it is an SQLite store."""
 
     client: "MlflowClient"
@@ -88,7 +88,7 @@ class Store:
 
 
 @contextmanager
-def open_store(uri: str) -> Iterator[Store]:
+def open_store(uri: str) -> Iterator[MlflowStore]:
     """The store at `uri`, while no other mirror is at work on it from this folder, or at all if it is an SQLite file.
 
     Raises StoreError where the store refuses, does not answer, is locked or is not a store, also in the block.
@@ -109,7 +109,7 @@ def open_store(uri: str) -> Iterator[Store]:
             if database:  # MLflow would try for minutes to open what is locked or no database
                 with closing(sqlite3.connect(database, timeout=WAIT_S, isolation_level=None)) as connection:
                     connection.execute("BEGIN IMMEDIATE")
-            yield Store(MlflowClient(f"sqlite:///{database}" if database else uri), uri, database)
+            yield MlflowStore(MlflowClient(f"sqlite:///{database}" if database else uri), uri, database)
     except StoreError:
         raise
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from munkey.data.image_set import ImageSet
-    from munkey.models.forward import Block
+    from munkey.models.forward import ImageBlock
     from munkey.models.networks.munkey import Cut, Munkey, MunkeyArchitecture
 
 
@@ -153,7 +153,7 @@ class MunkeyFamily(Family):
         neighbors = retrieval.neighbors.first(settings.k)
         rows, cosines = memory.rows(neighbors.ids), torch.from_numpy(neighbors.cosines).to(device)
 
-        def answer(block: Block) -> Tensor:
+        def answer(block: ImageBlock) -> Tensor:
             near = Nearest(rows[block.where], cosines[block.where])
             return ask(model, block.images, memory, near, settings, cut)
 
@@ -182,7 +182,7 @@ class MunkeyFamily(Family):
         assert system.memory is not None
         tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
 
-        def cut(block: Block) -> Tensor:
+        def cut(block: ImageBlock) -> Tensor:
             drop, keep = (torch.full((len(block.images),), value, device=device) for value in (True, False))
             masks = ((keep, drop), (drop, keep), (keep, keep))  # of image and token, for image, token and both
             return torch.stack([model(block.images, tokens[block.where], *pair) for pair in masks], dim=1)
@@ -200,7 +200,7 @@ class MunkeyFamily(Family):
         tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
         inputs: list[Tensor] = []
 
-        def read(block: Block) -> Tensor:
+        def read(block: ImageBlock) -> Tensor:
             model(block.images, tokens[block.where])
             return inputs.pop()
 

@@ -175,7 +175,7 @@ def touched(deleted: np.ndarray, shards: int, slices: int, stage: Stage) -> dict
     return dict(sorted(first.items()))
 
 
-class Deletion(NamedTuple):
+class ShardDeletion(NamedTuple):
     """What an exact deletion gives. retrained: how many of the `slices` of all shards were trained again."""
 
     system: System
@@ -184,7 +184,7 @@ class Deletion(NamedTuple):
     slices: int
 
 
-def delete(system: System, deleted: np.ndarray, training: Training) -> Deletion:
+def delete(system: System, deleted: np.ndarray, training: Training) -> ShardDeletion:
     """Retrain on `training`, the retain set, what has seen the sample ids `deleted`.
 
     The weights are as if these samples had never been there.
@@ -193,4 +193,4 @@ def delete(system: System, deleted: np.ndarray, training: Training) -> Deletion:
     first = touched(deleted, model.shards, model.slices, training.recipe.stage)
     history = retrain(model, cast("SisaArchitecture", system.architecture), first, training)
     retrained = sum(model.slices - begin for begin in first.values())
-    return Deletion(replace(system, model=model), history, retrained, model.shards * model.slices)
+    return ShardDeletion(replace(system, model=model), history, retrained, model.shards * model.slices)

@@ -20,7 +20,7 @@ MOMENTS = ("start", "middle", "end")  # of training, at which the trace keeps to
 
 
 @dataclass(frozen=True)
-class Source:
+class ChartSource:
     """What a chart is drawn from.
 
     files: paths of the inputs, by their names in `ChartKind.inputs`; traces: those of each seed. dataset: that of the
@@ -43,22 +43,22 @@ class ChartKind:
 
     caption: str
     inputs: Callable[[Layout], dict[str, str]]
-    draw: Callable[[Source], "Figure"]
+    draw: Callable[[ChartSource], "Figure"]
 
 
-def _overview(_: Source) -> "Figure":
+def _overview(_: ChartSource) -> "Figure":
     from munkey.report.figures.diagram import overview
 
     return overview()
 
 
-def _forgetting(source: Source) -> "Figure":
+def _forgetting(source: ChartSource) -> "Figure":
     from munkey.report.figures.forgetting import gap_plot
 
     return gap_plot(read_table(source.files["table"]), PAPERS_METHOD)
 
 
-def _neighbors(source: Source) -> "Figure":
+def _neighbors(source: ChartSource) -> "Figure":
     from munkey.report.figures.curves import neighbors_plot
 
     table = read_table(source.files["table"])
@@ -66,13 +66,13 @@ def _neighbors(source: Source) -> "Figure":
     return neighbors_plot(part.assign(k=part["value"].astype(int)))
 
 
-def _selection(source: Source) -> "Figure":
+def _selection(source: ChartSource) -> "Figure":
     from munkey.report.figures.selection import selection_plot
 
     return selection_plot(read_table(source.files["table"]), source.threshold)
 
 
-def _sensitivity(source: Source) -> "Figure":
+def _sensitivity(source: ChartSource) -> "Figure":
     import pandas as pd
 
     from munkey.report.figures.curves import sensitivity_plot
@@ -81,7 +81,7 @@ def _sensitivity(source: Source) -> "Figure":
     return sensitivity_plot(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
 
 
-def _tokens(source: Source) -> "Figure":
+def _tokens(source: ChartSource) -> "Figure":
     from munkey.report.figures.projection import Projection, projection_plot, umap_2d
 
     trace, classes = read_npz(source.files["trace"]), read_json(source.files["classes"])
