@@ -28,6 +28,20 @@ def test_what_is_prepared_reads_back(source, tmp_path):
     assert dataset.ids_of("val").tolist() == [4, 5, 6, 7]
 
 
+def test_units_read_back_and_only_a_source_that_has_them_gets_their_column(source, tmp_path):
+    units = ["Ann", None, "Ärzte, Köln", *["Bo"] * 9]
+    prepare(replace(source, names=list("abcdefghijkl"), units=units), tmp_path / "units")
+    assert load(tmp_path / "units").units == tuple(units)
+    assert (tmp_path / "units/samples.csv").read_text().splitlines()[:3] == [
+        "id,split,label,name,unit",
+        "0,train,0,a,Ann",
+        "1,train,1,b,",
+    ]
+    prepare(source, tmp_path / "none")
+    assert load(tmp_path / "none").units is None
+    assert (tmp_path / "none/samples.csv").read_text().splitlines()[0] == "id,split,label"
+
+
 def test_images_are_mapped_and_cannot_be_changed(source, tmp_path):
     prepare(source, tmp_path)
     images = load(tmp_path).images

@@ -1,7 +1,7 @@
 """The prepared form of a data set, which every later stage reads.
 
-A folder with `images.npy` (uint8, N x H x W x 3, memory-mapped when it is read), `samples.csv` (id, split, label and,
-for picture files, name) and `classes.json`.
+A folder with `images.npy` (uint8, N x H x W x 3, memory-mapped when it is read), `samples.csv` (id, split, label,
+for picture files name and, where they are known, unit) and `classes.json`.
 """
 
 import hashlib
@@ -24,7 +24,8 @@ MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
 class Dataset:
     """A prepared data set. The ids ascend; row i of every array belongs to ids[i].
 
-    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str.
+    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str; units: the person, lesion, …
+    that each sample is of, None where that is not known; None for a data set without units.
     """
 
     images: np.ndarray
@@ -32,6 +33,7 @@ class Dataset:
     labels: np.ndarray
     splits: np.ndarray
     classes: list[str]
+    units: tuple[str | None, ...] | None = None
 
     def ids_of(self, split: str) -> np.ndarray:
         """Sorted sample ids of a split."""
@@ -67,6 +69,8 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
     rows: list[dict[str, object]] = [{"id": i, "split": split, "label": label} for i, split, label in samples]
     if source.names is not None:
         rows = [row | {"name": name} for row, name in zip(rows, source.names, strict=True)]
+    if source.units is not None:
+        rows = [row | {"unit": unit or ""} for row, unit in zip(rows, source.units, strict=True)]
     write_csv(folder / "samples.csv", rows)
     write_json(folder / "classes.json", source.classes)
 
@@ -83,6 +87,7 @@ def load(folder: str | Path) -> Dataset:
         labels=np.array([int(sample["label"]) for sample in samples], dtype=np.int64),
         splits=np.array([sample["split"] for sample in samples]),
         classes=read_json(folder / "classes.json"),
+        units=tuple(sample["unit"] or None for sample in samples) if "unit" in samples[0] else None,
     )
 
 

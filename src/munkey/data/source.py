@@ -53,7 +53,7 @@ class Source:
 
     images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need not fit in memory;
     labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS; names: the files that the images came
-    from, if there are any.
+    from, if there are any; units: the person, lesion, … that each sample is of, None where that is not known.
     """
 
     images: np.ndarray | Iterable[np.ndarray]
@@ -61,6 +61,7 @@ class Source:
     splits: np.ndarray
     classes: list[str]
     names: Sequence[str] | None = None
+    units: Sequence[str | None] | None = None
 
     def blocks(self) -> Iterable[np.ndarray]:
         """The images in blocks of (n, H, W, 3)."""

@@ -1,13 +1,17 @@
 """What any data set can be asked for: fewer samples of each class, another size of its images, names of its classes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
+from typing import TypeVar
 
 import numpy as np
 
 from munkey.data.pictures import resize
 from munkey.data.source import Source, SourceError
 from munkey.settings import SourceSettings
+
+Text = TypeVar("Text", str, str | None)
 
 
 def shaped(source: Source, settings: SourceSettings) -> Source:
@@ -39,13 +43,17 @@ def limited(source: Source, limit: int) -> Source:
 
     samples = pd.DataFrame({"split": source.splits, "label": source.labels})
     keep = samples.groupby(["split", "label"]).cumcount().to_numpy() < limit
-    names = source.names
+
+    def kept(column: Sequence[Text] | None) -> list[Text] | None:
+        return None if column is None else list(compress(column, keep))
+
     return replace(
         source,
         images=_images_kept(source, keep),
         labels=source.labels[keep],
         splits=source.splits[keep],
-        names=None if names is None else [name for name, kept in zip(names, keep, strict=True) if kept],
+        names=kept(source.names),
+        units=kept(source.units),
     )
 
 
