@@ -103,7 +103,7 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"encoder": "evil"}, "unknown encoder 'evil'; there are: "),
+        ({"encoder": "evil"}, "unknown encoder 'evil'. There are: "),
         ({"encoder": "timm:evil"}, "timm's model 'evil' cannot be loaded"),
         ({"encoder": "none/evil"}, "none/evil: no config.json there"),
         ({"image_size": None}, "efficientnet-lite0 cannot be loaded here"),

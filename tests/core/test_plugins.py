@@ -66,7 +66,7 @@ def test_a_broken_plug_in_is_refused_by_name_and_the_others_go_on(palette, text,
     assert colors.values() == [4, 3]
     assert list(colors.refused) == ["red"]
     assert colors.refused["red"].startswith("red of paint-shop 1.2") and why in colors.refused["red"]
-    with pytest.raises(KeyError, match="unknown color 'red'; there are: amber, green; refused: red of paint-shop"):
+    with pytest.raises(KeyError, match=r"unknown color 'red'\. There are: amber, green; refused: red of paint-shop"):
         colors["red"]
 
 

@@ -36,7 +36,7 @@ def test_a_name_can_be_registered_only_once(colors):
 
 
 def test_an_unknown_name_raises_and_lists_the_known_ones(colors):
-    with pytest.raises(KeyError, match="unknown color 'green'; there are: blue, red"):
+    with pytest.raises(KeyError, match=r"unknown color 'green'\. There are: blue, red"):
         colors["green"]
 
 
@@ -86,7 +86,7 @@ def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path
     (refusal,) = palette.COLORS.refused.values()
     assert list(palette.COLORS.refused) == ["dark-red"]
     assert "palette/colors/dark_red.py" in refusal and why in refusal
-    with pytest.raises(KeyError, match=r"unknown color 'dark-red'; there are: amber, green; refused: .*dark_red\.py"):
+    with pytest.raises(KeyError, match=r"unknown color 'dark-red'. There are: amber, green; refused: .*dark_red\.py"):
         palette.COLORS["dark-red"]
 
 
@@ -117,3 +117,16 @@ def test_every_entry_describes_itself_in_a_line(registry):
 def test_a_name_that_cannot_be_part_of_a_path_is_refused(colors, name):
     with pytest.raises(ValueError, match="letters, digits, - and _"):
         colors.add(name, 1)
+
+
+@pytest.mark.parametrize(
+    ("registry", "name", "close"),
+    [
+        (METHODS, "scurb", "scrub"),
+        (METHODS, "SCRUB", "scrub"),
+        (DATASETS, "cifar-10", "cifar10"),
+        (ENCODERS, "dino2", "dinov2"),
+    ],
+)
+def test_an_unknown_name_is_answered_by_the_most_similar_one(registry, name, close):
+    assert f"unknown {registry.kind} {name!r}; did you mean {close!r}? There are: " in registry.unknown(name)

@@ -209,3 +209,5 @@ def test_an_edit_of_a_plug_in_runs_again_what_depends_on_it_and_nothing_else(ext
     assert method.planned(*TARGETS) == again
     audit = edited(extended, tmp_path / "audit", "my_audit", "logits.max(axis=1)", "logits.min(axis=1)")
     assert audit.planned(*TARGETS) == {"attacks": 1}
+    needs = edited(extended, tmp_path / "needs", "my_method", '{"retain images", "retain labels"}', '{"retain images"}')
+    assert needs.planned(*TARGETS) == again

@@ -149,6 +149,7 @@ DRAWN = {"forget": 1, "neighbors": 1, "train": 2, "unlearn": 3, "evaluate": 5}
 # An edit: the module, what is replaced, by what, and the jobs that must run again but for those at the end.
 EDITS = [
     ("unlearn/methods/cf.py", "request.retain)", 'request.retain, only="")', {"unlearn": 1, "evaluate": 1}),
+    ("unlearn/methods/cf.py", '{"retain images", "retain labels"}', '{"retain images"}', {"unlearn": 1, "evaluate": 1}),
     ("evaluation/predict.py", '"ids": dataset.ids,', '"ids": 1 * dataset.ids,', {"evaluate": 7}),
     (
         "models/families/munkey.py",

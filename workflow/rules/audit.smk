@@ -177,6 +177,6 @@ use rule job as audit_page with:
         name=PARAMS.name,
         datasets=PARAMS.datasets,
         rows=EXHIBITS.rows,
-        code=code("report.audit_page"),
+        code=code("report.audit_page", lambda _: audits.attacks("logits")),  # their titles
     message:
         "show the audits on one page"

@@ -19,6 +19,7 @@ use rule gpu_job as unlearn with:
     params:
         dataset=lambda w: plan.dataset_of(w.case),
         settings=lambda w: PLAN.unlearn_settings(w.case, w.method),
+        needs=lambda w: sorted(METHODS[w.method].needs),  # wherever the method is registered
         code=code("unlearn.unlearn", lambda w: PLAN.method_code(w.method)),
     message:
         "unlearn with {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

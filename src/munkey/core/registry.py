@@ -1,11 +1,12 @@
 """Named entries added by a decorator: data sets, key encoders, families of models, unlearning methods, audits."""
 
+import difflib
 import importlib
 import os
 import pkgutil
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -13,6 +14,12 @@ from munkey.core.plugins import announced, origin
 
 T = TypeVar("T")
 NAME = re.compile(r"[\w-]+|timm:NAME")  # the one that stands for all of timm's models
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """What to add to the statement that there is no such name: the most similar one that there is."""
+    close = difflib.get_close_matches(name.lower(), list(names), n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."
 
 
 class Registry(Generic[T]):
@@ -59,7 +66,7 @@ class Registry(Generic[T]):
 
     def unknown(self, name: str) -> str:
         """What to say of a name that is not registered."""
-        known = f"unknown {self.kind} {name!r}; there are: {', '.join(self)}"
+        known = f"unknown {self.kind} {name!r}{meant(name, self)} There are: {', '.join(self)}"
         return "; ".join([known, *(f"refused: {why}" for why in self._refused.values())])
 
     def __contains__(self, name: object) -> bool:

@@ -3,7 +3,12 @@
 import platform
 import subprocess
 
+import pytest
+
+from munkey.experiment.run import provenance as code
+from munkey.experiment.run.code_digest import Package
 from munkey.experiment.run.provenance import LIBRARIES, provenance
+from tests.plugins import written
 
 
 def git(*args):
@@ -21,19 +26,44 @@ def test_the_digest_of_parameters_depends_on_their_values_and_not_on_their_order
     assert digest({}) == "44136fa355b3678a"  # the first 16 hex digits of SHA-256 of "{}"
 
 
-def test_it_names_the_commit_and_whether_tracked_files_were_changed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert provenance({}, "cpu")["commit"] == "not a git checkout"
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A folder that is not a git checkout yet, and beside it one with a package that holds a plug-in."""
+    folder = written(tmp_path / "project", {"tracked": "1", ".gitignore": "*.pyc\n"})
+    shop = Package(written(tmp_path / "plug-in", {"shop/__init__.py": ""}) / "shop", "shop 1.0")
+    monkeypatch.setattr(code, "plugin_packages", lambda: {"shop": shop})
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def commit():
     git("init", "-q")
-    (tmp_path / "tracked").write_text("1")
-    git("add", "tracked")
+    git("add", ".")
     git("commit", "-qm", "one")
-    (tmp_path / "untracked").write_text("1")
-    head = git("rev-parse", "HEAD")
+    return git("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [
+        ("notes.md", False),
+        ("src/munkey/unlearn/methods/mine.pyc", False),
+        ("tracked", True),
+        ("src/munkey/unlearn/methods/mine.py", True),
+        ("workflow/presets/mine.yaml", True),
+        ("../plug-in/shop/mine.py", True),
+    ],
+)
+def test_it_names_the_commit_and_whether_the_code_is_another_or_not_tracked(file, changed, checkout, monkeypatch):
+    assert provenance({}, "cpu")["commit"] == "not a git checkout"
+    head = commit()
+    monkeypatch.chdir("../plug-in")
+    commit()
+    monkeypatch.chdir(checkout)
     assert provenance({}, "cpu")["commit"] == head
-    (tmp_path / "tracked").write_text("2")
-    assert provenance({}, "cpu")["commit"] == f"{head}+changes"
+    written(checkout, {file: "2"})
+    assert provenance({}, "cpu")["commit"] == head + "+changes" * changed
 
 
 def test_without_git_there_is_no_commit(monkeypatch):

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from munkey.core.registry import meant
 from munkey.data.registry import DATASETS, reader_of
 from munkey.encoders.hub_models import MODEL_TYPES
 from munkey.encoders.registry import ENCODERS, find
@@ -23,7 +24,10 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
     readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
     listed = ", ".join(readers)
     if source.reader not in (None, *readers):
-        return [f"{prefix}source.reader = {source.reader!r}: must be one of {listed}; null for a registered data set"]
+        where = (
+            f"{prefix}source.reader = {source.reader!r}: there is no such reader{meant(str(source.reader), readers)}"
+        )
+        return [f"{where} It must be one of {listed}, or null for a registered data set"]
     if dataset in DATASETS and source.reader not in (None, dataset):
         return [
             f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has a reader of its own; give your"

@@ -1,6 +1,5 @@
 """What is wrong with parameters, in words: key, value, what is allowed."""
 
-import difflib
 import reprlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from munkey.core.registry import Registry
+from munkey.core.registry import Registry, meant
 
 Entry = TypeVar("Entry")
 BRIEF = reprlib.Repr()
@@ -64,9 +63,7 @@ def _keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
 
 def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> str:
     """What to say of an unknown key."""
-    close = difflib.get_close_matches(name, list(allowed), n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
-    return f"{where} = {shortened(value)}: unknown key{hint} Allowed here: {', '.join(allowed) or 'nothing'}"
+    return f"{where} = {shortened(value)}: unknown key{meant(name, allowed)} Allowed: {', '.join(allowed) or 'nothing'}"
 
 
 def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import ConfigDict, Field, PrivateAttr, create_model, model_validator, with_config
 from typing_extensions import TypedDict
 
+from munkey.core.registry import meant
 from munkey.data.registry import DatasetEntry, reader_of
 from munkey.experiment.params.external import check_encoder, check_uri
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
@@ -125,8 +126,9 @@ class Params(DatasetParams):
             require_unique(key, getattr(self, key))
         known = {f"{method.name}.{key}" for method in METHODS.values() for key in method.settings.model_fields}
         if others := sorted(self.search_grid.keys() - known - {"lr_factor"}):
+            hint = meant(others[0], known)
             raise ValueError(
-                f"search_grid: unknown key {others[0]!r}; there are: lr_factor, {', '.join(sorted(known))}"
+                f"search_grid: unknown key {others[0]!r}{hint} There are: lr_factor, {', '.join(sorted(known))}"
             )
         for name in self.methods:
             require_registered(f"the method {name}", require_registered("methods", name, METHODS).family, FAMILIES)

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from munkey.experiment.run.code_digest import plugin_packages
+
 LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "snakemake")
 
 
 class Provenance(TypedDict):
-    """As it stands in a record. commit: ends in "+changes" where tracked files were modified."""
+    """As it stands in a record. commit: ends in "+changes" where the code is not what is committed (`_changed`)."""
 
     commit: str
     params_digest: str
@@ -30,13 +32,26 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
     else:
         name = _cpu_name()
     commit = _git("rev-parse", "HEAD") or "not a git checkout"
-    changes = "+changes" if _git("status", "--porcelain", "--untracked-files=no") else ""
     return {
-        "commit": commit + changes,
+        "commit": commit + "+changes" * _changed(),
         "params_digest": params_digest(params),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES},
         "device": name,
     }
+
+
+def _changed() -> bool:
+    """Whether a tracked file was modified, or one of code is neither tracked nor ignored; plug-ins' code included.
+
+    Of a plug-in that was copied into site-packages, its version stands for its code.
+    """
+    status = ("status", "--porcelain")
+    places = [package.place for package in plugin_packages().values() if "site-packages" not in package.place.parts]
+    return bool(
+        _git(*status, "--untracked-files=no")
+        or _git(*status, "--untracked-files=normal", "--", "src", "workflow")
+        or any(_git("-C", str(place.parent), *status, "--untracked-files=normal", "--", place.name) for place in places)
+    )
 
 
 def params_digest(params: Mapping[str, object]) -> str:
