@@ -25,14 +25,19 @@ def files_of(ids: np.ndarray) -> list[str]:
     return [f"pictures/{one:x}.png" for one in ids.tolist()]
 
 
+def units_of(ids: np.ndarray) -> list[str | None]:
+    """Every third row belongs to nobody."""
+    return [None if one % 3 == 0 else f"person {one % 100}" for one in ids.tolist()]
+
+
 def create(folder: Path, count: int = 12, seed: int = 0) -> Store:
     rows = raw(count, seed)
-    return Store.create(folder, *rows, np.arange(count), files_of(rows[0]))
+    return Store.create(folder, *rows, np.arange(count), files_of(rows[0]), units_of(rows[0]))
 
 
 def add(store: Store, count: int, seed: int) -> None:
     rows = raw(count, seed)
-    store.add(*rows, files=files_of(rows[0]))
+    store.add(*rows, files=files_of(rows[0]), units=units_of(rows[0]))
 
 
 def content(store: Store) -> dict[int, bytes]:

@@ -20,8 +20,9 @@ import numpy as np
 
 from munkey.deploy.store import disk, ledger
 from munkey.deploy.store.matrices import NAMES
+from munkey.deploy.store.rows import RECORD
 from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import WIDTHS, add, content, create, expected, files_of, numbers, raw
+from tests.deploy.store.inputs import WIDTHS, add, content, create, expected, files_of, numbers, raw, units_of
 
 LIKELY = {"add": 3, "delete": 4, "batch": 2, "settle": 1, "purge": 1, "compact": 1, "index": 2, "close": 1}
 
@@ -151,12 +152,15 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
         assert not any(part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))), "not zero"
         live = np.flatnonzero(view.live)
         assert store.files_of(live) == files_of(view.ids[live]), "a source file is missing, or another row's"
+        assert store.units_of(live) == units_of(view.ids[live]), "a unit is missing, or another row's"
         report = store.verify()  # no source file belongs to any other row
         assert report.sound, str(report)
         generations = [path.name for path in folder.glob("generation-*")]
         assert generations == [f"generation-{view.generation}"], "a generation is left"
         sizes = {path.name: path.stat().st_size for path in folder.glob("generation-*/*")}
-        assert sizes["live"] == len(view.live) and sizes["records"] == 64 * len(view.live), "a tail is left"
+        assert sizes["live"] == len(view.live) and sizes["records"] == RECORD.itemsize * len(view.live), (
+            "a tail is left"
+        )
         check_index(store)
     return now
 

@@ -97,7 +97,7 @@ DAMAGES = {
     "the log is a link": in_place_of("store.db-wal", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
     "the log is a pipe": in_place_of("store.db-wal", os.mkfifo),
     "the index of the log is a link": in_place_of("store.db-shm", lambda path: path.symlink_to("store.db")),
-    "another version": sql("PRAGMA user_version=4"),
+    "another version": sql("PRAGMA user_version=5"),
     "another program's": sql("PRAGMA application_id=7"),
     "no state": sql("DELETE FROM state"),
     "two states": sql("INSERT INTO state SELECT * FROM state"),
@@ -169,7 +169,7 @@ FOUND = {
     "UPDATE log SET at = at + 1 WHERE sequence = 1": "broken at link 1",
     "DELETE FROM log WHERE sequence = 2": "broken at link 2",
     "INSERT INTO dead SELECT sequence + 3, row FROM dead": "makes no sense",
-    "INSERT INTO sources VALUES (1000, 'a trace')": "source files that belong to no live row: 1",
+    "INSERT INTO sources VALUES (1000, 'a trace', NULL)": "source files and units that belong to no live row: 1",
     "UPDATE dead SET sequence = sequence + 9 WHERE sequence = 3": "those of the dead rows: 1 have another number",
 }
 

@@ -44,7 +44,7 @@ def no_file_longer_than(size: int) -> Iterator[None]:
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_disk_without_space_leaves_a_memory_of_before_or_after(operation, folder):
     refusals = []
-    for size in [*range(0, 4000, 500), *range(4000, 60_000, 4000)]:
+    for size in [*range(0, 4000, 500), *range(4000, 90_000, 6000)]:
         target = folder.parent / f"memory-{size}"
         with create(target, 40) as store:
             before = content(store)
@@ -58,7 +58,7 @@ def test_a_disk_without_space_leaves_a_memory_of_before_or_after(operation, fold
         except OSError as error:
             refusals.append(str(target) in str(error))
         check(target, allowed)
-    assert 0 < len(refusals) < 22
+    assert 0 < len(refusals) < 23
     assert all(refusals), "a refusal names no file"
 
 

@@ -28,6 +28,17 @@ def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(fo
     Store.open(folder, writer=True).close()
 
 
+def test_a_second_writer_waits_for_the_first_where_it_is_asked_to(folder):
+    first = create(folder)
+    with pytest.raises(LockedMemoryError, match="one writer"):
+        Store.open(folder, writer=True, wait=0.02)
+    closing = threading.Timer(0.1, first.close)
+    closing.start()
+    with Store.open(folder, writer=True, wait=60) as second:
+        closing.join()
+        assert second.verify().live == 12
+
+
 WRITER = """
 import os, sys
 from pathlib import Path

@@ -8,6 +8,7 @@ import pytest
 from munkey.core.console import counted
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import Matrices
+from munkey.deploy.store.rows import RECORD
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import mismatched
 from tests.deploy.store.inputs import add, create, files_of, raw
@@ -97,23 +98,23 @@ def test_a_purge_leaves_no_byte_of_their_names(folder):
     """After this many changes SQLite alone, with `secure_delete`, left two of the 6,401 names in its pages (3.46)."""
     random, held = np.random.default_rng(3), {}
     folder.mkdir()
-    Ledger.create(folder / "store.db", LedgerState(b"0" * 16, 1, 1, 1, 0, 0), {})
+    Ledger.create(folder / "store.db", LedgerState(b"0" * 16, 1, 1, 1, 0, 0, bytes(32)), {})
     ledger, rows, gone = Ledger(folder / "store.db"), 0, []
     for _ in range(200):
         if random.random() < 0.5 or not held:
             count = int(random.choice([1, 5, 100, 400]))
             names = [f"{random.integers(1 << 40):011x}/{'x' * random.integers(60)}.png" for _ in range(count)]
-            new = dict(enumerate(names, start=rows))
+            new = {rows + place: (name, name[::-1]) for place, name in enumerate(names)}
             rows += count
             ledger.grow(rows, 0, new)
             held |= new
         else:
             some = random.choice(list(held), min(len(held), int(random.choice([1, 20, 300]))), replace=False)
-            ledger.delete(some, np.zeros((len(some), 32), np.uint8), 0)
-            gone += [held.pop(one)[:11].encode() for one in some.tolist()]
+            ledger.delete(some, np.zeros(len(some), RECORD), 0, None, False)
+            gone += [held.pop(one)[0][:11].encode() for one in some.tolist()]
     ledger.rewrite()
     assert ledger.empty_wal()
     stored = set(re.findall(rb"(?=([0-9a-f]{11}))", (folder / "store.db").read_bytes()))
     ledger.close()
     assert not stored & set(gone)
-    assert stored >= {name[:11].encode() for name in held.values()}
+    assert stored >= {name[:11].encode() for name, _ in held.values()}

@@ -10,7 +10,7 @@ import pytest
 from munkey.deploy.store import store as module
 from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError
 from munkey.deploy.store.store import ERASED_AT_ONCE, Store
-from tests.deploy.store.inputs import content, create, expected, files_of, raw
+from tests.deploy.store.inputs import content, create, expected, files_of, raw, units_of
 
 IDS, KEYS, TOKENS = raw(12)
 
@@ -59,21 +59,28 @@ def test_a_row_deleted_while_it_is_copied_is_not_handed_out(folder):
         assert copied.live.tolist() == [False, True] and not copied.tokens[0].any() and copied.ids[0] == 0
 
 
+def packed(number: int) -> bytes:
+    return number.to_bytes(8, "little")
+
+
 def test_the_chain_by_hand(folder):
     with create(folder) as store:
         name, records = store.state.store, np.array(store.view.records)
-        receipt = store.delete(IDS[[5, 3]])
+        receipt = store.delete(IDS[[5, 3]], request="Nº 7")
     at = int(receipt.when.timestamp() * 1e6 + 0.5)
     head = hashlib.sha256(name).digest()
     assert (receipt.store, receipt.before, receipt.sequences) == (name.hex(), head.hex(), range(1, 3))
-    files = files_of(IDS)
+    files, units = files_of(IDS), units_of(IDS)
+    whole = [1, 2, at]  # first and last number, time; nothing was blocked
+    mark = hashlib.sha256(b"".join(map(packed, whole)) + hashlib.sha256(b"").digest() + "Nº 7".encode()).digest()
     for sequence, row in enumerate(sorted([3, 5], key=lambda row: IDS[row]), start=1):
-        salt, label = records[row]["salt"].tobytes(), row.to_bytes(8, "little")
-        hidden = name + salt + int(IDS[row]).to_bytes(8, "little") + label + KEYS[row].tobytes() + TOKENS[row].tobytes()
-        commitment = hashlib.sha256(hidden + b"\0" + files[row].encode()).digest()
+        salt, added = records[row]["salt"].tobytes(), records[row]["added"].tobytes()
+        hidden = name + salt + packed(int(IDS[row])) + packed(row) + hashlib.sha256(KEYS[row]).digest()[:16] + added
+        source = f'["{files[row]}", ' + (f'"{units[row]}"]' if units[row] else "null]")
+        commitment = hashlib.sha256(hidden + KEYS[row].tobytes() + TOKENS[row].tobytes() + source.encode()).digest()
         assert records[row]["commitment"].tobytes() == commitment
-        numbers = sequence.to_bytes(8, "little") + at.to_bytes(8, "little")
-        head = hashlib.sha256(head + numbers + hashlib.sha256(commitment).digest()).digest()
+        numbers, mark_once = packed(sequence) + packed(at), mark if sequence == 1 else b""
+        head = hashlib.sha256(head + numbers + hashlib.sha256(commitment).digest() + mark_once).digest()
     assert receipt.after == head.hex()
     with Store.open(folder) as reader:
         assert reader.head == head.hex()

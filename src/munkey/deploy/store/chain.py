@@ -1,25 +1,45 @@
 """The chain of deletions: a link for each deleted row, whose head follows from the one before it."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 
 class ChainLink(NamedTuple):
-    """One deleted row in the chain. at: microseconds since 1970, UTC."""
+    """One deleted row in the chain. at: microseconds since 1970, UTC; mark: of the deletion whose first row this is."""
 
     sequence: int
     at: int
     entry: bytes
     head: bytes
+    mark: bytes = b""
+
+
+class LogEntry(NamedTuple):
+    """One deletion. first, last: sequence numbers of its rows (last < first where it had none); before, after: heads.
+
+    request: the number that it was asked under; rows: how many; when: UTC.
+    """
+
+    first: int
+    last: int
+    when: datetime
+    request: str | None
+    rows: int
+    before: str
+    after: str
 
 
 @dataclass(frozen=True)
 class Receipt:
     """A deletion that is on the disk. store: the memory's name; sequences: numbers of its rows in the log.
 
-    before, after: heads of the chain, hexadecimal; when: to the microsecond, UTC.
+    before, after: heads of the chain, hexadecimal; when: to the microsecond, UTC. request: the number that it was asked
+    under; repeated: whether that request had been carried out before, so that nothing was done now.
+
+    A `Predictor` adds identical: ids of exact copies that stay in the memory; emptied: classes that have no row left.
     """
 
     store: str
@@ -27,6 +47,10 @@ class Receipt:
     before: str
     after: str
     when: datetime
+    request: str | None = None
+    repeated: bool = False
+    identical: tuple[int, ...] = ()
+    emptied: tuple[str, ...] = ()
 
 
 def first_head(store: bytes) -> bytes:
@@ -34,9 +58,18 @@ def first_head(store: bytes) -> bytes:
     return hashlib.sha256(store).digest()
 
 
-def next_head(head: bytes, sequence: int, at: int, log_entry: bytes) -> bytes:
-    """SHA-256(head || sequence || at || entry), the numbers as 8 bytes, little-endian."""
-    return hashlib.sha256(b"".join((head, packed(sequence, at), log_entry))).digest()
+def next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes) -> bytes:
+    """SHA-256(head || sequence || at || entry || mark), the numbers as 8 bytes, little-endian."""
+    return hashlib.sha256(b"".join((head, packed(sequence, at), log_entry, mark))).digest()
+
+
+def next_mark(mark: bytes, first: int, last: int, at: int, request: str | None, blocked: Iterable[bytes]) -> bytes:
+    """SHA-256(mark before || first || last || at || SHA-256(blocked, ascending) || request): what a deletion was.
+
+    The first row of the deletion carries it into the chain. blocked: the hashes that it blocks (`Ledger.blocked`).
+    """
+    hashes = hashlib.sha256(b"".join(sorted(blocked))).digest()
+    return hashlib.sha256(b"".join((mark, packed(first, last, at), hashes, (request or "").encode()))).digest()
 
 
 def packed(*numbers: int) -> bytes:

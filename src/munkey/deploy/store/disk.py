@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,14 +82,21 @@ def new_folder(folder: Path) -> Iterator[Path]:
     sync_folder(folder.parent)
 
 
-def lock(folder: Path) -> int:
-    """A lock of a folder that ends with this process. Raises LockedMemoryError where another one has it.
+def lock(folder: Path, wait: float = 0.0) -> int:
+    """A lock of a folder that ends with this process. wait: seconds for another one; then LockedMemoryError.
 
     The folder itself is locked, not the file that names the process: that one can be removed.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor, until = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), time.monotonic() + wait
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.005)
         with os.fdopen(open_file(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as holder:
             holder.write(str(os.getpid()))
     except BlockingIOError:

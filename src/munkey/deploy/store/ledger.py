@@ -1,39 +1,46 @@
 """The truth about a memory, in SQLite: which rows there are, which are dead, and the chain of deletions."""
 
 import hashlib
+import hmac
 import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from munkey.deploy.store.chain import ChainLink, Receipt, first_head, moment, next_head, packed
+from munkey.deploy.store.chain import ChainLink, LogEntry, Receipt, first_head, moment, next_head, next_mark, packed
 from munkey.deploy.store.errors import UnreadableMemoryError, failure
-from munkey.deploy.store.rows import entry
+from munkey.deploy.store.rows import NOWHERE, Source, entry
 
-MEMORY_FORMAT = 3  # the version of the format of the whole folder
+MEMORY_FORMAT = 4  # the version of the format of the whole folder
 WIDEST = 1 << 20  # numbers in a key or token
 APPLICATION = 0x6D756E6B  # "munk", so that no other SQLite file passes for a memory
 SCHEMA = """
 CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, generation INTEGER, rows INTEGER,
-                    erased INTEGER, seal BLOB);
+                    erased INTEGER, secret BLOB, seal BLOB);
 CREATE TABLE log (sequence INTEGER PRIMARY KEY, at INTEGER, entry BLOB, head BLOB);
 CREATE TABLE dead (sequence INTEGER PRIMARY KEY, row INTEGER);
-CREATE TABLE sources (row INTEGER PRIMARY KEY, file TEXT);
-CREATE INDEX by_file ON sources (file);
+CREATE TABLE deletions (number INTEGER PRIMARY KEY, first INTEGER, last INTEGER, at INTEGER, request TEXT, mark BLOB);
+CREATE UNIQUE INDEX by_request ON deletions (request) WHERE request IS NOT NULL;
+CREATE TABLE blocked (hash BLOB PRIMARY KEY, deletion INTEGER) WITHOUT ROWID;
+CREATE TABLE sources (row INTEGER PRIMARY KEY, file TEXT, unit TEXT);
+CREATE INDEX by_file ON sources (file) WHERE file IS NOT NULL;
+CREATE INDEX by_unit ON sources (unit) WHERE unit IS NOT NULL;
 """
-INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?)"
+LAST_HEAD = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"
+LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x'')"
+INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
 
 
 class LedgerState(NamedTuple):
     """store: 16 random bytes that name this memory; key_width, token_width: numbers in a row.
 
     generation: which folder holds the rows; rows: how many, dead ones among them; erased: up to which sequence number
-    all dead rows are known to be zero on the disk.
+    all dead rows are known to be zero on the disk; secret: 32 random bytes, the key of the hashes of blocked contents.
     """
 
     store: bytes
@@ -42,14 +49,15 @@ class LedgerState(NamedTuple):
     generation: int
     rows: int
     erased: int
+    secret: bytes
 
     def plausible(self) -> bool:
-        numbers = self[1:]
-        return min(numbers) >= 0 and min(self[1:4]) > 0 and max(self[1:3]) <= WIDEST and len(self.store) == 16
+        names = len(self.store), len(self.secret)
+        return min(self[1:6]) >= 0 and min(self[1:4]) > 0 and max(self[1:3]) <= WIDEST and names == (16, 32)
 
-    def seal(self, head: bytes) -> bytes:
-        """SHA-256(head of the chain || state, its numbers as 8 bytes, little-endian), so that a change is noticed."""
-        return hashlib.sha256(b"".join((head, self.store, packed(*self[1:])))).digest()
+    def seal(self, head: bytes, mark: bytes) -> bytes:
+        """SHA-256(head of the chain || last mark || state), so that a change is noticed."""
+        return hashlib.sha256(b"".join((head, mark, self.store, packed(*self[1:6]), self.secret))).digest()
 
 
 class Ledger:
@@ -73,16 +81,16 @@ class Ledger:
             raise
 
     @classmethod
-    def create(cls, path: Path, state: LedgerState, files: Mapping[int, str]) -> None:
-        """A new one. files: the source files of some rows, by number."""
+    def create(cls, path: Path, state: LedgerState, sources: Mapping[int, Source]) -> None:
+        """A new one. sources: of some rows, by number."""
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.executescript(
             f"PRAGMA application_id={APPLICATION};PRAGMA user_version={MEMORY_FORMAT};BEGIN;{SCHEMA}"
         )
-        seal = state.seal(first_head(state.store))
-        connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?, ?)", (*state, seal))
-        connection.executemany(INSERT_SOURCE, files.items())
+        seal = state.seal(first_head(state.store), b"")
+        connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*state, seal))
+        connection.executemany(INSERT_SOURCE, ((row, *source) for row, source in sources.items()))
         connection.execute("COMMIT")
         connection.close()
 
@@ -107,7 +115,7 @@ class Ledger:
         except FileNotFoundError:
             return 0
 
-    def _ask(self, question: str, *values: int | str) -> list[tuple[Any, ...]]:
+    def _ask(self, question: str, *values: int | str | bytes) -> list[tuple[Any, ...]]:
         """The rows of an answer. Raises what `failure` says."""
         try:
             return self._connection.execute(question, values).fetchall()
@@ -117,7 +125,7 @@ class Ledger:
     def _number(self, question: str) -> int:
         return int(self._ask(question)[0][0])
 
-    def _records(self, columns: str, types: tuple[type, ...], rest: str, *values: int | str) -> list[tuple[Any, ...]]:
+    def _records(self, columns: str, types: tuple[Any, ...], rest: str, *values: int | str) -> list[tuple[Any, ...]]:
         """`SELECT columns FROM rest`. Raises UnreadableMemoryError where a value is not of its column's type."""
         answer = self._ask(f"SELECT {columns} FROM {rest}", *values)
         if not all(isinstance(value, kind) for row in answer for value, kind in zip(row, types, strict=True)):
@@ -143,20 +151,20 @@ class Ledger:
 
     def state(self) -> LedgerState:
         """The state. Raises UnreadableMemoryError where it, or the end of the chain, is not what was written."""
-        head = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"  # of the same moment as the state
-        columns = f"{', '.join(LedgerState._fields)}, seal, {head}"
-        answer = self._records(columns, (bytes, *[int] * 5, bytes, bytes), "state")
-        if len(answer) != 1 or not LedgerState(*answer[0][:-2]).plausible():
+        columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}"  # all of the same moment
+        answer = self._records(columns, (bytes, *[int] * 5, *[bytes] * 4), "state")
+        if len(answer) != 1 or not LedgerState(*answer[0][:-3]).plausible():
             raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
-        state, (seal, last) = LedgerState(*answer[0][:-2]), answer[0][-2:]
-        if seal != state.seal(last or first_head(state.store)):
+        state, (seal, last, *marks) = LedgerState(*answer[0][:-3]), answer[0][-3:]
+        if seal != state.seal(last or first_head(state.store), *marks):
             why = "damaged: its state, or the last link of its chain of deletions, was changed after it was written"
             raise UnreadableMemoryError(self.path, why)
         return state
 
-    def _keep(self, state: LedgerState, head: bytes) -> None:
-        """Within a transaction: write the state as it is now, sealed. head: of the chain."""
-        changed = (state.generation, state.rows, state.erased, state.seal(head))
+    def _keep(self, state: LedgerState) -> None:
+        """Within a transaction, after all else: write the state as it is now, sealed."""
+        ((head, mark),) = self._ask(f"SELECT {LAST_HEAD}, {LAST_MARK}")
+        changed = (state.generation, state.rows, state.erased, state.seal(head or first_head(state.store), mark))
         self._connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?", changed)
 
     def changes(self) -> int:
@@ -169,11 +177,47 @@ class Ledger:
         return np.array([row for (row,) in answer], dtype=np.int64)
 
     def _links(self, rest: str, *values: int) -> list[ChainLink]:
-        columns, types = ", ".join(ChainLink._fields), (int, int, bytes, bytes)
+        columns, types = ", ".join(ChainLink._fields[:-1]), (int, int, bytes, bytes)
         return [ChainLink(*row) for row in self._records(columns, types, f"log {rest}", *values)]
 
     def links(self) -> list[ChainLink]:
-        return self._links("ORDER BY sequence")
+        marks = dict(self._records("first, mark", (int, bytes), "deletions WHERE first <= last"))
+        return [link._replace(mark=marks.get(link.sequence, b"")) for link in self._links("ORDER BY sequence")]
+
+    def log(self, rest: str = "ORDER BY number", *values: str) -> list[LogEntry]:
+        """Deletions, in order. rest: which."""
+        columns, start = "first, last, at, request", first_head(self.state().store)
+        heads = ", ".join(
+            f"IFNULL((SELECT head FROM log WHERE sequence = {one}), x'')" for one in ("first - 1", "last")
+        )
+        types = (int, int, int, str | None, bytes, bytes)
+        return [
+            LogEntry(
+                first, last, moment(at), request, last - first + 1, (before or start).hex(), (after or start).hex()
+            )
+            for first, last, at, request, before, after in self._records(
+                f"{columns}, {heads}", types, f"deletions {rest}", *values
+            )
+        ]
+
+    def receipt(self, request: str) -> Receipt | None:
+        """Of the deletion that was asked under this number; None where none was."""
+        store = self.state().store.hex()
+        for it in self.log("WHERE request = ?", request):
+            return Receipt(store, range(it.first, it.last + 1), it.before, it.after, it.when, request, repeated=True)
+        return None
+
+    def hashes(self, contents: np.ndarray) -> list[bytes]:
+        """HMAC-SHA-256 of each content (N, 16) under the secret of this memory."""
+        secret = self.state().secret
+        return [hmac.digest(secret, content.tobytes(), "sha256") for content in contents]
+
+    def blocked(self, contents: np.ndarray) -> np.ndarray:
+        """Which of the contents (N, 16) are blocked: (N,) bool."""
+        if not self._number("SELECT EXISTS (SELECT * FROM blocked)"):
+            return np.zeros(len(contents), dtype=bool)
+        asked = "SELECT 1 FROM blocked WHERE hash = ?"
+        return np.array([bool(self._ask(asked, one)) for one in self.hashes(contents)], dtype=bool)
 
     def last(self) -> ChainLink:
         """The last link of the chain; before any deletion, one of sequence number 0 with the first head."""
@@ -187,18 +231,19 @@ class Ledger:
         links = self._links("WHERE sequence = ?", sequence)
         return links[0].head if links else None
 
-    def files_of(self, rows: np.ndarray) -> list[str | None]:
-        """The source file of each row (N,); None where none is known."""
+    def sources_of(self, rows: np.ndarray) -> list[Source]:
+        """The source of each row (N,)."""
         asked, rest = rows.tolist(), "sources WHERE row IN (SELECT value FROM json_each(?))"
-        found = dict(self._records("row, file", (int, str), rest, json.dumps(asked)))
-        return [found.get(row) for row in asked]
+        answer = self._records("row, file, unit", (int, str | None, str | None), rest, json.dumps(asked))
+        found = {row: (file, unit) for row, file, unit in answer}
+        return [found.get(row, NOWHERE) for row in asked]
 
-    def rows_from(self, file: str) -> list[int]:
-        """The rows that came from a file, ascending."""
-        return [row for (row,) in self._records("row", (int,), "sources WHERE file = ? ORDER BY row", file)]
+    def rows_from(self, column: Literal["file", "unit"], name: str) -> list[int]:
+        """The rows that came from a file or belong to a unit, ascending."""
+        return [row for (row,) in self._records("row", (int,), f"sources WHERE {column} = ? ORDER BY row", name)]
 
-    def stray_files(self) -> int:
-        """How many source files belong to no live row: none, unless the ledger was tampered with."""
+    def stray_sources(self) -> int:
+        """How many sources belong to no live row: none, unless the ledger was tampered with."""
         live = "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
         return self._number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
 
@@ -210,39 +255,65 @@ class Ledger:
         links, dead = "(SELECT count(*) FROM log)", "(SELECT count(*) FROM dead)"
         return self._number(f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {links} - {dead} + 1 AND {links}")
 
-    def integrity(self) -> str:
-        """`ok`, or what SQLite finds wrong with its file."""
-        return "; ".join(str(line) for (line,) in self._ask("PRAGMA quick_check"))
+    def unmarked(self, links: list[ChainLink]) -> int | None:
+        """The number of the first deletion in the log that is not what was written, or not that of its links."""
+        columns, types = "number, first, last, at, request, mark", (int, int, int, int, str | None, bytes)
+        deletions = self._records(columns, types, "deletions ORDER BY number")
+        hashes: dict[int, list[bytes]] = {}
+        for number, one in self._records("deletion, hash", (int, bytes), "blocked ORDER BY deletion"):
+            hashes.setdefault(number, []).append(one)
+        mark, ended = b"", 0
+        for place, (number, first, last, at, request, written) in enumerate(deletions, start=1):
+            mark = next_mark(mark, first, last, at, request, hashes.pop(number, ()))
+            own = {link.at for link in links[ended:last]}
+            if (number, first, written) != (place, ended + 1, mark) or last < ended or own - {at}:
+                return place
+            ended = last
+        return None if ended == len(links) and not hashes else len(deletions) + 1
 
-    def delete(self, rows: np.ndarray, commitments: np.ndarray, erased: int) -> Receipt:
-        """Record rows (D,) with commitments (D, 32) as dead, and drop their source files: the point of no return."""
+    def integrity(self) -> str:
+        """`ok`, or what SQLite finds wrong with its file, its indexes too."""
+        return "; ".join(str(line) for (line,) in self._ask("PRAGMA integrity_check"))
+
+    def delete(self, rows: np.ndarray, records: np.ndarray, erased: int, request: str | None, block: bool) -> Receipt:
+        """Record rows (D,) with records (D,) as dead, and drop their sources: the point of no return.
+
+        request: the number it is asked under; block: whether the contents may not come back.
+        """
         last, at, state = self.last(), time.time_ns() // 1000, self.state()
-        links, head = [], last.head
-        for sequence, commitment in enumerate(commitments, start=last.sequence + 1):
+        ((number, mark),) = self._ask(f"SELECT (SELECT IFNULL(max(number), 0) + 1 FROM deletions), {LAST_MARK}")
+        links, head, sequences = [], last.head, range(last.sequence + 1, last.sequence + 1 + len(rows))
+        recorded = (sequences.start, sequences.stop - 1, at, request)
+        fresh = np.unique(records["content"], axis=0) if block else records["content"][:0]
+        hashes = self.hashes(fresh[~self.blocked(fresh)])
+        carried = mark = next_mark(mark, *recorded, hashes)
+        for sequence, commitment in zip(sequences, records["commitment"], strict=True):
             log_entry = entry(commitment.tobytes())
-            head = next_head(head, sequence, at, log_entry)
+            head, carried = next_head(head, sequence, at, log_entry, carried), b""
             links.append((sequence, at, log_entry, head))
-        sequences = range(last.sequence + 1, last.sequence + 1 + len(links))
         with self._transaction() as connection:
             connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", links)
             connection.executemany("INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True))
             gone = "SELECT row FROM dead WHERE sequence > ?"
             connection.execute(f"DELETE FROM sources WHERE row IN ({gone})", (last.sequence,))
-            self._keep(state._replace(erased=erased), head)
-        return Receipt(state.store.hex(), sequences, last.head.hex(), head.hex(), moment(at))
+            if links or request is not None:
+                connection.execute("INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *recorded, mark))
+            connection.executemany("INSERT INTO blocked VALUES (?, ?)", ((one, number) for one in hashes))
+            self._keep(state._replace(erased=erased))
+        return Receipt(state.store.hex(), sequences, last.head.hex(), head.hex(), moment(at), request)
 
     def settled(self, erased: int) -> None:
         """All dead rows up to the sequence number `erased` are zero on the disk."""
-        state, head = self.state(), self.last().head
+        state = self.state()
         with self._transaction():
-            self._keep(state._replace(erased=erased), head)
+            self._keep(state._replace(erased=erased))
 
-    def grow(self, rows: int, erased: int, files: Mapping[int, str]) -> None:
-        """There are `rows` rows now. erased: as for `settled`; files: the source files of new rows, by number."""
-        state, head = self.state(), self.last().head
+    def grow(self, rows: int, erased: int, sources: Mapping[int, Source]) -> None:
+        """There are `rows` rows now. erased: as for `settled`; sources: of new rows, by number."""
+        state = self.state()
         with self._transaction() as connection:
-            connection.executemany(INSERT_SOURCE, files.items())
-            self._keep(state._replace(rows=rows, erased=erased), head)
+            connection.executemany(INSERT_SOURCE, ((row, *source) for row, source in sources.items()))
+            self._keep(state._replace(rows=rows, erased=erased))
 
     def switch(self, generation: int, kept: np.ndarray) -> None:
         """The rows `kept`, ascending, lie in another generation now, numbered from 0, none of them dead."""
@@ -252,7 +323,7 @@ class Ledger:
         with self._transaction() as connection:
             connection.execute("DELETE FROM dead")
             connection.executemany("UPDATE sources SET row = ? WHERE row = ?", moved)
-            self._keep(state._replace(generation=generation, rows=len(kept), erased=last.sequence), last.head)
+            self._keep(state._replace(generation=generation, rows=len(kept), erased=last.sequence))
 
     def rewrite(self) -> None:
         """Write the file anew: despite `secure_delete`, unused parts of its pages can hold what was deleted."""

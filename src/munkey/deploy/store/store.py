@@ -3,7 +3,7 @@
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -11,13 +11,22 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import ArrayLike
 
+from munkey.core.console import counted
 from munkey.deploy.store import disk, index
-from munkey.deploy.store.chain import ChainLink, Receipt
+from munkey.deploy.store.chain import ChainLink, LogEntry, Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import BLOCK, Matrices, MemoryView, retire
 from munkey.deploy.store.recovery import followed, free_number, generation_folder, recover, wait_until_hidden
-from munkey.deploy.store.rows import Lookup, checked_files, checked_ids, rows_from
+from munkey.deploy.store.rows import (
+    Lookup,
+    checked_contents,
+    checked_ids,
+    checked_sources,
+    checked_texts,
+    rows_from,
+    same_contents,
+)
 from munkey.deploy.store.verify import Report, blocks, verified
 
 ERASED_AT_ONCE = (
@@ -49,7 +58,7 @@ class Store(AbstractContextManager["Store"]):
             raise
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913  # the parts of a row
         cls,
         folder: str | Path,
         ids: ArrayLike,
@@ -57,28 +66,33 @@ class Store(AbstractContextManager["Store"]):
         tokens: ArrayLike,
         labels: ArrayLike | None = None,
         files: Sequence[str | None] | None = None,
+        units: Sequence[str | None] | None = None,
+        contents: ArrayLike | None = None,
     ) -> "Store":
         """A new memory, open for writing: ids (N,), keys (N, d), tokens (N, m), class labels (N,). All or nothing.
 
-        files: the source file of each row, None where there is none; it is forgotten together with the row.
-        Raises ValueError for ids that are negative or repeated, and numbers that are not finite floats;
-        FileExistsError where the folder holds anything.
+        files, units: the source file of each row, and whom or what it belongs to (a person, say), None where there is
+        none; they are forgotten together with the row. contents: digests (N, 16) uint8, equal for identical contents;
+        by default of the keys. Raises ValueError for ids that are negative or repeated, and numbers that are not finite
+        floats; FileExistsError where the folder holds anything.
         """
-        name = secrets.token_bytes(16)
-        known = checked_files(files, np.size(ids))
-        rows = rows_from(name, ids, keys, tokens, labels, known)
+        name, whole = secrets.token_bytes(16), checked_ids(ids)
+        known = checked_sources(files, units, len(whole))
+        rows = rows_from(name, whole, keys, tokens, labels, known, contents)
         widths = rows.keys.shape[1], rows.tokens.shape[1]
         with disk.new_folder(Path(folder)) as new:
             matrices = Matrices.create(generation_folder(new, 1), widths)
             matrices.append(0, rows)
             matrices.seal()
             matrices.close()
-            Ledger.create(new / "store.db", LedgerState(name, *widths, 1, len(rows.keys), 0), known)
+            Ledger.create(
+                new / "store.db", LedgerState(name, *widths, 1, len(whole), 0, secrets.token_bytes(32)), known
+            )
         return cls.open(folder, writer=True)
 
     @classmethod
-    def open(cls, folder: str | Path, *, writer: bool = False) -> "Store":
-        """Open a memory; what a killed writer left half done is finished first.
+    def open(cls, folder: str | Path, *, writer: bool = False, wait: float = 0.0) -> "Store":
+        """Open a memory; what a killed writer left half done is finished first. wait: seconds for another writer.
 
         Raises UnreadableMemoryError where the folder is not a memory, is damaged or of another format, and
         LockedMemoryError where another process is writing it already.
@@ -88,7 +102,7 @@ class Store(AbstractContextManager["Store"]):
             disk.require_plain(folder / name)
         ledger = Ledger(folder / "store.db")
         try:
-            lock = disk.lock(folder) if writer else None
+            lock = disk.lock(folder, wait) if writer else None
         except BaseException:
             ledger.close()
             raise
@@ -187,17 +201,59 @@ class Store(AbstractContextManager["Store"]):
     def files_of(self, rows: np.ndarray) -> list[str | None]:
         """The source file of each row (N,) of the present generation; None where none is known, or the row is dead."""
         with self._alone():
-            return self._ledger.files_of(rows)
+            return [file for file, _ in self._ledger.sources_of(rows)]
+
+    def units_of(self, rows: np.ndarray) -> list[str | None]:
+        """The unit of each row, as `files_of`."""
+        with self._alone():
+            return [unit for _, unit in self._ledger.sources_of(rows)]
+
+    def added(self, rows: np.ndarray) -> np.ndarray:
+        """When each row (N,) of the present generation was added: microseconds since 1970; 0 where it is dead."""
+        return np.array(self.view.records["added"][rows])
 
     def ids_from(self, file: str) -> np.ndarray:
         """The ids of the rows that came from a source file: (N,) int64."""
+        return self._ids_of(lambda _: self._ledger.rows_from("file", file))
+
+    def ids_of_unit(self, unit: str) -> np.ndarray:
+        """The ids of the rows that belong to a unit: (N,) int64."""
+        return self._ids_of(lambda _: self._ledger.rows_from("unit", unit))
+
+    def ids_with(self, contents: ArrayLike) -> np.ndarray:
+        """The ids of the rows with one of these contents (M, 16): (N,) int64."""
+        wanted = checked_contents(contents)
+        return self._ids_of(lambda view: same_contents(view.records, wanted))
+
+    def _ids_of(self, rows_in: Callable[[MemoryView], ArrayLike]) -> np.ndarray:
         while True:
             view = self.view
             with self._alone():
-                rows = np.array(self._ledger.rows_from(file), dtype=np.int64)
+                rows = np.array(rows_in(view), dtype=np.int64)
             copied = view.copy(rows[rows < len(view.live)])
             if self.view.generation == view.generation:  # else it was compacted meanwhile, and has other rows
                 return copied.ids[copied.live]
+
+    def twins_of(self, rows: np.ndarray) -> np.ndarray:
+        """The other live rows that have the same content as any of these, ascending. Of the present generation."""
+        view = self.view
+        same = np.setdiff1d(same_contents(view.records, view.records["content"][rows]), rows)
+        return same[view.live[same]]
+
+    def blocked(self, contents: ArrayLike) -> np.ndarray:
+        """Which of the contents (N, 16) `add` refuses, since they were deleted with `block_return`: (N,) bool."""
+        with self._alone():
+            return self._ledger.blocked(checked_contents(contents))
+
+    def log(self) -> list[LogEntry]:
+        """All deletions, in order."""
+        with self._alone():
+            return self._ledger.log()
+
+    def receipt(self, request: str) -> Receipt | None:
+        """Of the deletion that was asked under this number, `repeated`; None where none was."""
+        with self._alone():
+            return self._ledger.receipt(request)
 
     def verify(self, published: str | None = None) -> Report:
         """Recompute the chain and every commitment from the disk. published: a head that must be in the chain."""
@@ -231,45 +287,65 @@ class Store(AbstractContextManager["Store"]):
             made.write(matrices.folder)
             return True
 
-    def add(
+    def add(  # noqa: PLR0913  # the parts of a row
         self,
         ids: ArrayLike,
         keys: ArrayLike,
         tokens: ArrayLike,
         labels: ArrayLike | None = None,
         files: Sequence[str | None] | None = None,
+        units: Sequence[str | None] | None = None,
+        contents: ArrayLike | None = None,
+        *,
+        allow_blocked: bool = False,
     ) -> None:
         """Add rows, as for `create`; all of them are on the disk when this returns.
 
-        Raises ValueError for what `create` refuses, other widths, and ids that the memory holds.
+        Raises ValueError for what `create` refuses, other widths, ids that the memory holds, and contents that were
+        deleted with `block_return`, unless `allow_blocked`.
         """
         with self._writing() as matrices:
-            state = self._ledger.state()
-            known = checked_files(files, np.size(ids))
-            rows = rows_from(state.store, ids, keys, tokens, labels, known)
+            state, whole = self._ledger.state(), checked_ids(ids)
+            known = checked_sources(files, units, len(whole))
+            rows = rows_from(state.store, whole, keys, tokens, labels, known, contents)
             if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
                 raise ValueError(f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers")
             held = self._places().find(rows.records["id"], self._view.live) >= 0
             if held.any():
                 raise ValueError(f"these ids are in the memory already: {rows.records['id'][held].tolist()}")
+            if not allow_blocked and (back := self._ledger.blocked(rows.records["content"])).any():
+                raise ValueError(f"deleted before, and blocked since: {whole[back].tolist()}, so nothing was added")
             with self._whole():
                 total = state.rows + len(rows.keys)
                 matrices.append(state.rows, rows)
                 matrices.sync()
-                self._ledger.grow(total, self._erased, {state.rows + place: file for place, file in known.items()})
+                self._ledger.grow(total, self._erased, {state.rows + place: source for place, source in known.items()})
                 self._view = matrices.view(state.generation, total)
                 self._places().add(rows.records["id"], np.arange(state.rows, total))
 
-    def delete(self, ids: ArrayLike) -> Receipt:
+    def delete(
+        self, ids: ArrayLike | Iterable[int], *, request: str | None = None, block_return: bool = False
+    ) -> Receipt:
         """Forget rows: all, or none where an id is unknown (UnknownIdsError).
+
+        request: the number that it is asked under; the second time, nothing changes and the earlier receipt comes back,
+        or ValueError where any of the ids is held. block_return: `add` refuses these contents from now on.
 
         When this returns, the deletion is on the disk and no reader gets these rows. Up to ERASED_AT_ONCE rows are
         overwritten with zeros too; `settle` overwrites more of them, and waits until all zeros are on the disk.
         """
         with self._writing() as matrices:
-            rows = self.rows_of(np.unique(checked_ids(ids)))
+            wanted = np.unique(checked_ids(ids))
+            checked_texts("request", [request], 1)
+            if request is not None and (earlier := self._ledger.receipt(request)):
+                if (held := wanted[self._places().find(wanted, self._view.live) >= 0]).size:
+                    done = f"request {request!r} was carried out at {earlier.when.isoformat()}"
+                    still = f"the memory still holds {counted(len(held), 'id')} of these"
+                    raise ValueError(f"{done}, and {still}; give this deletion another number")
+                return earlier
+            rows = self.rows_of(wanted)
             with self._whole():
-                receipt = self._ledger.delete(rows, self._view.records["commitment"][rows], self._erased)
+                receipt = self._ledger.delete(rows, self._view.records[rows], self._erased, request, block_return)
                 matrices.hide(rows, len(self._view.live))
                 self._pending.append(rows)
                 if len(rows) <= ERASED_AT_ONCE:

@@ -54,8 +54,8 @@ def mismatched(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray
     """Which of these rows do not match their commitment and have not been deleted meanwhile either."""
     store, suspects = ledger.state().store, rows[:0]
     for block in blocks(rows):
-        part, files = view.rows(block), ledger.files_of(block)
-        wrong = (commitments(store, part, files) != part.records["commitment"]).any(axis=1)
+        part, sources = view.rows(block), ledger.sources_of(block)
+        wrong = (commitments(store, part, sources) != part.records["commitment"]).any(axis=1)
         suspects = np.append(suspects, block[wrong])
     return np.setdiff1d(suspects[view.live[suspects]], ledger.dead())  # the ledger drops a name before a row is hidden
 
@@ -94,7 +94,7 @@ def breaks(links: list[ChainLink], store: bytes) -> Iterator[str]:
     """Where the chain does not follow from its first head."""
     head = first_head(store)
     for place, link in enumerate(links, start=1):
-        head = next_head(head, link.sequence, link.at, link.entry)
+        head = next_head(head, link.sequence, link.at, link.entry, link.mark)
         if link.sequence != place or link.head != head:
             yield f"the chain of deletions is broken at link {place}"
             return
@@ -111,6 +111,8 @@ def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published
     # In this order: what is hidden is dead by the ledger already, and what is dead is among the rows of a later state.
     hidden, dead, state = np.flatnonzero(~view.live), ledger.dead(), ledger.state()
     yield from breaks(links, state.store)
+    if place := ledger.unmarked(links):
+        yield f"the log of requests, or the list of blocked contents, was changed at deletion {place} of the log"
     heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
     if published is not None and published not in heads:
         yield f"the head {published} was published and is not in the chain: this is an older copy, or another memory"
@@ -119,8 +121,8 @@ def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published
     if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(state.rows)).all():
         yield "the list of dead rows makes no sense"
         return
-    if stray := ledger.stray_files():
-        yield f"source files that belong to no live row: {stray}"
+    if stray := ledger.stray_sources():
+        yield f"source files and units that belong to no live row: {stray}"
     erased = np.setdiff1d(dead[dead < len(view.live)], ledger.dead(after=state.erased))
     live = np.flatnonzero(view.live)
     sentences = {

@@ -1,0 +1,163 @@
+"""What a deletion was asked under, exact copies, and contents that may not come back."""
+
+import numpy as np
+import pytest
+
+from munkey.deploy.store.store import Store
+from tests.deploy.store.inputs import create, files_of, raw, units_of
+from tests.deploy.store.test_damage import sql
+
+IDS, KEYS, TOKENS = raw(12)
+CONTENTS = np.arange(12, dtype=np.uint8)[:, None].repeat(16, axis=1)
+CONTENTS[[4, 9]] = CONTENTS[1]  # three copies
+CONTENTS[7] = [*CONTENTS[1][:15], 99]  # alike in its first bytes
+
+
+def test_a_request_is_carried_out_once(folder):
+    with create(folder) as store, Store.open(folder) as reader:
+        first = store.delete(IDS[:2], request="R-1")
+        again = store.delete(IDS[:2], request="R-1")
+        assert (first.request, first.repeated) == ("R-1", False) and again.repeated
+        assert (again.sequences, again.before, again.after, again.when) == (
+            first.sequences,
+            first.before,
+            first.after,
+            first.when,
+        )
+        with pytest.raises(
+            ValueError, match=r"'R-1' was carried out at 20.*still holds 2 ids of these; .* another num"
+        ):
+            store.delete(IDS[:4], request="R-1")
+        assert reader.receipt("R-1") == again and reader.receipt("R-2") is None
+        assert store.deletions == 2 and store.verify(first.after).sound
+
+
+def test_the_log_has_an_entry_a_deletion_also_where_nothing_was_there_to_delete(folder):
+    with create(folder) as store:
+        receipts = [
+            store.delete(IDS[:2], request="R-1"),
+            store.delete([], request="R-2"),
+            store.delete([]),  # no request, nothing to delete: nothing to record
+            store.delete(IDS[2:3]),
+        ]
+        store.compact()
+        store.delete(IDS[3:4], request="R-3")
+        assert store.verify().sound
+    with Store.open(folder) as reader:
+        log = reader.log()
+        assert [(it.first, it.last, it.rows, it.request) for it in log] == [
+            (1, 2, 2, "R-1"),
+            (3, 2, 0, "R-2"),
+            (3, 3, 1, None),
+            (4, 4, 1, "R-3"),
+        ]
+        heads = [(it.before, it.after, it.when) for it in log]
+        assert heads[:3] == [(one.before, one.after, one.when) for one in receipts if one is not receipts[2]]
+        assert heads[1][0] == heads[1][1] == heads[0][1] and log[3].after == reader.head
+
+
+@pytest.mark.parametrize("request_number", ["", 7, "\udcff", b"R"])
+def test_what_is_no_request_number_is_refused_before_anything_is_done(request_number, folder):
+    with create(folder) as store, pytest.raises(ValueError, match="request must be named in text"):
+        store.delete(IDS[:1], request=request_number)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE deletions SET request = 'R-9' WHERE number = 1",
+        "UPDATE deletions SET request = NULL WHERE number = 2",
+        "UPDATE deletions SET at = at + 1 WHERE number = 2",
+        "DELETE FROM deletions WHERE number = 2",
+        "DELETE FROM blocked",
+        "INSERT INTO blocked VALUES (randomblob(32), 1)",
+        "UPDATE blocked SET hash = randomblob(32)",
+    ],
+)
+def test_a_changed_log_of_requests_is_found(statement, folder):
+    with create(folder) as store:
+        store.delete(IDS[:1], request="R-1")
+        store.delete([], request="R-2")
+        store.delete(IDS[1:2], block_return=True)
+        assert store.verify().sound
+    sql(statement)(folder)
+    with Store.open(folder) as reader:
+        assert "the log of requests, or the list of blocked contents, was changed" in str(reader.verify())
+
+
+def test_a_published_head_covers_the_requests_before_it(folder):
+    """Somebody who knows how can write a new seal; the chain then ends in another head."""
+    heads = []
+    for request in ("R-1", "R-2"):
+        with create(folder / request) as store:
+            heads.append(store.delete(IDS[:1], request=request).after)
+    assert heads[0] != heads[1]
+
+
+def test_copies_are_found_by_content(folder):
+    with Store.create(folder, IDS, KEYS, TOKENS, contents=CONTENTS) as store, Store.open(folder) as reader:
+        assert reader.twins_of(np.array([1])).tolist() == [4, 9]
+        assert reader.twins_of(np.array([1, 4, 2])).tolist() == [9]
+        assert set(reader.ids_with(CONTENTS[[1, 2]]).tolist()) == set(IDS[[1, 2, 4, 9]].tolist())
+        store.delete(IDS[[4]])
+        assert reader.twins_of(np.array([1])).tolist() == [9]
+        store.compact()
+        assert set(reader.ids_with(CONTENTS[[1]]).tolist()) == set(IDS[[1, 9]].tolist())
+        assert store.verify().sound
+
+
+def test_without_contents_equal_keys_are_copies(folder):
+    keys = KEYS.copy()
+    keys[3] = keys[8]
+    with Store.create(folder, IDS, keys, TOKENS) as store:
+        assert store.twins_of(np.array([8])).tolist() == [3] and store.twins_of(np.array([0])).size == 0
+
+
+def test_a_blocked_content_does_not_come_back(folder):
+    with Store.create(folder, IDS, KEYS, TOKENS, contents=CONTENTS) as store:
+        store.delete(IDS[:1])
+        store.delete(IDS[1:3], block_return=True)
+        store.compact()
+        assert store.blocked(CONTENTS).tolist() == [row in {1, 2, 4, 9} for row in range(12)]
+        with pytest.raises(ValueError, match=r"blocked since: \[6\], so nothing was added"):
+            store.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]])
+        assert len(store.ids_with(CONTENTS[[0]])) == 0
+        store.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]], allow_blocked=True)
+        assert store.ids_with(CONTENTS[[2]]).tolist() == [6]
+        store.delete([6], block_return=True)  # is blocked already
+        assert store.verify().sound
+    assert not any(CONTENTS[1].tobytes() in path.read_bytes() for path in folder.glob("store.db*"))
+
+
+@pytest.mark.parametrize("contents", [CONTENTS[:2, :8], CONTENTS[:2].astype(int), CONTENTS[0], CONTENTS[:3]])
+def test_what_is_no_content_is_refused(contents, folder):
+    with create(folder) as store, pytest.raises(ValueError, match="contents"):
+        store.add([5, 6], KEYS[:2], TOKENS[:2], contents=contents)
+
+
+def test_units_and_times_stay_with_their_rows(folder):
+    with create(folder) as store, Store.open(folder) as reader:
+        at = store.added(np.arange(12))
+        store.delete(IDS[[0, 5]])
+        store.compact()
+        kept = np.delete(IDS, [0, 5])
+        assert reader.units_of(np.arange(10)) == units_of(kept) and reader.files_of(np.arange(10)) == files_of(kept)
+        assert reader.added(np.arange(10)).tolist() == np.delete(at, [0, 5]).tolist() and (at > 1.7e15).all()
+        person = units_of(kept)[0]
+        assert set(reader.ids_of_unit(person)) == {
+            one for one, unit in zip(kept, units_of(kept), strict=True) if unit == person
+        }
+
+
+@pytest.mark.parametrize(
+    "ids", [set(IDS[:2].tolist()), (one for one in IDS[:2].tolist()), dict.fromkeys(IDS[:2]).keys()]
+)
+def test_sets_and_generators_of_ids_are_accepted(ids, folder):
+    with create(folder) as store:
+        assert len(store.delete(ids).sequences) == 2 and store.verify().live == 10
+
+
+@pytest.mark.parametrize("ids", ["12", b"12", {"1"}, 3])
+def test_what_is_no_collection_of_ids_is_refused_in_words(ids, folder):
+    with create(folder) as store, pytest.raises(ValueError, match="ids must be a list of whole numbers"):
+        store.delete(ids)
