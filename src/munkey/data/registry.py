@@ -1,6 +1,6 @@
 """The registry of data sets. A data set is one decorated function that returns a `Source`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -14,13 +14,15 @@ from munkey.settings import SourceSettings
 Reader: TypeAlias = Callable[[SourceSettings], Source]
 NeedsPath: TypeAlias = Literal["folder", "file"] | None
 Archive: TypeAlias = Callable[[], PublishedFile]
+References: TypeAlias = Callable[[Path], Sequence[Path]]
 
 
 @dataclass(frozen=True)
 class DatasetEntry:
     """needs_path: of which kind source.path must be; None for a data set that is not the user's own.
 
-    folder: where the data set is used as it is found, with no checksum of what is in it; archive: the file that it is
+    folder: where the data set is used as it is found, with no checksum of what is in it; more: the files that one at
+    source.path refers to; archive: the file that it is
     downloaded as, asked for only where it matters, because the libraries that know it are heavy.
     """
 
@@ -29,6 +31,7 @@ class DatasetEntry:
     needs_path: NeedsPath
     folder: Path | None
     archive: Archive | None
+    more: References
     load: Reader
 
     @property
@@ -36,9 +39,11 @@ class DatasetEntry:
         """How many training samples it has, if that is known before it is read."""
         return SIZES[self.name].train if self.name in SIZES else None
 
-    def files(self, settings: SourceSettings) -> Path | None:
-        """The file or folder that the data set is read from, where no checksum says what is in it."""
-        return Path(settings.path) if self.needs_path and settings.path else self.folder
+    def files(self, settings: SourceSettings) -> list[Path]:
+        """The files or the folder that the data set is read from, where no checksum says what is in them."""
+        if self.needs_path and settings.path:
+            return [Path(settings.path), *self.more(Path(settings.path))]
+        return [self.folder] if self.folder else []
 
 
 DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
@@ -55,11 +60,12 @@ def dataset(
     needs_path: NeedsPath = None,
     folder: Path | None = None,
     archive: Archive | None = None,
+    more: References = lambda path: (),
 ) -> Callable[[Reader], Reader]:
     """Register a data set's reader under a name, with a one-line description for the table of data sets."""
 
     def register(load: Reader) -> Reader:
-        DATASETS.add(name, DatasetEntry(name, description, needs_path, folder, archive, load))
+        DATASETS.add(name, DatasetEntry(name, description, needs_path, folder, archive, more, load))
         return load
 
     return register

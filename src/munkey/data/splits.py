@@ -1,5 +1,7 @@
 """Splits for data sets that lack some. They are fixed: the same for all seeds."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from munkey.core.randomness import Stage
@@ -16,6 +18,25 @@ def held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
     splits = np.full(count, "test", dtype="<U5")
     order = Stage(name, "held out").numpy_generator().permutation(count)
     splits[order[: round(VAL_SHARE * count) if val is None else val]] = "val"
+    return splits
+
+
+def completed(
+    name: str, named: Sequence[str], labels: np.ndarray, shares: list[float], units: Sequence[str | None] | None = None
+) -> np.ndarray:
+    """The split of each sample: (N,) names. named: what its source names, all or nothing; test is divided without val.
+
+    shares: of train, val and test within each class, where nothing is named; then all samples of a unit are in the
+    split of its first.
+    """
+    if "" in named:
+        whole: dict[str | int, int] = {}
+        first = [whole.setdefault(unit or number, number) for number, unit in enumerate(units or [None] * len(labels))]
+        firsts, of = np.unique(first, return_inverse=True)
+        return by_class(name, labels[firsts], shares)[of]
+    splits = np.array(named, dtype="<U5")
+    if "val" not in named:
+        splits[splits == "test"] = held_out(name, int((splits == "test").sum()))
     return splits
 
 

@@ -45,8 +45,10 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
 
 
-def test_the_folder_of_the_pictures_is_named_in_full(run):
+@pytest.mark.parametrize("source", [{}, {"reader": "csv", "path": "results/../pictures/list.csv"}])
+def test_the_folder_of_the_pictures_is_named_in_full(run, source):
     chosen = sections(Path("results/../pictures"))
+    chosen["source"] |= source
     manifest = json.loads((export("tiny", "out", chosen) / "manifest.json").read_text())
     assert manifest["source"] == str(Path.cwd() / "pictures")
 

@@ -245,8 +245,8 @@ def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
 @pytest.mark.parametrize(
     ("datasets", "overrides", "words"),
     [
-        (["pets"], {}, ["unknown data set 'pets'", "overrides.pets.source.reader", "idx, imagefolder, npz"]),
-        (["pets"], {"pets": {"source": {"reader": "digits"}}}, ["reader = 'digits'", "idx, imagefolder, npz"]),
+        (["pets"], {}, ["unknown data set 'pets'", "overrides.pets.source.reader", "csv, idx, imagefolder, npz"]),
+        (["pets"], {"pets": {"source": {"reader": "digits"}}}, ["reader = 'digits'", "csv, idx, imagefolder, npz"]),
         (["pets"], {"pets": {"source": {"reader": "folder"}}}, ["overrides.pets.source.reader = 'folder'"]),
         (["pets"], {"pets": {"source": {"reader": "npz"}}}, ["source.path = None", "pets reads your own files"]),
         (["digits"], {"digits": {"source": {"reader": "npz"}}}, ["digits has a reader of its own"]),

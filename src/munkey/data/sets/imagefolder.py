@@ -11,7 +11,7 @@ from munkey.core.console import warn
 from munkey.data.pictures import decode, pictures_only
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, image_faults, printable, readable
-from munkey.data.splits import by_class, held_out
+from munkey.data.splits import completed
 from munkey.settings import SourceSettings
 
 UNSPLIT = ""  # stands for the split of pictures whose folders name none
@@ -51,10 +51,11 @@ def imagefolder(settings: SourceSettings) -> Source:
     images = _images(root, folders, settings.storage_size)
     counts = [len(folder.files) for folder in folders]
     labels = np.repeat([folder.label for folder in folders], counts)
+    splits = [folder.split for folder in folders for _ in folder.files]
     return Source(
         images=images,
         labels=labels.astype(np.int64),
-        splits=_splits(np.repeat([folder.split for folder in folders], counts), labels, settings.split),
+        splits=completed("imagefolder", splits, labels, settings.split),
         classes=[printable(name) for name in classes],
         names=[printable(Path(file).relative_to(root).as_posix()) for folder in folders for file in folder.files],
     )
@@ -115,13 +116,3 @@ def _visible(folder: Path) -> list[Path]:
         if link.resolve() in [above.resolve() for above in link.absolute().parents]:
             raise SourceError(str(folder), [f"{link}: is a link back to {link.resolve()}, a folder that it lies in"])
     return paths
-
-
-def _splits(folder_splits: np.ndarray, labels: np.ndarray, shares: list[float]) -> np.ndarray:
-    """The split of each picture: (N,) names. folder_splits: (N,) the split that its folder names, or UNSPLIT."""
-    if (folder_splits == UNSPLIT).any():
-        return by_class("imagefolder", labels, shares)
-    splits = folder_splits.astype("<U5")
-    if "val" not in folder_splits:
-        splits[folder_splits == "test"] = held_out("imagefolder", int((folder_splits == "test").sum()))
-    return splits

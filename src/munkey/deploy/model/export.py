@@ -160,7 +160,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         inference=result.inference,
         lookup=result.lookup,
         memory=memory,
-        source=location(result.source.path) if result.source.path and result.names else None,
+        source=location(result.folder) if result.folder else None,
         provenance=ModelOrigin(
             configuration=place.root.name,
             dataset=place.case,

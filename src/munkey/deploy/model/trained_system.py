@@ -11,6 +11,7 @@ import numpy as np
 from munkey.core.files import command_to_make, overlays_of, read_csv, read_json
 from munkey.core.ids import rows_of
 from munkey.data.prepared import Dataset, load
+from munkey.data.registry import DATASETS
 from munkey.deploy.errors import ExportError
 from munkey.encoders import keys
 from munkey.encoders.keys import Keys
@@ -135,6 +136,15 @@ class TrainedSystem:
         """The source file of each sample, for a data set of picture files."""
         samples = read_csv(self.place.root / "data" / self.place.dataset / "samples.csv")
         return {int(sample["id"]): sample["name"] for sample in samples if "name" in sample}
+
+    @property
+    def folder(self) -> Path | None:
+        """Where these source files lie, if there are any: in source.path, or beside the file that lists them."""
+        if not (self.source.path and self.names):
+            return None
+        reader = self.source.reader or self.place.dataset
+        listed = reader in DATASETS and DATASETS[reader].needs_path == "file"
+        return Path(self.source.path).parent if listed else Path(self.source.path)
 
     @cached_property
     def _keys(self) -> Keys:

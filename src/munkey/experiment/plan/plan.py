@@ -97,7 +97,7 @@ class Plan(Cases):
     def disk_state(self, dataset: str) -> str | None:
         """The state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""
         files = self.params.reader(dataset).files(self.params.for_case(dataset).source)
-        return state_of(files) if files else None
+        return state_of(*files) if files else None
 
     @property
     def external_state(self) -> dict[str, dict[str, object]]:

@@ -1,0 +1,102 @@
+"""Your own pictures anywhere on disk, listed in a CSV file."""
+
+import csv
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from munkey.core.console import warn
+from munkey.data.pictures import decode
+from munkey.data.registry import dataset
+from munkey.data.source import SPLITS, Source, SourceError, readable
+from munkey.data.splits import completed
+from munkey.settings import SourceSettings
+
+COLUMNS = ("file", "label", "unit", "split")  # the last two only where there are any
+Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by column
+
+
+def pictures_in(path: Path) -> list[Path]:
+    """The pictures that a CSV file lists; none where it cannot be read, which its reader says."""
+    try:
+        return [path.parent / cells["file"] for _, cells in lines_of(path, ["file"])]
+    except SourceError:
+        return []
+
+
+@dataset("csv", "your own pictures anywhere: a CSV file of paths and labels", needs_path="file", more=pictures_in)
+def csv_file(settings: SourceSettings) -> Source:
+    """Pictures in the order of the lines of source.path.
+
+    Columns: file, a path relative to the CSV file; label; and where there are any, unit (the person, lesion, … that the
+    picture is of) and split. Classes are the labels in order, by value where all are numbers. Without splits,
+    source.split divides each class, with all pictures of a unit in one split; where none is `val`, 40 % of test is.
+
+    Raises SourceError that lists everything wrong, by line and column.
+    """
+    path = Path(str(settings.path))
+    lines = lines_of(path, ["file", "label"])
+    places = [_absolute(path.parent / cells["file"]) for _, cells in lines]
+    if faults := list(_faults(lines, places)):
+        raise SourceError(f"source.path = {path}", faults)
+    if others := [name for name in lines[0][1] if name not in COLUMNS]:
+        warn(f"{path}: left out the columns {', '.join(others)}; those that count are {', '.join(COLUMNS)}")
+    labels = np.array([cells["label"] for _, cells in lines], dtype=object)
+    numbers = all(map(str.isdecimal, labels))
+    classes = sorted(set(labels), key=lambda label: (int(label) if numbers else 0, label))
+    numbered = np.array([classes.index(label) for label in labels])
+    units = [cells["unit"] or None for _, cells in lines] if "unit" in lines[0][1] else None
+    place_of = {f"{path}, line {line}, column 'file', {p}": p for (line, _), p in zip(lines, places, strict=True)}
+    folder = _absolute(path.parent)
+    return Source(
+        images=decode(list(place_of), lambda name: place_of[name].open("rb"), settings.storage_size),
+        labels=numbered,
+        splits=completed("csv", [cells.get("split", "") for _, cells in lines], numbered, settings.split, units),
+        classes=classes,
+        names=[str(place.relative_to(folder) if place.is_relative_to(folder) else place) for place in places],
+        units=units,
+    )
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 (Path.resolve would follow links)
+
+
+def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
+    """The lines of a CSV file that are not empty, without spaces around their cells.
+
+    Raises SourceError where a column that is needed is missing, a line does not fit the header, or there is none.
+    """
+    lines: list[Line] = []
+    faults: list[str] = []
+    with readable(f"source.path = {path}"), path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            header = [name.strip() for name in next(reader, [])]
+            faults += [f"line 1: no column {name!r} among {', '.join(header)}" for name in needed if name not in header]
+            faults += [f"line 1: two columns {name!r}" for name in sorted(set(header)) if header.count(name) > 1]
+            for row in filter(None, reader):
+                if len(row) != len(header):
+                    faults.append(f"line {reader.line_num}: {len(row)} cells, but the header has {len(header)}")
+                lines.append((reader.line_num, dict(zip(header, map(str.strip, row), strict=False))))
+        except csv.Error as error:
+            faults.append(f"line {reader.line_num}: {error}")
+    if faults or not lines:
+        raise SourceError(f"source.path = {path}", faults or ["holds no line below its header"])
+    return lines
+
+
+def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:
+    """What is wrong with the cells of a list of pictures, whose places on disk these are."""
+    first: dict[Path, int] = {}
+    for (line, cells), place in zip(lines, places, strict=True):
+        empty = [name for name in ("file", "label", "split") if cells.get(name) == ""]
+        yield from (f"line {line}, column {name!r}: is empty" for name in empty)
+        if "file" not in empty and not os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
+            yield f"line {line}, column 'file': there is no file {place}"
+        elif first.setdefault(place, line) != line:
+            yield f"line {line}, column 'file': {cells['file']} is on line {first[place]} already"
+        if cells.get("split") not in (None, "", *SPLITS):
+            yield f"line {line}, column 'split': {cells['split']!r} is none of {', '.join(SPLITS)}"

@@ -1,0 +1,146 @@
+"""A CSV file lists pictures anywhere on disk; what is wrong with it is named by line and column."""
+
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from munkey.data.registry import DATASETS
+from munkey.data.source import SourceError
+from tests.data.inputs import counts, loaded, pets_in, settings
+
+
+def source_of(path, **options):
+    return DATASETS["csv"].load(settings(path, **options))
+
+
+@pytest.fixture
+def pets(tmp_path):
+    """Ten cats and ten dogs, and a list of them in another folder that names one by its place on disk."""
+    pets_in(tmp_path)
+    files = [f"../pets/{name}/{i}.png" for i in range(10) for name in ("dog", "cat")]
+    files[3] = str(tmp_path / "pets/cat/1.png")
+    lines = [f"{file},{'dog' if 'dog' in file else 'cat'}" for file in files]
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists/pets.csv").write_text("\n".join(["file,label", *lines]))
+    return tmp_path / "lists/pets.csv"
+
+
+def rewritten(path, change):
+    """The same file with its lines, the header among them, changed."""
+    path.write_text("\n".join(change(path.read_text().splitlines())))
+    return path
+
+
+def test_pictures_stand_in_the_order_of_the_lines_with_their_labels_and_places(pets, tmp_path):
+    source = source_of(pets)
+    dataset = loaded(source, tmp_path / "out")
+    assert dataset.classes == ["cat", "dog"] and dataset.labels.tolist() == [1, 0] * 10 and dataset.units is None
+    assert counts(dataset.splits) == [12, 4, 4]  # 0.6, 0.15 and 0.25 of each ten
+    assert source.names[3:5] == [str(tmp_path / "pets/cat/1.png"), str(tmp_path / "pets/dog/2.png")]
+    np.testing.assert_array_equal(dataset.images[3], np.asarray(Image.open(tmp_path / "pets/cat/1.png")))
+
+
+def test_a_picture_beside_the_file_is_named_as_in_it(pets, tmp_path):
+    pets.rename(tmp_path / "pets.csv")
+    rewritten(tmp_path / "pets.csv", lambda lines: [line.replace("../pets", "./lists/../pets") for line in lines])
+    assert source_of(tmp_path / "pets.csv").names[:2] == ["pets/dog/0.png", "pets/cat/0.png"]
+
+
+def with_column(path, name, values):
+    """The same file with one more column."""
+    return rewritten(
+        path, lambda lines: [f"{line},{value}" for line, value in zip(lines, [name, *values], strict=True)]
+    )
+
+
+def test_a_unit_stays_in_one_split_and_a_cell_without_one_is_none(pets):
+    """Each of four persons has four pictures, the other four pictures are of nobody."""
+    source = source_of(with_column(pets, "unit", [*"AAAABBBBCCCCDDDD", "", " ", "", ""]))
+    assert source.units == [*"AAAABBBBCCCCDDDD", None, None, None, None]
+    splits = {(unit, split) for unit, split in zip(source.units, source.splits, strict=True) if unit}
+    assert len(splits) == 4 and len(set(source.splits)) > 1
+
+
+def test_splits_of_the_file_stand_and_without_val_test_is_divided(pets):
+    assert counts(source_of(with_column(pets, "split", ["train"] * 10 + ["test"] * 10)).splits) == [10, 4, 6]
+    rewritten(pets, lambda lines: [line.replace("0.png,dog,train", "0.png,dog,val") for line in lines])
+    assert counts(source_of(pets).splits) == [9, 1, 10]
+
+
+def test_labels_that_are_numbers_stand_by_value(pets):
+    source = source_of(
+        rewritten(pets, lambda lines: [each.replace(",dog", ",2").replace(",cat", ",10") for each in lines])
+    )
+    assert source.classes == ["2", "10"] and source.labels.tolist() == [0, 1] * 10
+
+
+def test_other_columns_are_left_out_with_a_warning(pets, capfd):
+    source_of(with_column(with_column(pets, "age", range(20)), "units", range(20)))
+    assert "left out the columns age, units; those that count are file, label, unit, split" in capfd.readouterr().err
+
+
+def replaced(number, line):
+    return lambda lines: [line if i == number - 1 else each for i, each in enumerate(lines)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (replaced(1, "path,label"), "line 1: no column 'file' among path, label"),
+        (replaced(1, "file;label"), "line 1: no column 'label' among file;label"),
+        (replaced(1, "file,label,label"), "line 1: two columns 'label'"),
+        (replaced(3, "../pets/cat/0.png"), "line 3: 1 cells, but the header has 2"),
+        (replaced(3, '"../pets/cat/0.png,cat'), "line 21: unexpected end of data"),
+        (replaced(3, "../pets/cat/0.png, "), "line 3, column 'label': is empty"),
+        (replaced(3, ",cat"), "line 3, column 'file': is empty"),
+        (replaced(3, "../pets/cat,cat"), r"line 3, column 'file': there is no file \S+/pets/cat\n  - line"),
+        (replaced(3, "../pets/./dog/0.png,cat"), r"line 3, column 'file': ../pets/./dog/0.png is on line 2 already"),
+        (lambda lines: lines[:1], "holds no line below its header"),
+        (lambda lines: [], "line 1: no column 'file' among"),
+    ],
+)
+def test_what_is_wrong_is_named_by_line_and_column_all_at_once(pets, change, message):
+    rewritten(pets, change)
+    if message.startswith("line 3, "):
+        rewritten(pets, lambda lines: [*lines[:-1], "gone.png,cat"])
+        message = rf"2 faults\n  - {message}.*line 21, column 'file': there is no file \S+/lists/gone\.png"
+        message = message.replace(r"\n  - line.*", "\n  - ")
+    with pytest.raises(SourceError, match=f"(?s)pets.csv: .*{message}"):
+        source_of(pets)
+
+
+def test_a_picture_that_cannot_be_read_is_named_by_its_line(pets, tmp_path):
+    (tmp_path / "pets/cat/0.png").write_bytes(b"no picture")
+    with pytest.raises(
+        SourceError, match=r"lists/pets\.csv, line 3, column 'file', \S+/pets/cat/0\.png: cannot be read"
+    ):
+        loaded(source_of(pets), tmp_path / "out")
+
+
+def test_an_unknown_split_is_named(pets):
+    with_column(pets, "split", ["valid"] * 20)
+    with pytest.raises(SourceError, match="line 2, column 'split': 'valid' is none of train, val, test"):
+        source_of(pets)
+
+
+def test_its_state_is_that_of_the_pictures_too(pets, tmp_path):
+    """What was swapped on disk has been swapped in the data set: two files of one size and time of change."""
+    from munkey.core.file_stamp import state_of
+
+    def state():
+        return state_of(*DATASETS["csv"].files(settings(pets)))
+
+    states = [state()]
+    cat, dog = tmp_path / "pets/cat/0.png", tmp_path / "pets/dog/0.png"
+    os.utime(cat, ns=(0, 0))
+    states.append(state())
+    cat.rename(tmp_path / "cat.png")
+    dog.rename(cat)
+    states.append(state())
+    (tmp_path / "cat.png").rename(dog)
+    states.append(state())
+    assert len(set(states)) == 4
+    rewritten(pets, lambda lines: ["nothing"])
+    assert state() not in states  # a file that its reader will refuse stands for itself
