@@ -260,6 +260,13 @@ def serve(
             metavar="FILE", help="A file with the token for deleting. Or set MUNKEY_TOKEN; else one is generated."
         ),
     ] = None,
+    verify_token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="That for checking and listing. Or set MUNKEY_VERIFY_TOKEN.")
+    ] = None,
+    predict_token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="That for predicting, else open. Or set MUNKEY_PREDICT_TOKEN."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve the model over HTTP, and say how to call it.
@@ -270,4 +277,5 @@ def serve(
     """
     from munkey.deploy.http import server
 
-    server.serve(directory, host, port, token_file, lambda how: say(how, {"how": how}, as_json))
+    files = {"forget": token_file, "verify": verify_token_file, "predict": predict_token_file}
+    server.serve(directory, host, port, files, lambda how: say(how, {"how": how}, as_json))

@@ -3,13 +3,23 @@
 import asyncio
 import json
 import threading
+from contextlib import nullcontext
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from starlette.requests import Request
 
 from munkey.deploy.http import request_queue
+from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.request_queue import RequestQueue
-from munkey.deploy.http.service import RequestLimits, application
+from munkey.deploy.http.service import application
+from munkey.deploy.model.manifest import PictureSize
+from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.search.search import Search
+from munkey.deploy.store.errors import LockedMemoryError
+
+STORED = PictureSize(height=1, width=1)
 
 
 class Slow:
@@ -17,49 +27,103 @@ class Slow:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.go = threading.Semaphore(0)
-        self.store = self
+        self.go, self.deletions, self.readers = threading.Semaphore(0), 0, 0
+        self.store, self.manifest, self.directory = self, SimpleNamespace(stored=STORED), None
 
-    def predict(self, pictures):
+    def predict(self, images):
         self.go.acquire()
-        self.done.append(f"predict {pictures}")
+        self.done.append(f"predict {images[0, 0, 0, 0]}")
 
-    def forget(self, ids, *, ignore_missing):
+    def forget(self, ids):
         self.done.append(f"forget {ids}")
 
     def settle(self):
         self.done.append("settle")
 
+    def purge(self):
+        if self.readers:
+            self.readers -= 1
+            raise LockedMemoryError("a reader is in the way")
+        self.done.append("purge")
+
+
+def picture(number: int) -> list[np.ndarray]:
+    return [np.full((1, 1, 3), number, np.uint8)]
+
+
+async def here() -> bool:
+    return False
+
+
+async def left() -> bool:
+    return True
+
+
+def forget_7(model):
+    return model.forget([7])
+
 
 def test_predictions_take_turns_and_a_deletion_waits_for_one_at_most():
     async def work() -> None:
-        asked = [asyncio.create_task(served.predict(number)) for number in range(4)]
-        await asyncio.sleep(0)
-        asked.append(asyncio.create_task(served.forget([7], ignore_missing=False)))
+        asked = [asyncio.create_task(served.predict(picture(number), here)) for number in range(4)]
+        await asyncio.sleep(0.05)  # the first one's picture is decoded
+        asked.append(asyncio.create_task(served.delete(forget_7)))
         await asyncio.sleep(0)
         slow.go.release(4)
         await asyncio.gather(*asked)
 
     slow = Slow()
-    served = RequestQueue(slow)
+    served = RequestQueue(slow, 4)
     asyncio.run(work())
     assert [one for one in slow.done if one != "forget [7]"] == [f"predict {number}" for number in range(4)]
     assert slow.done.index("forget [7]") == 1
 
 
+def test_a_deletion_does_not_wait_for_a_picture_that_is_decoded(monkeypatch: pytest.MonkeyPatch):
+    async def work() -> None:
+        asked = asyncio.create_task(served.predict(picture(0), here))
+        await asyncio.sleep(0)
+        await served.delete(forget_7)
+        decoded.set()
+        await asked
+
+    slow, decoded = Slow(), threading.Event()
+    served = RequestQueue(slow, 4)
+    slow.go.release()
+    decode = request_queue.pixels
+    monkeypatch.setattr(request_queue, "pixels", lambda *given: decoded.wait(60) and decode(*given))
+    asyncio.run(asyncio.wait_for(work(), 30))
+    assert slow.done == ["forget [7]", "predict 0"]
+
+
+def test_what_a_client_left_is_not_computed():
+    async def work() -> list[object]:
+        slow.go.release(2)
+        _, *skipped = await asyncio.gather(
+            served.predict(picture(0), here), *(served.predict(picture(1), left) for _ in range(24))
+        )
+        await served.predict(picture(2), here)
+        return skipped
+
+    slow = Slow()
+    served = RequestQueue(slow, 32)
+    assert asyncio.run(work()) == [None] * 24
+    assert slow.done == ["predict 0", "predict 2"]
+
+
 def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
-        checking = asyncio.create_task(served.verify(None))
+        checking = asyncio.create_task(served.beside(lambda model: checked.wait(60)))
         slow.go.release()
-        await served.predict(0)
-        await served.forget([7], ignore_missing=False)
+        await served.predict(picture(0), here)
+        await served.delete(forget_7)
         assert not checking.done()
         checked.set()
         await checking
 
     slow, checked = Slow(), threading.Event()
-    served = RequestQueue(slow)
-    monkeypatch.setattr(served, "_verified", lambda published: checked.wait(60))
+    served = RequestQueue(slow, 4)
+    monkeypatch.setattr(Predictor, "load", lambda directory: nullcontext(slow))
     asyncio.run(work())
     assert slow.done == ["predict 0", "forget [7]"]
 
@@ -67,25 +131,39 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
 def test_a_check_does_all_of_its_work_beside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
     threads, described = [], Search.described
     monkeypatch.setattr(Search, "described", lambda of: (threads.append(threading.get_ident()), described(of))[1])
-    endpoints = {route.path: route.endpoint for route in application(predictor, "", RequestLimits()).routes}
-    answer = json.loads(asyncio.run(endpoints["/verify"](None)).body)
+    app = application(predictor, {"forget": "token"}, RequestLimits())
+    endpoints = {route.path: route.endpoint for route in app.routes}
+    asked = Request({"type": "http", "headers": [(b"authorization", b"Bearer token")]})
+    answer = json.loads(asyncio.run(endpoints["/verify"](asked)).body)
     assert answer["sound"] and answer["search"].startswith("exact: ")
     assert threads and threading.get_ident() not in threads
 
 
-def test_zeros_are_waited_for_once_when_there_is_time(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("idle", "latest"), [(0.1, 60), (60, 0.1)], ids=["nobody asks", "in any case"])
+def test_what_is_deleted_is_settled_and_purged_once_when_there_is_time(idle, latest, monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
-        settling = asyncio.create_task(served.settle_when_idle())
+        maintaining = asyncio.create_task(served.maintain())
         await asyncio.sleep(0.05)
-        assert slow.done == []
-        await served.forget([7], ignore_missing=False)
-        while "settle" not in slow.done:
+        assert slow.done == [] and not served.unpurged
+        await served.delete(forget_7)
+        assert served.unpurged and served.purged_at is None
+        while "purge" not in slow.done:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
-        settling.cancel()
+        maintaining.cancel()
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
+    monkeypatch.setattr(request_queue, "PURGE_IDLE_S", idle)
+    monkeypatch.setattr(request_queue, "PURGE_LATEST_S", latest)
     slow = Slow()
-    served = RequestQueue(slow)
+    slow.readers = 2  # in the way of the first two attempts
+    served = RequestQueue(slow, 4)
     asyncio.run(asyncio.wait_for(work(), 60))
-    assert slow.done == ["forget [7]", "settle"]
+    assert slow.done == ["forget [7]", "settle", "purge"]
+    assert not served.unpurged and served.purged_at is not None
+
+
+def test_an_earlier_process_may_have_left_something_to_purge():
+    slow = Slow()
+    slow.deletions = 1
+    assert RequestQueue(slow, 4).unpurged

@@ -4,53 +4,106 @@ A check of the whole memory, which may take minutes, keeps nobody waiting but th
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
 
-from munkey.deploy import json_answers
+from munkey.deploy.model.images import pixels
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.predictor import Predictor
-from munkey.deploy.store.chain import Receipt
+from munkey.deploy.store.errors import LockedMemoryError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+T = TypeVar("T")
 IDLE_S = 1.0  # how often to look for deletions whose zeros may not be on the disk yet
+PURGE_IDLE_S, PURGE_LATEST_S = 10.0, 600.0  # without a request; after a deletion, however many requests there are
+
+
+class FullQueueError(RuntimeError):
+    """As many predictions are under way as the queue takes."""
 
 
 class RequestQueue:
-    """One model for many requests. No answer given after a deletion was acknowledged rests on what was deleted."""
+    """One model for many requests. No answer given after a deletion was acknowledged rests on what was deleted.
 
-    def __init__(self, predictor: Predictor) -> None:
-        self.predictor = predictor
+    places: predictions that may be under way at once. purged_at: when the last purge since the start ended;
+    unpurged: whether traces of what was deleted, such as names of source files, may be in the directory.
+    """
+
+    def __init__(self, predictor: Predictor, places: int) -> None:
+        self.predictor, self.places, self.waiting = predictor, places, 0
         # First come, first served, each.
         self._queue, self._guard, self._check = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
-        self._unsettled = False
+        self._unsettled, self.unpurged = False, predictor.store.deletions > 0
+        self.purged_at: datetime | None = None
+        self._asked = self._deleted = time.monotonic()
 
-    async def predict(self, pictures: "Sequence[Image]") -> Prediction:
-        async with self._queue, self._guard:  # deletions do not queue
-            return await asyncio.to_thread(self.predictor.predict, pictures)
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """For one prediction, from before its body is read: bounds what all of them hold. Raises FullQueueError."""
+        if self.waiting >= self.places:
+            raise FullQueueError(f"{self.places} predictions are under way already; try again")
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
 
-    async def forget(self, ids: Sequence[int], *, ignore_missing: bool) -> Receipt:
+    async def predict(self, pictures: "Sequence[Image]", left: Callable[[], Awaitable[bool]]) -> Prediction | None:
+        """left: whether the client left meanwhile; then nothing is computed, and the answer is None."""
+        async with self._queue:
+            if await left():
+                return None
+            given = await asyncio.to_thread(pixels, pictures, self.predictor.manifest.stored)
+            async with self._guard:  # deletions wait neither for the queue nor for pictures that are decoded
+                self._asked = time.monotonic()
+                return await asyncio.to_thread(self.predictor.predict, given.images)
+
+    async def alone(self, work: Callable[[Predictor], T]) -> T:
+        """While nothing else uses the model."""
         async with self._guard:
-            receipt = await asyncio.to_thread(self.predictor.forget, ids, ignore_missing=ignore_missing)
-            self._unsettled = True
-            return receipt
+            self._asked = time.monotonic()
+            return await asyncio.to_thread(work, self.predictor)
 
-    async def verify(self, published: str | None) -> json_answers.Json:
+    async def delete(self, work: Callable[[Predictor], T]) -> T:
+        """As `alone`; what it deletes is settled and purged when there is time."""
+        done = await self.alone(work)
+        self._unsettled = self.unpurged = True
+        self._deleted = time.monotonic()
+        return done
+
+    async def beside(self, work: Callable[[Predictor], T]) -> T:
+        """Through a connection of its own, one after the other, so that predictions and deletions go on."""
+
+        def read() -> T:
+            with Predictor.load(self.predictor.directory) as reader:
+                return work(reader)
+
         async with self._check:
-            return await asyncio.to_thread(self._verified, published)
+            return await asyncio.to_thread(read)
 
-    def _verified(self, published: str | None) -> json_answers.Json:
-        """Through a connection of its own: a memory is used by one thread at a time."""
-        with Predictor.load(self.predictor.directory) as reader:
-            return json_answers.verified(reader.verify(published), reader.search.described())
+    async def purge(self) -> datetime:
+        """Leave no byte of what was deleted in any file. Raises LockedMemoryError where a reader prevents it."""
+        async with self._check, self._guard:  # our own reader is in no purge's way
+            await asyncio.to_thread(self.predictor.purge)
+            self._unsettled = self.unpurged = False
+            self.purged_at = datetime.now(UTC)
+            return self.purged_at
 
-    async def settle_when_idle(self) -> None:
-        """Forever: when there is time, wait until the zeros over what was deleted are on the disk."""
+    async def maintain(self) -> None:
+        """Forever: when there is time, wait until zeros over what was deleted are on the disk, and purge."""
         while True:
             await asyncio.sleep(IDLE_S)
             if self._unsettled:
                 async with self._guard:
                     self._unsettled = False
                     await asyncio.to_thread(self.predictor.store.settle)
+            now = time.monotonic()
+            due = now - self._asked >= PURGE_IDLE_S or now - self._deleted >= PURGE_LATEST_S
+            if self.unpurged and due and not self._check.locked():
+                with suppress(LockedMemoryError):  # a reader of another process: next time
+                    await self.purge()

@@ -1,164 +1,166 @@
-"""A model behind HTTP: POST /predict, POST /forget, GET /verify, GET /health (docs/serving.md).
+"""A model behind HTTP (docs/serving.md): `ENDPOINTS` lists what it answers.
 
-Every refusal is JSON that says in a sentence what is wrong. Deleting needs the token.
+Every refusal is JSON that says in a sentence what is wrong. What names or counts samples, or deletes, needs a token.
 """
 
 import asyncio
-import hmac
-import io
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
-from starlette.exceptions import HTTPException as StarletteHTTPException
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from munkey.deploy import json_answers
 from munkey.deploy.errors import UnreadableModelError
-from munkey.deploy.http.request_queue import RequestQueue
-from munkey.deploy.model.images import undecoded
+from munkey.deploy.http.bodies import Order, RequestLimits, body_of, question_of, undecoded_pictures
+from munkey.deploy.http.request_queue import FullQueueError, RequestQueue
+from munkey.deploy.http.roles import require, role_of
 from munkey.deploy.model.predictor import Predictor
-from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
+from munkey.deploy.store.errors import (
+    ClosedMemoryError,
+    LockedMemoryError,
+    UnknownIdsError,
+    UnreadableMemoryError,
+)
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-ENDPOINTS = "POST /predict, POST /forget, GET /verify, GET /health"
+ENDPOINTS = "POST /predict, /forget, /purge; GET /verify, /health, /metrics"
 SENTENCES = {
     404: f"there is no such path; there are {ENDPOINTS}",
     405: f"this path takes another method; there are {ENDPOINTS}",
 }
+NAMED = 10  # of what is unknown
 
 
-@dataclass(frozen=True)
-class RequestLimits:
-    """Of one request. pixels: of all its pictures together, before they are decoded."""
-
-    bytes: int = 8 * 2**20
-    pictures: int = 64
-    pixels: int = 25_000_000
-
-
-class Question(BaseModel):
-    """What /predict takes as JSON. images: picture files in base64; explain: name the neighbors."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, val_json_bytes="base64")
-    images: Annotated[list[bytes], FailFast()]
-    explain: bool = False
-
-
-class Order(BaseModel):
-    """What /forget takes."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    ids: Annotated[list[int], FailFast()]
-    ignore_missing: bool = False
-
-
-def application(predictor: Predictor, token: str, limits: RequestLimits) -> FastAPI:
-    """The service. It closes the predictor when it ends."""
-    queue = RequestQueue(predictor)
+def application(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
+    """The service. It closes the predictor when it ends. tokens: of each role that has one, `forget` among them."""
+    queue = RequestQueue(predictor, limits.predictions)
+    answered: Counter[str] = Counter()  # pictures, and requests by the status of their refusal
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        settling = asyncio.create_task(queue.settle_when_idle())
+        maintaining = asyncio.create_task(queue.maintain())
         yield
-        settling.cancel()
+        maintaining.cancel()
+        if queue.unpurged:
+            with suppress(LockedMemoryError):
+                await queue.purge()
         await asyncio.to_thread(predictor.close)
 
-    app = FastAPI(title="munkey", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    def refuse(_: Request, error: Exception) -> JSONResponse:
+        answer = refusal(error)
+        answered[str(answer.status_code)] += 1
+        return answer
+
+    app = FastAPI(
+        title="munkey", lifespan=lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
+    )
     for kind in (
-        StarletteHTTPException,
+        HTTPException,
         RequestValidationError,
+        ClientDisconnect,
         UnknownIdsError,
+        FullQueueError,
         ClosedMemoryError,
         ValueError,
         OSError,
+        Exception,  # and uvicorn writes its traceback
     ):
-        app.add_exception_handler(kind, refusal)
+        app.add_exception_handler(kind, refuse)
 
     @app.post("/predict")
     async def predict(request: Request, explain: bool = False) -> JSONResponse:
-        body = await _body(request, limits)
-        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type.startswith("image/"):
-            question = Question(images=[body], explain=explain)
-        elif media_type == "application/json":
-            question = Question.model_validate_json(body)
-        else:
-            sentence = "send one picture as image/png, image/jpeg, …, or JSON with pictures in base64"
-            raise HTTPException(415, f"{sentence} as application/json")
-        pictures = await asyncio.to_thread(undecoded_pictures, question.images, limits)
-        return JSONResponse(json_answers.predicted(await queue.predict(pictures), explain=question.explain))
+        require(request, tokens, "predict")
+        with queue.place():
+            question = await question_of(request, explain, limits)
+            if question.explain:
+                require(request, tokens, "verify")
+            pictures = await asyncio.to_thread(undecoded_pictures, question.images, limits)
+            prediction = await queue.predict(pictures, request.is_disconnected)
+        if prediction is None:
+            raise ClientDisconnect
+        answered["pictures"] += len(prediction)
+        return JSONResponse(json_answers.predicted(prediction, explain=question.explain))
 
     @app.post("/forget")
     async def forget(request: Request) -> JSONResponse:
-        _require_token(request, token)
-        order = Order.model_validate_json(await _body(request, limits))
-        receipt = await queue.forget(order.ids, ignore_missing=order.ignore_missing)
-        return JSONResponse(json_answers.forgotten(receipt))
+        require(request, tokens, "forget")
+        order = Order.model_validate_json(await body_of(request, limits))
+        receipt = await queue.delete(lambda model: model.forget(order.ids, ignore_missing=order.ignore_missing))
+        return JSONResponse(json_answers.forgotten(receipt) | {"purged": False})
+
+    @app.post("/purge")
+    async def purge(request: Request) -> JSONResponse:
+        require(request, tokens, "forget")
+        await queue.purge()
+        return JSONResponse(_purged(queue))
 
     @app.get("/verify")
-    async def verify(published: str | None = None) -> JSONResponse:
-        return JSONResponse(await queue.verify(published))
+    async def verify(request: Request, published: str | None = None) -> JSONResponse:
+        require(request, tokens, "verify")
+        return JSONResponse(
+            await queue.beside(lambda model: json_answers.verified(model.verify(published), model.search.described()))
+        )
 
     @app.get("/health")
-    def health() -> JSONResponse:
-        return JSONResponse({"status": "ok", "samples": len(predictor.ids), "head": predictor.head})
+    async def health(request: Request) -> JSONResponse:
+        head = predictor.head  # raises where the memory cannot be used
+        facts = {"samples": len(predictor.ids), "head": head} | _purged(queue)
+        return JSONResponse({"status": "ok"} | (facts if role_of(request, tokens) in ("verify", "forget") else {}))
+
+    @app.get("/metrics")
+    async def metrics(request: Request) -> PlainTextResponse:
+        require(request, tokens, "verify")
+        values = {
+            "samples gauge": len(predictor.ids),
+            "deletions_total counter": predictor.store.deletions,
+            "pictures_total counter": answered["pictures"],
+            "predictions_waiting gauge": queue.waiting,
+            "unpurged gauge": int(queue.unpurged),
+            "purged_timestamp_seconds gauge": queue.purged_at.timestamp() if queue.purged_at else 0,
+        }
+        lines = []
+        for name, value in values.items():
+            lines += [f"# TYPE munkey_{name}", f"munkey_{name.split()[0]} {value}"]
+        lines.append("# TYPE munkey_refusals_total counter")
+        for status in sorted(answered.keys() - {"pictures"}):
+            lines.append(f'munkey_refusals_total{{status="{status}"}} {answered[status]}')
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
     return app
 
 
-async def _body(request: Request, limits: RequestLimits) -> bytes:
-    """What was sent. Of what is too long, the rest is read and dropped, so that the client hears why."""
-    content, size = bytearray(), 0
-    async for part in request.stream():
-        size += len(part)
-        content += part if size <= limits.bytes else b""
-    if size > limits.bytes:
-        raise HTTPException(413, f"a request may have at most {limits.bytes:,} bytes")
-    return bytes(content)
+def _purged(queue: RequestQueue) -> json_answers.Json:
+    """Whether every trace of what was deleted is gone, and when the last purge since the start ended."""
+    at = queue.purged_at
+    return {"purged": not queue.unpurged, "purged_at": at and at.isoformat(timespec="microseconds")}
 
 
-def undecoded_pictures(files: Sequence[bytes], limits: RequestLimits) -> "list[Image]":
-    """Pictures that are not decoded yet, but known to be small enough. Raises HTTPException, PictureError."""
-    if not 1 <= len(files) <= limits.pictures:
-        raise HTTPException(422, f"{len(files)} pictures; a request takes 1 to {limits.pictures}")
-    pictures: list[Image] = []
-    pixels = 0
-    for number, content in enumerate(files):
-        picture = undecoded(io.BytesIO(content), f"images.{number}")
-        pixels += picture.width * picture.height
-        if pixels > limits.pixels:  # the rest is not even opened
-            raise HTTPException(413, f"{pixels:,} pixels up to images.{number}; a request may have {limits.pixels:,}")
-        pictures.append(picture)
-    return pictures
-
-
-def _require_token(request: Request, token: str) -> None:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), token.encode()):
-        sentence = "deleting needs the token: send the header `Authorization: Bearer TOKEN`"
-        raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
-
-
-def refusal(_: Request, error: Exception) -> JSONResponse:
+def refusal(error: Exception) -> JSONResponse:
     """The answer to what failed: a sentence, with the status of its kind."""
+    more: json_answers.Json = {}
+    headers: Mapping[str, str] | None = None
     match error:
-        case StarletteHTTPException():
-            sentence = SENTENCES.get(error.status_code, error.detail)
-            return JSONResponse({"error": sentence}, error.status_code, error.headers)
+        case HTTPException():
+            status, sentence, headers = error.status_code, SENTENCES.get(error.status_code, error.detail), error.headers
+        case ClientDisconnect():
+            status, sentence = 499, "the client left"  # nobody reads it
         case UnknownIdsError():
-            return JSONResponse({"error": str(error), "unknown": error.ids}, 404)
+            status, sentence = 404, str(error)
+            more = {"unknown": error.ids[:NAMED], "unknown_count": len(error.ids)}
         case ValidationError() | RequestValidationError():
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the body"
-            return JSONResponse({"error": f"{place}: {first['msg']}"}, 422)
+            status, sentence = 422, f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"
+        case FullQueueError() | LockedMemoryError():
+            status, sentence, headers = 503, str(error), {"Retry-After": "1"}
         case UnreadableModelError() | UnreadableMemoryError() | ClosedMemoryError() | OSError():
-            return JSONResponse({"error": f"the memory cannot be used now: {error}"}, 503)
-        case _:  # a ValueError, PictureError among them
-            return JSONResponse({"error": str(error)}, 422)
+            status, sentence = 503, f"the memory cannot be used now: {error}"
+        case ValueError():  # PictureError among them
+            status, sentence = 422, str(error)
+        case _:
+            status, sentence = 500, f"an error of the service itself: {type(error).__name__}"
+    return JSONResponse({"error": sentence} | more, status, headers)

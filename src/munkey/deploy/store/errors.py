@@ -39,7 +39,7 @@ class UnknownIdsError(KeyError):
         self.ids = ids
 
     def __str__(self) -> str:
-        listed = ", ".join(map(str, self.ids))
+        listed = ", ".join(map(str, self.ids[:10])) + (", …" if len(self.ids) > 10 else "")
         return f"{counted(len(self.ids), 'id')} not in the memory, so nothing was deleted: {listed}"
 
 

@@ -1,0 +1,90 @@
+"""What a request holds: how much it may be, and what its JSON means."""
+
+import asyncio
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import HTTPException, Request
+from pydantic import BaseModel, ConfigDict, FailFast
+
+from munkey.deploy.model.images import undecoded
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """Of one request. pixels: of all its pictures together, before they are decoded; seconds: until all of it is there.
+
+    predictions: requests for one that are under way at once.
+    """
+
+    bytes: int = 8 * 2**20
+    pictures: int = 64
+    pixels: int = 25_000_000
+    seconds: float = 30
+    predictions: int = 32
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, val_json_bytes="base64")
+
+
+class Question(Body):
+    """What /predict takes as JSON. images: picture files in base64; explain: name the neighbors."""
+
+    images: Annotated[list[bytes], FailFast()]
+    explain: bool = False
+
+
+class Order(Body):
+    """What /forget takes."""
+
+    ids: Annotated[list[int], FailFast()]
+    ignore_missing: bool = False
+
+
+async def body_of(request: Request, limits: RequestLimits) -> bytes:
+    """What was sent. Of what is too long, the rest is read and dropped, so that the client hears why."""
+    content, size = bytearray(), 0
+    try:
+        async with asyncio.timeout(limits.seconds):
+            async for part in request.stream():
+                size += len(part)
+                content += part if size <= limits.bytes else b""
+    except TimeoutError:
+        sentence = f"the request was not there after {limits.seconds:g} s"
+        raise HTTPException(408, sentence, {"Connection": "close"}) from None
+    if size > limits.bytes:
+        raise HTTPException(413, f"a request may have at most {limits.bytes:,} bytes")
+    return bytes(content)
+
+
+async def question_of(request: Request, explain: bool, limits: RequestLimits) -> Question:
+    """What /predict was asked: one picture, or JSON."""
+    body = await body_of(request, limits)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type.startswith("image/"):
+        return Question(images=[body], explain=explain)
+    if media_type == "application/json":
+        return Question.model_validate_json(body)
+    sentence = "send one picture as image/png, image/jpeg, …, or JSON with pictures in base64"
+    raise HTTPException(415, f"{sentence} as application/json")
+
+
+def undecoded_pictures(files: Sequence[bytes], limits: RequestLimits) -> "list[Image]":
+    """Pictures that are not decoded yet, but known to be small enough. Raises HTTPException, PictureError."""
+    if not 1 <= len(files) <= limits.pictures:
+        raise HTTPException(422, f"{len(files)} pictures; a request takes 1 to {limits.pictures}")
+    pictures: list[Image] = []
+    pixels = 0
+    for number, content in enumerate(files):
+        picture = undecoded(io.BytesIO(content), f"images.{number}")
+        pixels += picture.width * picture.height
+        if pixels > limits.pixels:  # the rest is not even opened
+            raise HTTPException(413, f"{pixels:,} pixels up to images.{number}; a request may have {limits.pixels:,}")
+        pictures.append(picture)
+    return pictures

@@ -1,0 +1,249 @@
+"""What a client without a token can make the service hold, compute or say; and what each token opens."""
+
+import asyncio
+import gc
+import http.client
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import uvicorn
+from starlette.requests import Request
+
+from munkey.deploy.http.bodies import RequestLimits
+from munkey.deploy.http.service import application
+from munkey.deploy.model.predictor import Predictor
+from tests.deploy.inputs import IDS, model_in, picture_in
+
+TOKENS = {"predict": "may predict", "verify": "may verify", "forget": "may forget"}
+PNG = {"Content-Type": "image/png"}
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class Running(NamedTuple):
+    """A service in this process. go: lets its predictions, which wait, go; computed: how many there were."""
+
+    port: int
+    picture: bytes
+    go: threading.Event
+    computed: list[int]
+
+    def ask(self, method: str, path: str, body: Any = b"", role: str | None = None, **headers: str) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        token = {"Authorization": f"Bearer {TOKENS.get(role, role)}"} if role else {}
+        try:
+            sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request(method, path, sent, PNG | token | headers)
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.getheaders()), answer.read().decode())
+        finally:
+            connection.close()
+
+    def begin(self, sent: int | None = None) -> socket.socket:
+        """A prediction whose answer nobody reads. sent: bytes of its picture."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: {len(self.picture)}"
+        head += f"\r\nAuthorization: Bearer {TOKENS['verify']}"
+        connection.sendall(head.encode() + b"\r\n\r\n" + self.picture[:sent])
+        return connection
+
+    def metric(self, name: str) -> float:
+        lines = dict(line.rsplit(" ", 1) for line in self.ask("GET", "/metrics", role="verify").text.splitlines())
+        return float(lines.get(f"munkey_{name}", 0))
+
+    def wait_until(self, name: str, value: float) -> None:
+        until = time.monotonic() + 60
+        while self.metric(name) != value:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+@contextmanager
+def running(
+    predictor: Predictor, picture: bytes, tokens: Mapping[str, str], limits: RequestLimits
+) -> Iterator[Running]:
+    go, computed, predict = threading.Event(), [], predictor.predict
+
+    def slow(images):
+        go.wait(60)
+        computed.append(len(images))
+        return predict(images)
+
+    predictor.predict = slow
+    server = uvicorn.Server(uvicorn.Config(application(predictor, tokens, limits), log_config=None, loop="asyncio"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+        thread.start()
+        try:
+            yield Running(listening.getsockname()[1], picture, go, computed)
+        finally:
+            go.set()
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Predicting is open; a request takes 2 s at most, and 3 predictions may be under way."""
+    folder = tmp_path_factory.mktemp("limits")
+    tokens = {role: TOKENS[role] for role in ("verify", "forget")}
+    with (
+        Predictor.load(model_in(folder / "model"), writer=True, device="cpu") as predictor,
+        running(predictor, picture_in(folder).read_bytes(), tokens, RequestLimits(seconds=2, predictions=3)) as one,
+    ):
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _predictions_wait(service: Running) -> None:
+    service.go.clear()
+    service.computed.clear()
+
+
+def test_more_predictions_than_the_queue_takes_are_turned_away(service):
+    held = [service.begin() for _ in range(3)]
+    service.wait_until("predictions_waiting", 3)
+    refused = service.ask("POST", "/predict", service.picture)
+    assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+    assert refused.json == {"error": "3 predictions are under way already; try again"}
+    service.go.set()
+    assert all(one.recv(12) == b"HTTP/1.1 200" for one in held)
+    assert service.ask("POST", "/predict", service.picture).status == 200
+
+
+def test_abandoned_predictions_are_not_computed(service):
+    before = service.metric('refusals_total{status="499"}')
+    first = service.begin()
+    for held in [service.begin() for _ in range(2)]:
+        service.wait_until("predictions_waiting", 3)
+        held.close()
+    service.go.set()
+    assert first.recv(12) == b"HTTP/1.1 200"
+    assert service.ask("POST", "/predict", service.picture).status == 200
+    assert service.computed == [1, 1]
+    assert service.metric('refusals_total{status="499"}') == before + 2
+
+
+def test_a_request_that_does_not_arrive_is_ended(service):
+    silent = service.begin(sent=10)
+    answer = b"".join(iter(lambda: silent.recv(1000), b""))  # to the end of the connection
+    assert answer.startswith(b"HTTP/1.1 408") and b'{"error":"the request was not there after 2 s"}' in answer
+    assert service.metric("predictions_waiting") == 0
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_request_leaves_no_traceback(service, caplog):
+    before = service.metric('refusals_total{status="499"}')
+    for _ in range(3):
+        service.begin(sent=10).close()
+    service.wait_until('refusals_total{status="499"}', before + 3)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_finished_requests_are_not_kept(service):
+    for _ in range(100):
+        assert service.ask("POST", "/forget", bytes(60_000)).status == 401
+    gc.collect()
+    assert sum(isinstance(one, Request) for one in gc.get_objects()) < 10
+
+
+def test_no_answer_reflects_the_host_that_a_client_names(service):
+    refused = service.ask("GET", "/health/", Host="evil.example")
+    assert refused.status == 404 and "evil" not in str(refused)
+
+
+def test_many_unknown_ids_are_counted(service):
+    refused = service.ask("POST", "/forget", {"ids": list(range(100_000, 200_000))}, "forget")
+    assert (refused.status, refused.json["unknown_count"]) == (404, 100_000)
+    assert refused.json["unknown"] == list(range(100_000, 100_010)) and len(refused.text) < 1000
+
+
+def test_what_fails_within_is_said_as_json(service, monkeypatch):
+    monkeypatch.setattr(Predictor, "purge", lambda self: 1 / 0)
+    failed = service.ask("POST", "/purge", role="forget")
+    assert (failed.status, failed.json) == (500, {"error": "an error of the service itself: ZeroDivisionError"})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "least"),
+    [
+        ("POST", "/predict", None),
+        ("POST", "/predict?explain=true", "verify"),
+        ("GET", "/verify", "verify"),
+        ("GET", "/metrics", "verify"),
+        ("POST", "/purge", "forget"),
+        ("POST", "/forget", "forget"),
+    ],
+)
+def test_each_path_is_open_to_its_role_and_those_above(method, path, least, service):
+    service.go.set()
+    order = [None, "verify", "forget"]
+    body = {"ids": []} if path == "/forget" else service.picture
+    for role in order:
+        answer = service.ask(method, path, body, role)
+        expected = 200 if order.index(role) >= order.index(least) else 403 if role else 401
+        assert answer.status == expected, answer
+        assert expected == 200 or f"the token of '{least}'" in answer.json["error"]
+    assert service.ask(method, path, body, "another token").status == 401
+    basic = service.ask(method, path, body, Authorization=f"Basic {TOKENS['forget']}")
+    assert (basic.status, basic.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def test_where_predicting_has_a_token_it_needs_one(predictor, tmp_path):
+    with running(predictor, picture_in(tmp_path).read_bytes(), TOKENS, RequestLimits()) as one:
+        one.go.set()
+        assert one.ask("POST", "/predict", one.picture).status == 401
+        assert [one.ask("POST", "/predict", one.picture, role).status for role in TOKENS] == [200] * 3
+        assert one.ask("POST", "/predict?explain=true", one.picture, "predict").status == 403
+
+
+def test_counts_and_heads_are_not_open(service):
+    assert service.ask("GET", "/health").json == {"status": "ok"}
+    assert service.ask("GET", "/health", role="verify").json["samples"] == len(IDS)
+
+
+def test_it_says_whether_what_was_forgotten_is_purged(predictor, tmp_path):
+    with running(predictor, picture_in(tmp_path).read_bytes(), TOKENS, RequestLimits()) as one:
+        id_, held = int(predictor.ids[0]), len(predictor.ids)
+        assert one.ask("POST", "/forget", {"ids": [id_]}, "forget").json["purged"] is False
+        assert (one.metric("samples"), one.metric("deletions_total")) == (held - 1, 1)
+        assert (one.metric("unpurged"), one.metric("purged_timestamp_seconds")) == (1, 0)
+        assert one.ask("GET", "/health", role="verify").json["purged"] is False
+        begun = time.time()
+        assert one.ask("POST", "/purge", role="forget").json["purged"] is True
+        assert one.ask("GET", "/health", role="verify").json["purged_at"]
+        assert one.metric("unpurged") == 0 and begun <= one.metric("purged_timestamp_seconds") <= time.time()
+
+
+def test_names_of_files_are_gone_after_a_purge_and_after_the_end(tmp_path):
+    model = model_in(tmp_path / "model")
+
+    def holding(name: bytes) -> list[Path]:
+        return [file for file in (model / "memory").rglob("*") if file.is_file() and name in file.read_bytes()]
+
+    assert holding(b"pets/12.png") and holding(b"pets/14.png")
+    with (
+        Predictor.load(model, writer=True, device="cpu") as predictor,
+        running(predictor, b"", TOKENS, RequestLimits()) as one,
+    ):
+        one.ask("POST", "/forget", {"ids": [12]}, "forget")
+        one.ask("POST", "/purge", role="forget")
+        assert not holding(b"pets/12.png")
+        one.ask("POST", "/forget", {"ids": [14]}, "forget")
+        assert holding(b"pets/14.png")
+    assert not holding(b"pets/14.png")
