@@ -24,13 +24,13 @@ def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
 
 def code_of(error: BaseException) -> int | None:
     """The exit code of an error that a person can do something about; None for any other."""
-    from munkey.deploy.errors import UnknownFilesError
+    from munkey.deploy.errors import UnknownNamesError
     from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 
     codes: Sequence[tuple[tuple[type[BaseException], ...], int]] = (
         ((NotVerifiedError,), FAILED),
         ((LockedMemoryError,), LOCKED),
-        ((ValueError, UnknownIdsError, UnknownFilesError, FileNotFoundError, FileExistsError), BAD_INPUT),
+        ((ValueError, UnknownIdsError, UnknownNamesError, FileNotFoundError, FileExistsError), BAD_INPUT),
         ((OSError, ClosedMemoryError), MACHINE),
     )
     return next((code for kinds, code in codes if isinstance(error, kinds)), None)

@@ -144,27 +144,10 @@ def _chosen(
 ) -> tuple["np.ndarray", list[str]]:
     """The ids that are meant and held, ascending, (N,) int64; and the ids and files that are not held.
 
-    Raises UnknownIdsError or UnknownFilesError that lists all of these, unless they may be missing.
+    Raises UnknownIdsError or UnknownNamesError that lists all of these, unless they may be missing.
     """
-    import numpy as np
-
-    from munkey.deploy.errors import UnknownFilesError
-    from munkey.deploy.store.errors import UnknownIdsError
-    from munkey.deploy.store.rows import checked_ids
-
-    held, ids = predictor.ids, checked_ids(list(wanted))
-    unknown_ids: list[int] = np.setdiff1d(ids, held).tolist()
-    chosen, unknown_files = [np.intersect1d(ids, held)], []
-    for file in files:
-        try:
-            chosen.append(predictor.ids_of_files([file]))
-        except UnknownFilesError as error:
-            unknown_files += error.files
-    if unknown_ids and not ignore_missing:
-        raise UnknownIdsError(unknown_ids)
-    if unknown_files and not ignore_missing:
-        raise UnknownFilesError(unknown_files)
-    return np.unique(np.concatenate(chosen)), [*map(str, unknown_ids), *unknown_files]
+    selection = predictor.select(ids=wanted, files=files, ignore_missing=ignore_missing)
+    return selection.ids, list(selection.missing)
 
 
 def _forgotten(
@@ -220,7 +203,7 @@ def add(
     with model(directory, writer=True) as predictor:
         single = list(each(pictures))
         with working("adding"):
-            ids: list[int] = predictor.add(single, [label] * len(single)).tolist()
+            ids: list[int] = predictor.add(single, [label] * len(single)).ids.tolist()
     said_ids = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
     say(f"added {len(ids)} of class {label}: {said_ids}", {"ids": ids, "label": label}, as_json)
 

@@ -5,6 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def first_ten(values: Sequence[object]) -> str:
+    """The first ten, separated by commas, and how many there are in all."""
+    more = f", … ({len(values):,} in all)" if len(values) > 10 else ""
+    return ", ".join(map(str, values[:10])) + more
+
+
 class UnreadableModelError(ValueError):
     """The directory is not a model that this version can read; nothing in it was changed."""
 
@@ -16,15 +22,15 @@ class PictureError(ValueError):
     """A picture cannot be used: nothing was answered, and nothing added."""
 
 
-class UnknownFilesError(KeyError):
-    """Source files that belong to no sample of the memory. files: all of them."""
+class UnknownNamesError(KeyError):
+    """Files, classes, units or ids that no sample of the memory has. missing: all of them."""
 
-    def __init__(self, files: Sequence[str]) -> None:
-        super().__init__(files)
-        self.files = list(files)
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__(missing)
+        self.missing = tuple(missing)
 
     def __str__(self) -> str:
-        return f"no sample of this memory came from these files, so nothing was done: {', '.join(self.files)}"
+        return f"no sample of this memory has these names, so nothing was done: {first_ten(self.missing)}"
 
 
 class AmbiguousFileError(ValueError):
@@ -34,7 +40,7 @@ class AmbiguousFileError(ValueError):
     """
 
     def __init__(self, ids: Mapping[str, Collection[int]]) -> None:
-        meant = " or ".join(f"{file} (ids {', '.join(map(str, sorted(own)))})" for file, own in ids.items())
+        meant = " or ".join(f"{file} (ids {first_ten(sorted(own))})" for file, own in ids.items())
         super().__init__(f"this can be {meant}, so nothing was done; name ids, or the file by its absolute path")
 
 

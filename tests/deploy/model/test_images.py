@@ -16,8 +16,8 @@ from PIL import Image, features
 
 from munkey.data.pictures import decode
 from munkey.deploy.errors import PictureError
-from munkey.deploy.http import service
-from munkey.deploy.model.images import FORMATS, pixels, undecoded
+from munkey.deploy.http import bodies
+from munkey.deploy.model.images import FORMATS, content_digests, pixels, undecoded
 from munkey.deploy.model.manifest import PictureSize
 from tests.data.inputs import picture
 
@@ -52,14 +52,44 @@ def claims(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize("size", [(10_000, 10_000), (2**31 - 1, 2**31 - 1), (50_001, 1_000)])
-def test_a_picture_that_says_it_is_huge_is_refused_before_it_is_decoded(size, tmp_path):
+@pytest.mark.parametrize(
+    "size", [(10_000, 10_000), (2**31 - 1, 2**31 - 1), (50_001, 1_000), (30_001, 400), (1, 101), (20_200, 200)]
+)
+def test_a_picture_that_says_it_is_huge_or_a_thread_is_refused_before_it_is_decoded(size, tmp_path):
     (tmp_path / "bomb.png").write_bytes(claims(*size))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with pytest.raises(PictureError, match=r"bomb\.png.*pixels"):
             pixels(tmp_path / "bomb.png", STORED)
     assert not warned  # the sentence is enough
+
+
+@pytest.mark.parametrize("size", [(1, 100), (30_000, 300), (3163, 3162)])
+def test_a_picture_of_any_shape_that_is_met_is_opened(size, tmp_path):
+    (tmp_path / "one.png").write_bytes(claims(*size))
+    with (tmp_path / "one.png").open("rb") as file:
+        assert undecoded(file, "one").size == size
+
+
+@pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
+def test_a_large_jpeg_2000_is_refused_before_it_is_decoded(tmp_path):
+    """Its decoder would take 2.4 GB for these 171 bytes."""
+    Image.new("RGB", (64, 64)).save(tmp_path / "one.jp2", "JPEG2000", no_jp2=True, codeblock_size=(4, 4))
+    content, pack = (tmp_path / "one.jp2").read_bytes(), lambda side: struct.pack(">II", side, side)
+    moderate, larger = (content.replace(pack(64), pack(side)) for side in (3162, 5000))
+    assert undecoded(BytesIO(moderate), "one").size == (3162, 3162) and len(larger) == 171
+    with pytest.raises(PictureError, match="one: 5000 x 5000 pixels; a picture may have 1 to 10,000,000"):
+        undecoded(BytesIO(larger), "one")
+
+
+def test_pictures_have_one_digest_only_where_all_their_pixels_are_equal():
+    one = np.zeros((2, 3, 3), np.uint8)
+    other = one.copy()
+    other[1, 2, 2] = 1
+    digests = content_digests([one, other, one.copy()], b"a memory")
+    assert digests.shape == (3, 16) and digests.dtype == np.uint8
+    assert np.array_equal(digests[0], digests[2]) and not np.array_equal(digests[0], digests[1])
+    assert not np.array_equal(digests[:1], content_digests([one], b"another"))
 
 
 def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
@@ -106,9 +136,9 @@ def test_where_a_picture_lay_is_named_in_full_and_in_utf_8(tmp_path):
 def test_the_first_picture_too_many_stops_a_request_from_opening_more(monkeypatch):
     file, opened = BytesIO(), []
     Image.new("1", (40, 30)).save(file, "PNG")
-    monkeypatch.setattr(service, "undecoded", lambda *of: (opened.append(of), undecoded(*of))[1])
+    monkeypatch.setattr(bodies, "undecoded", lambda *of: (opened.append(of), undecoded(*of))[1])
     with pytest.raises(HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000") as raised:
-        service.undecoded_pictures([file.getvalue()] * 5, service.RequestLimits(pixels=2000))
+        bodies.undecoded_pictures([file.getvalue()] * 5, bodies.RequestLimits(pixels=2000))
     assert raised.value.status_code == 413 and len(opened) == 2
 
 

@@ -1,7 +1,11 @@
 """A model in use: it answers as the pipeline does, forgets durably, and learns new samples without training."""
 
+import dataclasses
+import os
 import shutil
+import signal
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -9,7 +13,7 @@ from PIL import Image
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
-from munkey.deploy.errors import UnknownFilesError
+from munkey.deploy.errors import PictureError, UnknownNamesError
 from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.predictor import Predictor
@@ -68,7 +72,7 @@ def test_threads_that_add_at_once_get_ids_of_their_own(predictor, images):
     one = images.images[:1]
     predictor.warm_up()
     with ThreadPoolExecutor(4) as threads:
-        added = list(threads.map(lambda _: int(predictor.add(one, [0])[0]), range(8)))
+        added = list(threads.map(lambda _: int(predictor.add(one, [0]).ids[0]), range(8)))
     assert sorted(added) == list(range(min(added), min(added) + 8))
 
 
@@ -131,14 +135,14 @@ def test_unknown_ids_are_all_named_and_nothing_is_deleted(predictor):
 
 def test_samples_are_found_and_forgotten_by_their_source_file(predictor, result):
     folder = result.parents[6] / "pictures"
-    assert predictor.ids_of_files(["a/00.png", folder / "b" / "01.png"]).tolist() == [0, 1]
-    with pytest.raises(UnknownFilesError, match=r"nobody\.png"):
+    assert predictor.select(files=["a/00.png", folder / "b" / "01.png"]).ids.tolist() == [0, 1]
+    with pytest.raises(UnknownNamesError, match=r"nobody\.png"):
         predictor.forget_files(["a/00.png", "nobody.png"])
     assert 0 in predictor.ids
     predictor.forget_files(["a/00.png"])
     assert 0 not in predictor.ids
-    with pytest.raises(UnknownFilesError, match=r"a/00\.png"):
-        predictor.ids_of_files(["a/00.png"])
+    with pytest.raises(UnknownNamesError, match=r"a/00\.png"):
+        predictor.select(files=["a/00.png"])
 
 
 def test_what_is_forgotten_stays_forgotten(directory, images):
@@ -159,20 +163,20 @@ def test_what_is_forgotten_stays_forgotten(directory, images):
 def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, result):
     file = result.parents[6] / "pictures" / "a" / "03.png"  # sample 3 is of val
     token_before = predictor.predict(file).neighbors
-    assert predictor.add(file, ["dog & co"]).tolist() == [60]
+    assert predictor.add(file, ["dog & co"]).ids.tolist() == [60]
     near = predictor.predict(file).neighbors
     assert near.ids[0, 0] == 60 and near.labels[0, 0] == 1 and near.files[0][0] == str(file)
     assert near.ids[0, 1:].tolist() == token_before.ids[0, :3].tolist()
     assert predictor.verify().sound
     predictor.forget_files([file])
     predictor.compact()
-    assert predictor.add(images.images[:2], [0, 1]).tolist() == [61, 62]
+    assert predictor.add(images.images[:2], [0, 1]).ids.tolist() == [61, 62]
 
 
 def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images):
     pictures = images.images[images.ids_of("test")[:4]]
     before = predictor.predict(pictures)
-    added = predictor.add(pictures, [0, 0, 1, 2])
+    added = predictor.add(pictures, [0, 0, 1, 2]).ids
     view, first = predictor.store.view, predictor.predict(pictures[:1]).neighbors
     assert not view.tokens[predictor.store.rows_of(added)].any()  # none of their own
     lent = retriever(predictor).retrieve(predictor._encoder.keys(pictures[:1]))
@@ -241,7 +245,7 @@ def test_logits_far_apart_have_probabilities():
     assert softmax(np.array([[0, 200], [-200, 0]], np.float32)).tolist() == [[0, 1], [0, 1]]
 
 
-@pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70]])
+@pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70], "cat"])
 def test_a_label_that_is_no_class_is_refused_and_nothing_added(predictor, images, labels):
     before = predictor.ids
     with pytest.raises(ValueError, match=r"classes|labels"):
@@ -257,3 +261,140 @@ def test_the_file_of_a_forgotten_sample_leaves_no_byte(directory):
         model.forget([0])
         model.purge()
         assert not [file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()]
+
+
+# Requests
+
+
+def test_rows_say_all_that_the_memory_knows_of_a_sample(predictor, images, result):
+    start = datetime.now(UTC)
+    predictor.add(images.images[3:5], ["cat", "fish"], units=["Anna", None])
+    every, folder = predictor.rows(), result.parents[6] / "pictures"
+    assert [row.id for row in every] == predictor.ids.tolist()
+    assert every[1] == (1, "dog & co", str(folder / "b" / "01.png"), None, every[1].added)
+    assert every[-2] == (60, "cat", None, "Anna", every[-2].added) and every[-1].label == "fish"
+    assert every[1].added < start <= every[-1].added <= datetime.now(UTC)
+    assert [row.id for row in predictor.rows(units=["Anna"])] == [60]
+    assert [row.id for row in predictor.rows(labels=["cat", 2], files=["a/00.png", "b", "gone"])] == [0]
+    assert {row.label for row in predictor.rows(labels=["cat", 2])} == {"cat", "fish"}
+
+
+def test_what_is_selected_is_all_that_any_name_means(predictor, images):
+    predictor.add(images.images[3:5], [0, 2], units=["Anna", "Anna"])
+    chosen = predictor.select(ids={1, 2}, files=["a/0*.png"], units=["Anna"])
+    assert chosen.ids.tolist() == [0, 1, 2, 6, 60, 61] and chosen.missing == ()  # 3 and 9 are not in the memory
+    assert chosen.classes == {"cat": 3, "dog & co": 1, "fish": 2}
+    fish = images.ids[(images.labels == 2) & (images.splits == "train")].tolist()
+    assert predictor.select(labels=["fish"]).ids.tolist() == [*fish, 61]
+    assert predictor.select(ids=(one for one in [2, 1, 1])).ids.tolist() == [1, 2]
+
+
+def test_what_names_nothing_is_all_counted_and_the_first_ten_are_said(predictor):
+    predictor.forget(predictor.select(labels=["cat"]).ids)
+    named = {"ids": [0, 1, 999], "files": [f"gone-{i}.png" for i in range(20)], "labels": ["cat"], "units": ["Anna"]}
+    with pytest.raises(UnknownNamesError, match=r"nothing was done: 0, 999, gone-0.*gone-7\.png, … \(24 in all\)"):
+        predictor.select(**named)
+    chosen = predictor.select(**named, ignore_missing=True)
+    assert (
+        chosen.ids.tolist() == [1] and len(chosen.missing) == 24 and chosen.missing[-2:] == ("class cat", "unit Anna")
+    )
+    with pytest.raises(UnknownIdsError):
+        predictor.select(ids=[999])
+
+
+@pytest.mark.parametrize(
+    ("method", "named"),
+    [
+        ("forget", ["17"]),
+        ("forget_files", ["a/00.png"]),
+        ("select", {"labels": "cat"}),
+        ("select", {"units": "Anna"}),
+        ("select", {"ids": "12"}),
+        ("rows", {"units": "Anna"}),
+    ],
+    ids=str,
+)
+def test_one_text_is_refused_in_words_wherever_a_list_is_wanted(method, named, predictor):
+    before = predictor.ids
+    with pytest.raises(ValueError, match="must be a list"):
+        getattr(predictor, method)(*named) if isinstance(named, list) else getattr(predictor, method)(**named)
+    assert np.array_equal(predictor.ids, before)
+
+
+def test_a_request_is_carried_out_once(predictor):
+    first = predictor.forget_files(["a/00.png", "b/01.png"], request="2026-17")
+    again = predictor.forget_files(["a/00.png", "b/01.png"], request="2026-17")
+    assert again == dataclasses.replace(first, repeated=True, identical=(), emptied=())
+    assert predictor.forget([0, 1], request="2026-17") == again and not first.repeated
+    with pytest.raises(ValueError, match="2026-17"):
+        predictor.forget([2], request="2026-17")
+    assert [(entry.request, entry.rows) for entry in predictor.log()] == [("2026-17", 2)] and 2 in predictor.ids
+
+
+def test_a_copy_that_stays_is_named_or_forgotten_too(predictor, images):
+    """Sample 0 and its copies 60 and 61, and sample 1 and its copy 62."""
+    assert predictor.add(images.images[[0, 3]], [0, 0]).identical == {60: (0,)}
+    assert predictor.add(images.images[[0, 1]], [0, 1]).identical == {62: (0, 60), 63: (1,)}
+    assert predictor.forget([60]).identical == (0, 62)
+    assert predictor.forget([0, 1], ignore_missing=True).identical == (62, 63)
+    receipt = predictor.forget([62], also_identical=True)
+    assert receipt.identical == () and len(receipt.sequences) == 1
+    predictor.add(images.images[[3, 3]], [0, 0])
+    assert predictor.forget([61], also_identical=True).identical == ()
+    assert predictor.select(ids=[61, 64, 65], ignore_missing=True).missing == ("61", "64", "65")
+
+
+def test_a_forgotten_picture_does_not_come_back_unnoticed(predictor, images, result):
+    file = result.parents[6] / "pictures" / "a" / "00.png"
+    predictor.forget([0], block_return=True)
+    before = predictor.ids
+    with pytest.raises(PictureError, match=r"a/00\.png"):
+        predictor.add([images.images[3], file], [0, 0])
+    with pytest.raises(PictureError, match="number 1"):
+        predictor.add(images.images[[3, 0]], [0, 0])
+    assert np.array_equal(predictor.ids, before)
+    assert predictor.add(file, [0], allow_blocked=True).ids.tolist() == [60]
+
+
+def test_the_receipt_names_the_classes_that_have_no_sample_left(predictor):
+    cats = predictor.select(labels=["cat"]).ids
+    assert predictor.forget(cats[1:]).emptied == ()
+    assert predictor.forget([cats[0], 1]).emptied == ("cat",)
+    assert predictor.forget([2]).emptied == ()
+
+
+def test_classes_without_samples_are_answered_unless_that_is_switched_off(predictor, images):
+    fish = predictor.predict(images.images).labels == 2
+    assert fish.any()
+    predictor.forget_files(["c"])
+    open_answer, held = (predictor.predict(images.images, only_held_classes=only) for only in (False, True))
+    assert (open_answer.probabilities[:, 2] > 0).all() and np.array_equal(open_answer.logits, held.logits)
+    assert not held.probabilities[:, 2].any() and set(held.classes) <= {"cat", "dog & co"}
+    np.testing.assert_allclose(held.probabilities[:, :2], softmax(held.logits[:, :2]), rtol=1e-5)
+    assert np.array_equal(held.labels, held.logits[:, :2].argmax(axis=1))
+    predictor.forget(predictor.ids)
+    with pytest.raises(ValueError, match="no sample of any class"):
+        predictor.predict(images.images[:1], only_held_classes=True)
+
+
+def test_a_forked_child_is_refused_in_words(predictor, images):
+    predictor.predict(images.images[:20])
+    calls = [
+        lambda: predictor.predict(images.images[:20]),
+        lambda: predictor.add(images.images[:1], [0]),
+        lambda: predictor.forget([0]),
+        predictor.compact,
+        predictor.rows,
+    ]
+    with predictor._changing:  # another thread's, which the child lacks
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # or it would hang
+            refusals = 0
+            for call in calls:
+                try:
+                    call()
+                except ClosedMemoryError as error:
+                    refusals += "opened by another process" in str(error)
+            os._exit(refusals)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(calls)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from munkey.deploy.errors import AmbiguousFileError, UnknownFilesError
+from munkey.deploy.errors import AmbiguousFileError
 from munkey.deploy.model.sources import SourceFiles
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import raw
@@ -28,21 +28,24 @@ def named(folder):
         store.close()
 
 
+def ids(sources: SourceFiles, *files: str | Path) -> list[int]:
+    return sorted(one for own in sources.ids_of(files).values() for one in own)
+
+
 def test_a_file_is_found_through_a_path_that_goes_up(named, tmp_path, monkeypatch):
     (tmp_path / "pets" / "cats").mkdir(parents=True)
     store = named("cats/a.png", tmp_path / "added.png")
     monkeypatch.chdir(tmp_path / "pets" / "cats")
     for root in (tmp_path / "pets", tmp_path / "elsewhere" / ".." / "pets"):
         sources = SourceFiles(store, str(root))
-        assert sources.ids_of(["a.png", "../../added.png"]).tolist() == [0, 1]
-        assert sources.ids_of([tmp_path / "x" / ".." / "pets" / "cats" / "a.png"]).tolist() == [0]
+        assert ids(sources, "a.png", "../../added.png") == [0, 1]
+        assert ids(sources, tmp_path / "x" / ".." / "pets" / "cats" / "a.png") == [0]
 
 
 def test_a_name_that_is_not_utf_8_is_found_as_it_is_stored(named, tmp_path):
     sources = SourceFiles(named("caf\\xe9.png"), str(tmp_path))
-    assert sources.ids_of([NOT_UTF8]).tolist() == sources.ids_of([tmp_path / NOT_UTF8]).tolist() == [0]
-    with pytest.raises(UnknownFilesError):
-        sources.ids_of([os.fsdecode(b"\xff.png")])
+    assert ids(sources, NOT_UTF8) == ids(sources, tmp_path / NOT_UTF8) == [0]
+    assert ids(sources, os.fsdecode(b"\xff.png")) == []
 
 
 @pytest.mark.parametrize("root", ["pets", None])
@@ -53,11 +56,66 @@ def test_a_name_that_means_two_files_is_refused_and_both_are_named(root, named, 
     with pytest.raises(AmbiguousFileError) as raised:
         known.ids_of(["a.png"])
     assert f"can be {first} (ids 0) or {tmp_path / 'a.png'} (ids 1)" in str(raised.value)
-    assert known.ids_of([tmp_path / "a.png"]).tolist() == [1]
-    assert root is None or known.ids_of([first]).tolist() == [0]
+    assert ids(known, tmp_path / "a.png") == [1]
+    assert root is None or ids(known, first) == [0]
 
 
 def test_a_file_of_the_data_set_that_was_added_again_is_one_file(named, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sources = SourceFiles(named("a.png", tmp_path / "a.png"), str(tmp_path))
-    assert sources.ids_of(["a.png"]).tolist() == sources.ids_of([tmp_path / "a.png"]).tolist() == [0, 1]
+    assert ids(sources, "a.png") == ids(sources, tmp_path / "a.png") == [0, 1]
+
+
+HELD = ("cats/a.png", "cats/old/b.png", "dogs/a.png", "top.png", "cats [2]/c.png", "/else/cats/d.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("cats", [0, 1]),
+        ("cats/", [0, 1]),
+        ("cats/old", [1]),
+        ("cats [2]", [4]),
+        ("cat", []),
+        ("cats/*.png", [0]),
+        ("*/a.png", [0, 2]),
+        ("cats/**", [0, 1]),
+        ("**/a.png", [0, 2]),
+        ("cats/**/?.png", [0, 1]),
+        ("*", [3]),
+        ("[cd]*/a.png", [0, 2]),
+        ("/else", [5]),
+        ("/p*/cats/*", [0]),
+        ("/else/**/*.png", [5]),
+        ("/", [0, 1, 2, 3, 4, 5]),
+        (".", []),
+    ],
+)
+def test_a_folder_means_all_below_it_and_a_pattern_what_a_shell_would_find(name, meant, named, tmp_path, monkeypatch):
+    """None of these files is on the disk."""
+    monkeypatch.chdir(tmp_path)
+    sources = SourceFiles(named(*HELD), "/pictures")
+    assert ids(sources, name) == meant
+    if name[0] not in "/.":
+        assert ids(sources, f"/pictures/{name}") == meant
+
+
+def test_the_folder_of_the_data_set_means_its_files(named, tmp_path, monkeypatch):
+    (tmp_path / "cats").mkdir()
+    sources = SourceFiles(named(*HELD), str(tmp_path))
+    assert ids(sources, tmp_path) == [0, 1, 2, 3, 4]
+    monkeypatch.chdir(tmp_path / "cats")
+    assert ids(sources, ".") == ids(sources, "../cats") == ids(sources, tmp_path / "*ats/**") == [0, 1]
+
+
+def test_a_folder_that_can_be_two_is_refused(named, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sources = SourceFiles(named(*[f"cats/{i}.png" for i in range(20)], tmp_path / "cats" / "a.png"), "/pictures")
+    with pytest.raises(AmbiguousFileError, match=r"/pictures/cats \(ids 0, .*9, … \(20 in all\)\) or .*\(ids 20\)"):
+        sources.ids_of(["cats"])
+
+
+@pytest.mark.parametrize("files", ["a.png", Path("a.png"), b"a.png", [""]], ids=repr)
+def test_one_name_is_no_list_of_names(files, named):
+    with pytest.raises(ValueError, match="files"):
+        SourceFiles(named("a.png"), None).ids_of(files)

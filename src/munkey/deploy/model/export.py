@@ -11,6 +11,7 @@ from safetensors.torch import save as serialized
 from munkey.core.console import warn
 from munkey.core.files import atomic
 from munkey.deploy.errors import ExportError
+from munkey.deploy.model.images import content_digests
 from munkey.deploy.model.manifest import (
     CARD,
     MEMORY,
@@ -88,10 +89,12 @@ def _write(result: TrainedSystem, folder: Path) -> None:
     memory, model = result.system.memory, result.system.model
     assert memory is not None
     assert model is not None
-    ids = memory.ids.numpy()
-    labels = result.dataset.labels[result.dataset.rows(ids)]
-    files = [result.names.get(one) for one in ids.tolist()]
-    with Store.create(folder / MEMORY, ids, memory.keys.numpy(), memory.tokens.numpy(), labels, files) as store:
+    ids, data, keys, tokens = memory.ids.numpy(), result.dataset, memory.keys.numpy(), memory.tokens.numpy()
+    rows, files = data.rows(ids), [result.names.get(one) for one in ids.tolist()]
+    units = None if data.units is None else [data.units[row] for row in rows]
+    with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:  # empty: its name is the digests' key
+        contents = content_digests((data.images[row] for row in rows), store.state.store)
+        store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
         _index(result, store)
         reference = MemoryReference(
             store=store.state.store.hex(), rows=len(ids), first_new_id=int(result.dataset.ids[-1]) + 1

@@ -1,5 +1,6 @@
 """Pictures of any kind as the pixels that the pipeline would have stored for them."""
 
+import hashlib
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 One: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
 Images: TypeAlias = "One | Sequence[One]"
 
-MOST_PIXELS = 50_000_000  # of a picture, before it is decoded
+# Of a picture, before it is decoded. No camera or scanner makes others; they cost a gigabyte from a few bytes.
+MOST_PIXELS, MOST_SIDE, MOST_ASPECT = 50_000_000, 30_000, 100
+MOST_JPEG2000 = 10_000_000  # pixels: its decoder takes up to 100 bytes for each, even if the file holds next to nothing
 # Pillow's names. Opening one of these neither decodes it, as ICO and ICNS do, nor starts a program, as EPS does.
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
@@ -42,6 +45,15 @@ def pixels(images: "Images", stored: PictureSize) -> Pixels:
         raise PictureError("no picture was given")
     files = tuple(location(one) if isinstance(one, str | os.PathLike) else None for one in single)
     return Pixels(np.stack([_fitted(_decoded(one), stored) for one in single]), files)
+
+
+def content_digests(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
+    """Digests (N, 16) uint8 of pictures (H, W, 3) uint8 of one size: equal where all pixels are.
+
+    key: of at most 64 bytes, the name of the memory, so that a digest says nothing without it.
+    """
+    found = b"".join(hashlib.blake2b(image.tobytes(), digest_size=16, key=key).digest() for image in images)
+    return np.frombuffer(found, np.uint8).reshape(-1, 16)
 
 
 def each(images: "Images") -> "Iterator[One]":
@@ -99,17 +111,25 @@ def undecoded(file: IO[bytes], name: str) -> "Image":
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # MOST_PIXELS is the limit here
-            return Image.open(file, formats=FORMATS)
+            picture = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError as error:
         raise PictureError(f"{name}: cannot be read as a picture, it is none of {', '.join(FORMATS)}") from error
     except Exception as error:  # whatever Pillow raises on bytes that it cannot read
         raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
+    _require_moderate(picture, name)
+    return picture
+
+
+def _require_moderate(picture: "Image", name: str) -> None:
+    """Raise PictureError for a picture that is too large, or of a shape that no real one has."""
+    (short, long), most = sorted(picture.size), MOST_JPEG2000 if picture.format == "JPEG2000" else MOST_PIXELS
+    if not 0 < short * long <= most or long > min(MOST_SIDE, MOST_ASPECT * short):
+        said = f"{name}: {picture.width} x {picture.height} pixels; a picture may have 1 to {most:,}"
+        raise PictureError(f"{said}, sides of {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other")
 
 
 def _picture(opened: "Image", name: str) -> np.ndarray:
-    width, height = opened.size
-    if not 0 < width * height <= MOST_PIXELS:
-        raise PictureError(f"{name}: {width} x {height} pixels; a picture may have 1 to {MOST_PIXELS:,}")
+    _require_moderate(opened, name)
     try:
         return upright(opened)
     except Exception as error:

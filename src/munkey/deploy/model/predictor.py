@@ -3,26 +3,28 @@
 import dataclasses
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
-from munkey.deploy.errors import UnreadableModelError
+from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError, first_ten
 from munkey.deploy.model import manifest as manifests
-from munkey.deploy.model.images import Images, pixels
+from munkey.deploy.model.images import Images, content_digests, pixels
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Evidence, Prediction, softmax
-from munkey.deploy.model.sources import SourceFiles
+from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed
 from munkey.deploy.search.search import Search
-from munkey.deploy.store.chain import Receipt
-from munkey.deploy.store.errors import ClosedMemoryError, UnreadableMemoryError
+from munkey.deploy.store.chain import LogEntry, Receipt, moment
+from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
 from munkey.deploy.store.index import UnreadableIndexError
+from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.rows import checked_ids
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import Report
@@ -34,6 +36,13 @@ if TYPE_CHECKING:
 Device = Literal["auto", "cpu", "cuda"]
 
 
+class Added(NamedTuple):
+    """Samples that were added. ids: (N,) int64; identical: of a new id, the ids of identical pictures held before."""
+
+    ids: np.ndarray
+    identical: dict[int, tuple[int, ...]]
+
+
 class Predictor:
     """An exported model. May be used from several threads; one process at a time may forget and add.
 
@@ -41,32 +50,40 @@ class Predictor:
     and encoder are loaded with the first picture, so that forgetting takes milliseconds and no torch.
     """
 
-    def __init__(self, directory: Path, manifest: Manifest, writer: bool, device: Device) -> None:
+    def __init__(self, directory: Path, manifest: Manifest, writer: bool, device: Device, wait: float) -> None:
         """Use `Predictor.load`."""
         self.directory, self.manifest, self.writer, self._device = directory, manifest, writer, device
-        self._adding = threading.Lock()  # from one thread's choice of ids until they are taken
-        self.store = _store(directory, manifest, writer)
+        self._changing = threading.Lock()  # one thread at a time, from its choice of ids or rows on
+        self.store = _store(directory, manifest, writer, wait)
         self.search = Search(self.store, manifest.lookup)
         self.sources = SourceFiles(self.store, manifest.source)
 
     @classmethod
-    def load(cls, directory: str | Path, *, writer: bool = False, device: Device = "auto") -> "Predictor":
+    def load(
+        cls, directory: str | Path, *, writer: bool = False, device: Device = "auto", wait: float = 0.0
+    ) -> "Predictor":
         """Open an exported model; what a killed writer left half done is finished first.
 
         writer: for `forget`, `add`, `purge` and `compact`. device: where it computes; auto: a GPU where there is one.
+        wait: seconds for another writer.
+
         Raises UnreadableModelError, and LockedMemoryError where another process writes it already.
         """
         directory = Path(directory)
-        return cls(directory, manifests.read_manifest(directory), writer, device)
+        return cls(directory, manifests.read_manifest(directory), writer, device, wait)
 
     # Answering
 
-    def predict(self, images: Images) -> Prediction:
+    def predict(self, images: Images, *, only_held_classes: bool = False) -> Prediction:
         """Classify pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
+
+        only_held_classes: classes of which the memory holds no sample get probability 0. A policy, no unlearning: the
+        network still knows what it learned of them, and the logits stay as they are.
 
         The logits are those of the pipeline, bit by bit on the same machine (docs/serving.md). No answer rests on a
         sample that was forgotten before the call. Raises PictureError for what is not a picture.
         """
+        view = self.store.view  # refused first in a forked child, where torch would wait forever
         given = pixels(images, self.manifest.stored)
         retrieved = self._retrieved(self._encoder.keys(given.images))
         logits = self._network.logits(given.images, retrieved.memory(self._network.device), retrieved.neighbors)
@@ -74,10 +91,15 @@ class Predictor:
             raise UnreadableModelError(
                 self.directory, "its answers are not finite: `verify` says whether the memory is damaged"
             )
-        labels = logits.argmax(axis=1)
-        names = tuple(self.manifest.classes)
+        names, answered = tuple(self.manifest.classes), logits
+        if only_held_classes:
+            held = np.array([self._holds(view, label) for label in range(len(names))])
+            if not held.any():
+                raise ValueError(f"{self.directory}: holds no sample of any class, so there is none to answer with")
+            answered = np.where(held, logits, np.float32(-np.inf))
+        labels = answered.argmax(axis=1)
         answers = tuple(names[label] for label in labels)
-        return Prediction(logits, softmax(logits), labels, answers, self._evidence(retrieved), names, *given)
+        return Prediction(logits, softmax(answered), labels, answers, self._evidence(retrieved), names, *given)
 
     def _retrieved(self, keys: np.ndarray) -> "RetrievedRows":
         from munkey.deploy.model.retrieval import Retriever
@@ -127,57 +149,173 @@ class Predictor:
         """The head of the chain of deletions, hexadecimal: publish it elsewhere, and a restored backup is found."""
         return self.store.head
 
-    def forget(self, ids: ArrayLike, *, ignore_missing: bool = False) -> Receipt:
+    def rows(
+        self, *, labels: Iterable[int | str] = (), units: Iterable[str] = (), files: Iterable[str | Path] = ()
+    ) -> list[MemoryRow]:
+        """The samples that the memory holds, by ascending id: all, or those of these classes, units and source files.
+
+        files: as for `select`. Of each kind that is given, one must fit. Raises ValueError for what is not a class.
+        """
+        numbers, wanted, names = set(self._numbers(labels).tolist()), listed("units", units), listed("files", files)
+        lying = set().union(*self.sources.ids_of(names).values())
+        return [
+            MemoryRow(row.id, self._classes.get(row.label), self.sources.place(row.file), row.unit, moment(row.added))
+            for row in sorted(self.sources.held())
+            if (not numbers or row.label in numbers)
+            and (not wanted or row.unit in wanted)
+            and (not names or row.id in lying)
+        ]
+
+    def select(
+        self,
+        *,
+        ids: ArrayLike | Iterable[int] = (),
+        files: Iterable[str | Path] = (),
+        labels: Iterable[int | str] = (),
+        units: Iterable[str] = (),
+        ignore_missing: bool = False,
+        request: str | None = None,
+    ) -> Selection:
+        """The samples that have any of these ids, source files, classes or units; nothing is changed.
+
+        files: names or places of files, folders for all below them, and patterns such as `pets/*.png`, all of them
+        looked up in the memory, not on the disk. request: the number of the request; if it was carried out before,
+        nothing is missing. Raises UnknownIdsError or UnknownNamesError with all that names nothing, unless
+        `ignore_missing`; AmbiguousFileError; ValueError for what is not an id or a class.
+        """
+        wanted, view = np.unique(checked_ids(ids)), self.store.view
+        rows = np.flatnonzero(view.live)
+        held, numbers = view.ids[rows], view.labels[rows]
+        held, numbers = held[live := view.live[rows]], numbers[live]  # looked at last, as in `ids`
+        unknown: list[int] = np.setdiff1d(wanted, held).tolist()
+        found: list[tuple[str, Iterable[int]]] = [*self.sources.ids_of(files).items()]
+        found += [(f"class {self._classes[one]}", held[numbers == one].tolist()) for one in self._numbers(labels)]
+        found += [(f"unit {unit}", self.store.ids_of_unit(unit).tolist()) for unit in listed("units", units)]
+        missing = [name for name, own in found if not own]
+        if not ignore_missing and (unknown or missing) and (request is None or self.store.receipt(request) is None):
+            raise UnknownNamesError([*map(str, unknown), *missing]) if missing else UnknownIdsError(unknown)
+        chosen = np.isin(held, [*wanted, *(one for _, own in found for one in own)])
+        labels, counts = np.unique(numbers[chosen], return_counts=True)
+        classes = {self._classes.get(one, str(one)): n for one, n in zip(labels.tolist(), counts.tolist(), strict=True)}
+        return Selection(np.sort(held[chosen]), (*map(str, unknown), *missing), classes)
+
+    def forget(
+        self,
+        ids: ArrayLike | Iterable[int],
+        *,
+        ignore_missing: bool = False,
+        request: str | None = None,
+        also_identical: bool = False,
+        block_return: bool = False,
+    ) -> Receipt:
         """Forget samples: all of them, or none if any id is unknown (UnknownIdsError lists all unknown ones).
 
-        When this returns, the deletion is on the disk, and no answer rests on these samples any more.
-        ignore_missing: forget those that are known. Raises ValueError for what is not an id.
+        When this returns, the deletion is on the disk, and no answer rests on these samples any more. The receipt names
+        exact copies that stay, and classes that have no sample left: the model can still answer these.
+
+        ignore_missing: forget those that are known. request: a number of your own; asked again under it, nothing
+        changes, and the earlier receipt comes back. also_identical: forget exact copies too. block_return: refuse to
+        `add` these pictures from now on (docs/memory.md). Raises ValueError for what is not an id, and for the number
+        of another request.
         """
         wanted = np.unique(checked_ids(ids))
-        return self.store.delete(wanted[np.isin(wanted, self.ids)] if ignore_missing else wanted)
+        with self._alone():
+            try:
+                rows = self.store.rows_of(wanted)
+            except UnknownIdsError as error:
+                known = np.setdiff1d(wanted, error.ids)
+                rows, wanted = self.store.rows_of(known), known if ignore_missing else wanted
+            view, twins = self.store.view, self.store.twins_of(rows)
+            identical, labels = view.ids[twins], np.unique(view.labels[np.concatenate([rows, twins])])
+            if also_identical:
+                wanted, identical = np.concatenate([wanted, identical]), identical[:0]
+            receipt = self.store.delete(wanted, request=request, block_return=block_return)
+            emptied = [
+                name for label, name in self._classes.items() if label in labels and not self._holds(view, label)
+            ]
+        return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=tuple(emptied))
 
-    def ids_of_files(self, files: Sequence[str | Path]) -> np.ndarray:
-        """The samples that came from these source files. Raises UnknownFilesError that lists all unknown ones."""
-        return self.sources.ids_of(files)
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time. In a forked child ClosedMemoryError: it may have a lock that nobody will release."""
+        _ = self.store.view
+        with self._changing:
+            yield
 
-    def forget_files(self, files: Sequence[str | Path]) -> Receipt:
-        """Forget the samples that came from these source files."""
-        return self.forget(self.ids_of_files(files))
+    @staticmethod
+    def _holds(view: MemoryView, label: int) -> bool:
+        """Whether the memory holds a sample of a class. In a row that is being deleted, any label may stand."""
+        rows = np.flatnonzero(view.labels == label)
+        return bool(view.live[rows].any())
 
-    def add(self, images: Images, labels: Sequence[int] | Sequence[str] | np.ndarray) -> np.ndarray:
-        """Remember new samples without training. Returns their ids (N,). labels: classes by number or by name.
+    def forget_files(
+        self,
+        files: Iterable[str | Path],
+        *,
+        ignore_missing: bool = False,
+        request: str | None = None,
+        also_identical: bool = False,
+        block_return: bool = False,
+    ) -> Receipt:
+        """Forget the samples that came from these source files, named as for `select`; otherwise as `forget`."""
+        ids = self.select(files=files, ignore_missing=ignore_missing, request=request).ids
+        return self.forget(ids, request=request, also_identical=also_identical, block_return=block_return)
+
+    def log(self) -> list[LogEntry]:
+        """All deletions so far, in order."""
+        return self.store.log()
+
+    def add(
+        self,
+        images: Images,
+        labels: Iterable[int | str] | np.ndarray,
+        *,
+        units: Sequence[str | None] | None = None,
+        allow_blocked: bool = False,
+    ) -> Added:
+        """Remember new samples without training. labels: classes by number or name; units: whom they belong to.
 
         Keys come from the encoder. Tokens are lent by trained neighbors whenever they are needed (`Retriever`); in a
         variant whose tokens are keys, the key is the token. Raises ValueError for other labels, and where no trained
-        sample is left.
+        sample is left; PictureError for pictures that were forgotten with `block_return`, unless `allow_blocked`.
         """
         if not self.writer:
             raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
         given, numbers = pixels(images, self.manifest.stored), self._numbers(labels)
         if len(numbers) != len(given.images):
             raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
+        contents = content_digests(given.images, bytes.fromhex(self.manifest.memory.store))
+        blocked = np.flatnonzero(self.store.blocked(contents))  # refused in a forked child, before torch is touched
+        if blocked.size and not allow_blocked:
+            named = [given.files[one] or f"number {one}" for one in blocked.tolist()]
+            raise PictureError(f"forgotten for good, so nothing was added: {first_ten(named)}; or allow blocked ones")
         keys = self._encoder.keys(given.images)
         tokens = keys if self._tokens_are_keys else np.zeros((len(keys), self.manifest.token_dim), dtype=np.float32)
-        with self._adding:
+        with self._alone():
             view = self.store.view
             if not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
                 raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
+            identical = [tuple(sorted(self.store.ids_with(one[None]).tolist())) for one in contents]
             # Ids that no sample ever had: after those of the data set and those added since.
             first = self.manifest.memory.first_new_id + self.store.ever - self.manifest.memory.rows
             ids = np.arange(first, first + len(keys))
-            self.store.add(ids, keys, tokens, numbers, given.files)
-        return ids
+            self.store.add(ids, keys, tokens, numbers, given.files, units, contents, allow_blocked=allow_blocked)
+        return Added(ids, {one: own for one, own in zip(ids.tolist(), identical, strict=True) if own})
+
+    @cached_property
+    def _classes(self) -> dict[int, str]:
+        return dict(enumerate(self.manifest.classes))
 
     @property
     def _tokens_are_keys(self) -> bool:
         return self.manifest.architecture == "direct-key"
 
-    def _numbers(self, labels: Sequence[int] | Sequence[str] | np.ndarray) -> np.ndarray:
+    def _numbers(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
         """Labels as numbers of classes. Raises ValueError that lists the classes."""
-        names = self.manifest.classes
-        numbers = [names.index(label) if label in names else label for label in np.asarray(labels).tolist()]
+        names, given = self.manifest.classes, listed("labels", labels)
+        numbers = [names.index(label) if isinstance(label, str) and label in names else label for label in given]
         for number in numbers:
-            if not (type(number) is int and 0 <= number < len(names)):
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 <= number < len(names):
                 known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
                 raise ValueError(f"{number!r} is not the name of a class of this model; its classes are: {known}")
         return np.array(numbers, dtype=np.int64)
@@ -206,7 +344,8 @@ class Predictor:
 
     def compact(self) -> None:
         """Purge, free the space of what was forgotten, and add new samples to the index, if there is one."""
-        self.store.compact()
+        with self._alone():
+            self.store.compact()
         self.search.extend()
 
     def summary(self) -> dict[str, Any]:
@@ -225,13 +364,13 @@ class Predictor:
         self.close()
 
 
-def _store(directory: Path, manifest: Manifest, writer: bool) -> Store:
+def _store(directory: Path, manifest: Manifest, writer: bool, wait: float) -> Store:
     """The memory of a model. Raises UnreadableModelError where it is damaged, or another model's."""
     folder = directory / MEMORY
     if folder.is_symlink():
         raise UnreadableModelError(folder, "is a link")
     try:
-        store = Store.open(folder, writer=writer)
+        store = Store.open(folder, writer=writer, wait=wait)
     except UnreadableMemoryError as error:
         raise UnreadableModelError(error.path, error.why) from error
     state = store.state

@@ -1,14 +1,61 @@
-"""Which source file a sample came from: the memory keeps and forgets it together with the sample's row."""
+"""Which samples a name means: the memory keeps and forgets source file and unit together with the sample's row."""
 
 import os
-from collections.abc import Sequence
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from posixpath import dirname
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from munkey.data.source import printable
-from munkey.deploy.errors import AmbiguousFileError, UnknownFilesError
+from munkey.deploy.errors import AmbiguousFileError
 from munkey.deploy.store.store import Store
+
+T = TypeVar("T")
+
+
+class HeldRow(NamedTuple):
+    """A live row, as the memory has it. label: the number of its class; added: microseconds since 1970."""
+
+    id: int
+    label: int
+    file: str | None
+    unit: str | None
+    added: int
+
+
+class MemoryRow(NamedTuple):
+    """A sample of a memory. label: its class; file: where it lay; unit: whom or what it belongs to; added: when, UTC.
+
+    None where that is not known.
+    """
+
+    id: int
+    label: str | None
+    file: str | None
+    unit: str | None
+    added: datetime
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Samples that were named. ids: (N,) int64, ascending; missing: all that named none; classes: how many of each."""
+
+    ids: np.ndarray
+    missing: tuple[str, ...]
+    classes: dict[str, int]
+
+
+def listed(what: str, given: Iterable[T]) -> list[T]:
+    """A list of what was named. Raises ValueError for one text or path, which would be taken apart into letters."""
+    if isinstance(given, str | bytes | os.PathLike):
+        raise ValueError(f"{what} must be a list, but {str(given)!r} is not one; put it into brackets")
+    return list(given)
 
 
 def location(file: str | os.PathLike[str]) -> str:
@@ -26,24 +73,66 @@ class SourceFiles:
         """Where a file lay when it was read, by what the memory says."""
         return None if file is None else str((self._root or Path()) / file)
 
-    def ids_of(self, files: Sequence[str | Path]) -> np.ndarray:
-        """The ids of samples that came from these files, ascending.
+    def held(self) -> list[HeldRow]:
+        """All live rows, in the order of the memory."""
+        while True:
+            view = self._store.view
+            rows = np.flatnonzero(view.live)
+            files, units = self._store.files_of(rows), self._store.units_of(rows)
+            added, records = self._store.added(rows).tolist(), view.records[rows]
+            live = view.live[rows]  # looked at last: what was deleted meanwhile is zero
+            if self._store.view.generation == view.generation:  # else it was compacted, and has other rows
+                facts = zip(records["id"].tolist(), records["label"].tolist(), files, units, added, strict=True)
+                return [HeldRow(*row) for row, still in zip(facts, live, strict=True) if still]
 
-        Raises UnknownFilesError with all unknown ones, AmbiguousFileError for a name that means two files.
+    def ids_of(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
+        """The ids that each name means, none for one that means nothing. Looks at the memory alone, not at the disk.
+
+        A name: of a file as the memory has it, or where it lies; of a folder, for all below it; or a pattern as in a
+        shell, `**` for any folders. Raises AmbiguousFileError for what can mean other files too.
         """
-        found = {str(file): self._ids_of(Path(file)) for file in files}
-        if unknown := [file for file, ids in found.items() if not ids]:
-            raise UnknownFilesError(unknown)
-        return np.array(sorted({one for ids in found.values() for one in ids}), dtype=np.int64)
+        found: dict[str, set[int]] = {}
+        for file in listed("files", files):
+            if not str(file):
+                raise ValueError("one of the files has an empty name")
+            found[str(file)] = self._meant(Path(file), lambda name: set(self._store.ids_from(name).tolist()))
+        if not all(found.values()):
+            held = [(row.id, row.file) for row in self.held() if row.file]
+            named = [(one, name) for one, file in held for name in {file, self.place(file) or file}]
+            below: dict[str, set[int]] = defaultdict(set)
+            for one, file in named:
+                below[dirname(file) or "."].add(one)
+            for folder in [PurePosixPath(folder) for folder in below]:
+                for above in folder.parents:
+                    below[str(above)] |= below[str(folder)]
 
-    def _ids_of(self, file: Path) -> set[int]:
-        """The ids of a file, named as in the memory or by where it lies now."""
+            def covered(name: str) -> set[int]:
+                if not set(name) & set("*?["):
+                    return below.get(name, set())
+                pattern = PurePosixPath(name).parts
+                return {one for one, file in named if _fits(pattern, PurePosixPath(file).parts)} | below.get(
+                    name, set()
+                )
+
+            for name in [name for name, ids in found.items() if not ids]:
+                found[name] = self._meant(Path(name), covered)
+        return found
+
+    def _meant(self, file: Path, ids_from: Callable[[str], set[int]]) -> set[int]:
+        """The ids of what is named as in the memory, or by where it lies now."""
         name, place = printable(file.as_posix()), Path(location(file))
         places = [place, place.relative_to(self._root)] if self._root and place.is_relative_to(self._root) else [place]
-        named, lying = self._ids_from(name), self._ids_from(*(one.as_posix() for one in places))
+        named = ids_from(name) if file.parts else set()  # `.` is a place
+        lying = {one for place in places for one in ids_from(place.as_posix())}
         if lying and not named <= lying:
             raise AmbiguousFileError({self.place(name) or name: named, str(place): lying})
         return named | lying
 
-    def _ids_from(self, *names: str) -> set[int]:
-        return {one for name in names for one in self._store.ids_from(name).tolist()}
+
+def _fits(pattern: tuple[str, ...], file: tuple[str, ...]) -> bool:
+    """Whether a file is one that the pattern stands for, both as the parts of their paths."""
+    if not pattern:
+        return not file
+    if pattern[0] == "**":
+        return _fits(pattern[1:], file) or (bool(file) and _fits(pattern, file[1:]))
+    return bool(file) and fnmatchcase(file[0], pattern[0]) and _fits(pattern[1:], file[1:])
