@@ -79,8 +79,10 @@ def purge(directory: Directory, as_json: AsJson = False) -> None:
     """
     with model(directory, writer=True) as predictor:
         with working("purging"):
-            predictor.purge()
-        say("purged: no byte of what was forgotten is in any file of the directory", predictor.summary(), as_json)
+            foreign = predictor.purge()
+        besides = f"; not part of it, and not looked at: {', '.join(foreign)}" if foreign else ""
+        said = f"purged: no byte of what was forgotten is in any file of the model{besides}"
+        say(said, predictor.summary() | {"foreign": foreign}, as_json)
 
 
 def compact(directory: Directory, as_json: AsJson = False) -> None:

@@ -170,8 +170,12 @@ def _forgotten(
     if not receipt.sequences:
         return text + NO_CERTIFICATE, value | {"certificate": None}
     try:
-        predictor.purge()
-        value["purged"] = True
+        foreign = predictor.store.purge()
+        value["purged"] = not foreign
+        if foreign:
+            print(
+                f"munkey: purged, but not part of the memory, so not looked at: {', '.join(foreign)}", file=sys.stderr
+            )
     except LockedMemoryError as error:
         print(f"munkey: {error}; until then, names of source files may be left in it", file=sys.stderr)
     salt = secrets.token_bytes(16)

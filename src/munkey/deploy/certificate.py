@@ -62,9 +62,10 @@ class MemorySnapshot(Strict):
 class Certificate(Strict):
     """What a deletion left in the chain. memory: the name of the store, hexadecimal; times: ISO 8601, UTC.
 
-    first, last: sequence numbers of its rows; rows_zeroed: whether zeros in place of their keys, tokens, ids and labels
-    were known to be on the disk; purged: whether it was known that no byte of them, or of the names of their source
-    files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8 bytes each, little-endian);
+    first, last: sequence numbers of its rows; rows_zeroed: whether zeros were found in place of their keys, tokens, ids
+    and labels, and known to be on the disk; purged: whether it was known that no byte of them, or of the names of their
+    source files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8 bytes each,
+    little-endian);
     sha256: of all the rest (`munkey.deploy.model.manifest.self_digest`).
     """
 
@@ -122,7 +123,7 @@ def certify(
         last=last,
         before=before or MemorySnapshot(head=receipt.before, deletions=first - 1),
         after=snapshot(store) if before else MemorySnapshot(head=receipt.after, deletions=last),
-        rows_zeroed=store.state.erased >= last,
+        rows_zeroed=store.zeroed(receipt.sequences),
         purged=purged,
         versions={
             "munkey": importlib.metadata.version("munkey"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import content, create, raw
+from tests.deploy.store.inputs import content, create, files_of, raw, units_of
 
 IDS, KEYS, TOKENS = raw(12)
 
@@ -94,6 +94,7 @@ DAMAGES = {
     "the lock is a link": in_place_of("lock", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
     "the lock is a pipe": in_place_of("lock", os.mkfifo),
     "the lock is a folder": in_place_of("lock", os.mkdir),
+    "an unfinished index is a folder": in_place_of("generation-1/index.new", os.mkdir),
     "the log is a link": in_place_of("store.db-wal", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
     "the log is a pipe": in_place_of("store.db-wal", os.mkfifo),
     "the index of the log is a link": in_place_of("store.db-shm", lambda path: path.symlink_to("store.db")),
@@ -247,6 +248,41 @@ def test_a_restored_backup_is_found_by_the_published_head(folder):
     with Store.open(folder) as now, Store.open(folder.parent / "backup") as restored:
         assert now.verify(published).sound and restored.verify().sound
         assert "older copy" in str(restored.verify(published))
+
+
+def test_a_flipped_byte_of_the_ledger_is_noticed_or_changes_nothing_that_can_be_found(folder):
+    """All over its file, the indexes of names among it, by which `forget --files` finds a person."""
+    with create(folder, 30) as store:
+        ids, digests = raw(30)[0], np.array(store.view.records["content"])
+        store.delete(ids[:3], request="R-1")
+        store.delete(ids[3:5], block_return=True)
+        store.purge()
+
+    def findable(store: Store) -> tuple[object, ...]:
+        files, units = files_of(ids), sorted({unit for unit in units_of(ids) if unit})
+        by_name = [store.ids_from(one).tolist() for one in files] + [store.ids_of_unit(one).tolist() for one in units]
+        rows = np.arange(30)
+        return content(store), by_name, store.files_of(rows), store.log(), store.blocked(digests).tolist()
+
+    with Store.open(folder) as store:
+        expected = findable(store)
+    path, noticed = folder / "store.db", 0
+    data, places = path.read_bytes(), []
+    for page in range(0, len(data), 4096):  # what SQLite uses lies at the begin and the end of a page
+        places += [*range(page, page + 96, 23), *range(page + 4096 - 1200, page + 4096, 101)]
+    for place in places:
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            with Store.open(folder) as store:
+                noticed += (unsound := not store.verify().sound)
+                assert unsound or findable(store) == expected, f"byte {place}"
+        except UnreadableMemoryError:
+            noticed += 1
+        for beside in folder.glob("store.db-*"):
+            beside.unlink()
+    assert noticed > len(places) // 20
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,5 +1,6 @@
 """After a purge, nothing of a deleted row is in any file."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from munkey.audits.attacks.storage import trace
 from munkey.deploy.store import store as module
 from munkey.deploy.store.rows import entry
 from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import raw
+from tests.deploy.store.inputs import create, raw
 
 
 def traces(store: Store, rows: np.ndarray) -> dict[str, list[bytes]]:
@@ -76,3 +77,63 @@ def test_a_reader_that_keeps_the_write_ahead_log_is_named_and_a_purge_works_late
         reading.execute("COMMIT")
         store.purge()
         assert store.verify().sound
+
+
+def test_rows_of_an_older_copy_that_was_put_under_a_newer_ledger_are_erased(folder):
+    ids, keys, tokens = raw(20)
+    with Store.create(folder, ids, keys, tokens) as store:
+        searched = traces(store, np.arange(5))
+    shutil.copytree(folder / "generation-1", folder.parent / "older")
+    with Store.open(folder, writer=True) as store:
+        receipt = store.delete(ids[:5])
+        store.purge()
+        assert store.zeroed(receipt.sequences) and set(found(folder, searched).values()) == {0}
+    shutil.rmtree(folder / "generation-1")
+    shutil.copytree(folder.parent / "older", folder / "generation-1")
+    with Store.open(folder, writer=True) as store:
+        assert set(found(folder, searched).values()) == {5} and not store.zeroed(receipt.sequences)
+        assert store.purge() == () and store.zeroed(receipt.sequences)
+        assert set(found(folder, searched).values()) == {0} and store.verify().sound
+
+
+def test_a_generation_that_comes_back_while_the_memory_is_open_goes_with_the_next_purge(folder):
+    ids, keys, tokens = raw(20)
+    with Store.create(folder, ids, keys, tokens) as store:
+        searched = traces(store, np.arange(5))
+        store.delete(ids[:5])
+        shutil.copytree(folder / "generation-1", folder.parent / "older")
+        (folder.parent / "older" / "keys").write_bytes(keys.tobytes())
+        store.compact()
+        shutil.copytree(folder.parent / "older", folder / "generation-1")
+        assert found(folder, searched)["keys"] == 5
+        assert store.purge() == () and set(found(folder, searched).values()) == {0}
+        assert not (folder / "generation-1").exists()
+
+
+def test_what_is_not_the_memorys_is_named_and_stays_and_bytes_behind_the_last_row_go(folder):
+    create(folder).close()
+    (folder / "generation-backup").mkdir()
+    for place in ("notes.txt", "generation-backup/keys", "generation-1/mine"):
+        (folder / place).write_text("x")
+    with (folder / "generation-1" / "keys").open("ab") as keys:
+        keys.write(bytes(36))
+    named = ("generation-1/mine", "generation-backup", "notes.txt")
+    with Store.open(folder) as reader:
+        report = reader.verify()
+        assert report.sound and report.foreign == (*named, "generation-1/keys, 36 bytes behind its last row")
+        assert str(report).endswith(f"; not part of it, and not looked at: {', '.join(report.foreign)}")
+    with Store.open(folder, writer=True) as store:
+        with (folder / "generation-1" / "live").open("ab") as live:
+            live.write(b"x")
+        assert store.purge() == named and store.compact() == ("generation-1", *named[1:])
+        assert (folder / "generation-1/mine").read_text() == "x"
+
+
+def test_files_that_were_replaced_while_the_memory_was_open_are_not_called_purged(folder):
+    with create(folder) as store:
+        keys = folder / "generation-1" / "keys"
+        content = keys.read_bytes()
+        keys.unlink()
+        keys.write_bytes(content)
+        with pytest.raises(OSError, match="keys: was replaced while the memory was open"):
+            store.purge()

@@ -336,17 +336,27 @@ class Predictor:
                 manifests.static(self.directory, self.manifest, name)
             except UnreadableModelError as error:
                 problems.append(str(error))
-        return dataclasses.replace(report, problems=tuple(problems))
+        return dataclasses.replace(report, problems=tuple(problems), foreign=self._foreign(report.foreign))
 
-    def purge(self) -> None:
-        """Leave no byte of what was forgotten in any file. Raises LockedMemoryError where a reader prevents it."""
-        self.store.purge()
+    def _foreign(self, in_memory: tuple[str, ...]) -> tuple[str, ...]:
+        """What lies in the directory and is not the model's own: it stays, and nobody knows what it holds."""
+        own = {manifests.NAME, MEMORY, manifests.WEIGHTS, manifests.CARD}
+        others = sorted(path.name for path in self.directory.iterdir() if path.name not in own)
+        return (*others, *(f"{MEMORY}/{name}" for name in in_memory))
 
-    def compact(self) -> None:
+    def purge(self) -> tuple[str, ...]:
+        """Leave no byte of what was forgotten in any file of the model. Returns what else lies in the directory.
+
+        Raises LockedMemoryError where a reader prevents it.
+        """
+        return self._foreign(self.store.purge())
+
+    def compact(self) -> tuple[str, ...]:
         """Purge, free the space of what was forgotten, and add new samples to the index, if there is one."""
         with self._alone():
-            self.store.compact()
+            foreign = self.store.compact()
         self.search.extend()
+        return self._foreign(foreign)
 
     def summary(self) -> dict[str, Any]:
         """How many samples it holds, the bytes of its directory, and the head of its chain of deletions."""

@@ -43,7 +43,7 @@ class UnknownIdsError(KeyError):
         return f"{counted(len(self.ids), 'id')} not in the memory, so nothing was deleted: {listed}"
 
 
-def failure(path: Path, error: sqlite3.DatabaseError) -> Exception:
+def failure(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> Exception:
     """What an error of SQLite means: that its file is busy, out of reach, or damaged."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in BUSY:

@@ -142,8 +142,9 @@ def trim(folder: Path, ledger: Ledger, live: np.ndarray) -> None:
     try:
         index = read_index(folder, ledger)
     except UnreadableIndexError:
-        (folder / NAME).unlink()
-        disk.sync_folder(folder)
+        if not (folder / NAME).is_dir():  # that is somebody else's
+            (folder / NAME).unlink()
+            disk.sync_folder(folder)
         return
     if index is not None and not live[index.rows].all():
         index.without(~live, now(ledger)).write(folder)

@@ -119,7 +119,7 @@ class Ledger:
         """The rows of an answer. Raises what `failure` says."""
         try:
             return self._connection.execute(question, values).fetchall()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second where a message quotes damaged text
             raise failure(self.path, error) from error
 
     def _number(self, question: str) -> int:
@@ -171,9 +171,10 @@ class Ledger:
         """A number that differs after any other connection has changed something."""
         return self._number("PRAGMA data_version")
 
-    def dead(self, after: int = 0) -> np.ndarray:
-        """Rows that are dead, (D,) int64, of sequence numbers above `after`, in order of deletion."""
-        answer = self._records("row", (int,), "dead WHERE sequence > ? ORDER BY sequence", after)
+    def dead(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
+        """Rows that are dead, (D,) int64, of sequence numbers above `after` up to `until`, in order of deletion."""
+        rest = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
+        answer = self._records("row", (int,), rest, after, until)
         return np.array([row for (row,) in answer], dtype=np.int64)
 
     def _links(self, rest: str, *values: int) -> list[ChainLink]:

@@ -133,8 +133,10 @@ class Matrices:
             self._write(name, np.ascontiguousarray(array).reshape(-1).view("u1").data, at)
 
     def cut(self, rows: int) -> None:
-        """Drop everything behind the first `rows` rows."""
+        """Drop everything behind the first `rows` rows. Raises OSError where a file was replaced while it was open."""
         for name, file in self._files.items():
+            if not os.path.samestat(os.fstat(file), (self.folder / name).stat()):
+                raise OSError(f"{self.folder / name}: was replaced while the memory was open; open it again")
             if os.fstat(file).st_size != rows * self._types[name].itemsize:
                 disk.cut(file, rows * self._types[name].itemsize)
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from munkey.core.console import counted
 from munkey.deploy.store import disk, index
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 from munkey.deploy.store.ledger import Ledger, LedgerState
-from munkey.deploy.store.matrices import Matrices, MemoryView, retire
+from munkey.deploy.store.matrices import NAMES, Matrices, MemoryView, retire
+from munkey.deploy.store.rows import RECORD
 from munkey.deploy.store.verify import listed, mismatched
 
+BESIDE = ("store.db-wal", "store.db-shm")
 SAMPLE = 16  # rows whose commitments are checked on opening
 PATIENCE_S = 10.0  # seconds that a reader waits for a writer to hide what it has deleted
 
@@ -24,6 +27,7 @@ def generation_folder(folder: Path, number: int) -> Path:
 
 def matrices_of(folder: Path, state: LedgerState, flags: int) -> Matrices:
     """The matrices that the ledger names. Raises UnreadableMemoryError where they are missing or too short."""
+    disk.require_plain(generation_folder(folder, state.generation) / index.UNFINISHED)
     matrices = Matrices(generation_folder(folder, state.generation), (state.key_width, state.token_width), flags)
     try:
         matrices.require(state.rows)
@@ -42,6 +46,23 @@ def generations(folder: Path) -> set[Path]:
     """The folders of all generations, no links."""
     paths = (path for path in folder.glob("generation-*") if path.name.removeprefix("generation-").isdecimal())
     return {path for path in paths if path.is_dir() and not path.is_symlink()}
+
+
+def foreign(folder: Path, state: LedgerState) -> tuple[str, ...]:
+    """What is in the folder of a memory and not its own: other files and folders, and bytes behind its last row.
+
+    Nobody but their owner knows what they hold. What a writer is adding just now is among them.
+    """
+    own = generation_folder(folder, state.generation)
+    sizes = zip(NAMES, (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1), strict=True)
+    with suppress(FileNotFoundError):  # compacted meanwhile
+        paths = {*folder.iterdir()} - {own, *(folder / name for name in ("lock", "store.db", *BESIDE))}
+        ours = (*NAMES, index.NAME, index.UNFINISHED)
+        paths |= {path for path in own.iterdir() if path.name not in ours or path.is_dir()}
+        behind = {name: (own / name).stat().st_size - state.rows * size for name, size in sizes}
+        tails = (f"{own.name}/{name}, {size} bytes behind its last row" for name, size in behind.items() if size > 0)
+        return (*sorted(str(path.relative_to(folder)) for path in paths), *tails)
+    return ()
 
 
 def live_mask(ledger: Ledger, dead: np.ndarray, rows: int) -> np.ndarray:

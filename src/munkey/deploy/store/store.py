@@ -17,7 +17,16 @@ from munkey.deploy.store.chain import ChainLink, LogEntry, Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import BLOCK, Matrices, MemoryView, retire
-from munkey.deploy.store.recovery import followed, free_number, generation_folder, recover, wait_until_hidden
+from munkey.deploy.store.recovery import (
+    BESIDE,
+    followed,
+    foreign,
+    free_number,
+    generation_folder,
+    generations,
+    recover,
+    wait_until_hidden,
+)
 from munkey.deploy.store.rows import (
     Lookup,
     checked_contents,
@@ -27,7 +36,7 @@ from munkey.deploy.store.rows import (
     rows_from,
     same_contents,
 )
-from munkey.deploy.store.verify import Report, blocks, verified
+from munkey.deploy.store.verify import Report, blocks, nonzero, verified
 
 ERASED_AT_ONCE = (
     1000  # rows that a deletion overwrites before it is acknowledged; more are hidden, and overwritten later
@@ -98,7 +107,7 @@ class Store(AbstractContextManager["Store"]):
         LockedMemoryError where another process is writing it already.
         """
         folder = Path(folder)
-        for name in ("lock", "store.db-wal", "store.db-shm"):
+        for name in ("lock", *BESIDE):
             disk.require_plain(folder / name)
         ledger = Ledger(folder / "store.db")
         try:
@@ -263,9 +272,15 @@ class Store(AbstractContextManager["Store"]):
             while True:
                 view = self.view
                 wait_until_hidden(self.folder, self._ledger, view)
-                report = verified(self._ledger, view, published)
+                report = verified(self._ledger, view, published, foreign(self.folder, self._ledger.state()))
                 if self._ledger.state().generation == view.generation:  # else it was compacted meanwhile
                     return report
+
+    def zeroed(self, sequences: range) -> bool:
+        """Whether rows, by their numbers in the log, are zero: looked at, and known to be so on the disk."""
+        with self._alone():
+            rows = self._ledger.dead(sequences.start - 1, sequences.stop - 1)  # a compaction has overwritten others
+            return self._ledger.state().erased >= sequences.stop - 1 and not len(nonzero(self.view, rows))
 
     def read_index(self) -> index.Index | None:
         """Rows grouped by centroids, where `write_index` has written some. Raises UnreadableIndexError."""
@@ -368,21 +383,32 @@ class Store(AbstractContextManager["Store"]):
         with self._whole():
             self._ledger.settled(self._erased)
 
-    def purge(self) -> None:
-        """Settle, and leave no byte of what was deleted in any file.
+    def purge(self) -> tuple[str, ...]:
+        """Settle, and leave no byte of what was deleted in any file of the memory; every dead row is looked at.
 
-        Raises LockedMemoryError where another process prevents it.
+        Returns what lies in its folder, is not its own and therefore stays (`recovery.foreign`): with any of that,
+        nobody can say that no byte is left. Raises LockedMemoryError where another process prevents it.
         """
         with self._writing() as matrices, self._whole():
             self._record_settled()
+            matrices.cut(len(self._view.live))
+            if len(left := nonzero(self._view, self._ledger.dead())):  # of an older copy that was put back, say
+                matrices.erase(left)
+                matrices.sync()
+            for other in generations(self.folder) - {matrices.folder}:
+                retire(other)
             index.trim(matrices.folder, self._ledger, self._view.live)
             self._ledger.rewrite()
             emptied = self._ledger.empty_wal()
         if not emptied:
             raise LockedMemoryError(f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again")
+        return foreign(self.folder, self.state)
 
-    def compact(self) -> None:
-        """Move the live rows to a new generation without gaps; the old one is overwritten with zeros and removed."""
+    def compact(self) -> tuple[str, ...]:
+        """Move the live rows to a new generation without gaps; the old one is overwritten with zeros and removed.
+
+        Returns as `purge`, which is part of it.
+        """
         with self._writing() as old, self._whole():
             number, rows = free_number(self.folder, self._view.generation), np.flatnonzero(self._view.live)
             widths = self._ledger.state()[1:3]
@@ -399,7 +425,7 @@ class Store(AbstractContextManager["Store"]):
             disk.sync_folder(self.folder)
             self._view = self._mapped()
             self._lookup = Lookup.of(self._view.ids, self._view.live)
-        self.purge()
+        return self.purge()
 
     def close(self) -> None:
         """Settle and release the memory. Closing twice is no error; in a forked child, nothing happens."""

@@ -17,7 +17,7 @@ class Report:
     """What `verify` found. live, dead: rows; deletions: links of the chain, which ends in head (hexadecimal).
 
     unsettled: dead rows whose zeros need not be on the disk yet, so they were not looked at; problems: a sentence for
-    each thing that is not as it must be.
+    each thing that is not as it must be; foreign: what lies beside it and was not looked at, as `recovery.foreign`.
     """
 
     live: int
@@ -26,19 +26,21 @@ class Report:
     deletions: int
     head: str
     problems: tuple[str, ...]
+    foreign: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
         return not self.problems
 
     def __str__(self) -> str:
+        besides = f"; not part of it, and not looked at: {', '.join(self.foreign)}" if self.foreign else ""
         if self.problems:
-            return f"NOT VERIFIED: {'; '.join(self.problems)}"
+            return f"NOT VERIFIED: {'; '.join(self.problems)}{besides}"
         zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
         return (
-            f"verified: {counted(self.live, 'live row')} with the right commitment, none deleted before;"
-            f" {counted(self.dead, 'dead row')}, hidden and {zero};"
-            f" an unbroken chain of {counted(self.deletions, 'deletion')} that ends in {self.head}"
+            f"verified: {counted(self.live, 'live row')} with the right commitment, none of them a deleted row put back"
+            f" (a picture that was added anew is another row); {counted(self.dead, 'dead row')}, hidden and {zero};"
+            f" an unbroken chain of {counted(self.deletions, 'deletion')} that ends in {self.head}{besides}"
         )
 
 
@@ -137,8 +139,8 @@ def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published
     yield from (f"{counted(len(rows), 'row')} {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
 
 
-def verified(ledger: Ledger, view: MemoryView, published: str | None) -> Report:
+def verified(ledger: Ledger, view: MemoryView, published: str | None, foreign: tuple[str, ...]) -> Report:
     links = ledger.links()
     found = tuple(problems(ledger, view, links, published))
     live, unsettled = int(np.count_nonzero(view.live)), len(ledger.dead(after=ledger.state().erased))
-    return Report(live, len(view.live) - live, unsettled, len(links), ledger.last().head.hex(), found)
+    return Report(live, len(view.live) - live, unsettled, len(links), ledger.last().head.hex(), found, foreign)
