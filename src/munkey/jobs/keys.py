@@ -2,10 +2,16 @@
 
 import hashlib
 import shutil
+from contextlib import suppress
 from functools import partial
+from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from munkey.core.console import progress
+from munkey.core.files import DamagedFileError, read_json, sum_file, write_json
 from munkey.core.ids import rows_of
 from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
@@ -15,21 +21,62 @@ from munkey.memory.neighbors import nearest
 from munkey.memory.neighbors import write as write_neighbors
 from munkey.settings import EncoderSettings
 
+ORIGIN = ".made-from.json"  # beside the keys
+
 
 def keys(
     images: Path, keyfile: Path, settings: EncoderSettings, device: str, code: str = "", weights: str | None = None
 ) -> None:
     """Extract the key of every sample with the frozen encoder. A job that was killed goes on from its finished blocks.
 
-    code, weights: what tells the code and the encoder's weights from others; blocks of others are not used.
+    code, weights: what tells the code and the encoder's weights from others. Keys of another configuration that were
+    made from all the same are taken from there; not with weights None, of which nothing can tell whether they changed.
     """
     dataset, size = prepared.load(images.parent), settings.batch_size
-    encode = find(settings.encoder).build(settings, device)
-    show_progress = partial(progress, what="batch", unit="images", each=size)
-    identity = f"{settings} {code} {weights} {keyfile} {images.stat().st_mtime_ns} {device}"
-    blocks = Path("cache") / "keys" / hashlib.sha256(identity.encode()).hexdigest()[:16]
-    write(keyfile, dataset.ids, extract(encode, dataset.images, size, device, show_progress, blocks))
-    shutil.rmtree(blocks)
+    origin = _origin(images, dataset.ids, settings, device) | {"code": code, "weights": weights}
+    if weights is not None and (found := _same_elsewhere(keyfile, origin)):
+        write(keyfile, *found)
+    else:
+        encode = find(settings.encoder).build(settings, device)
+        show_progress = partial(progress, what="batch", unit="images", each=size)
+        blocks = Path("cache") / "keys" / hashlib.sha256(f"{origin} {keyfile}".encode()).hexdigest()[:16]
+        write(keyfile, dataset.ids, extract(encode, dataset.images, size, device, show_progress, blocks))
+        shutil.rmtree(blocks)
+    write_json(keyfile.with_name(ORIGIN), origin | {"keys": _sum(keyfile)})
+
+
+def _origin(images: Path, ids: np.ndarray, settings: EncoderSettings, device: str) -> dict[str, Any]:
+    """What keys are made from, besides code and weights: down to the last bit, also libraries and the processor."""
+    import torch
+
+    from munkey.core import gpu
+
+    versions = sorted(f"{each.name} {each.version}" for each in distributions())
+    return {
+        "settings": settings.model_dump(),
+        "images": _sum(images),
+        "ids": hashlib.sha256(ids.tobytes()).hexdigest(),
+        "libraries": hashlib.sha256(str(versions).encode()).hexdigest(),
+        "device": gpu.name() if device == "cuda" else torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _same_elsewhere(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
+    """The keys of another configuration beside this one, of any data set, that were made from the same."""
+    for file in sorted(keyfile.parents[4].glob(f"*/keys/*/*/{ORIGIN}")):
+        other = file.with_name(keyfile.name)
+        with suppress(OSError, DamagedFileError):  # just being made anew, or damaged: then of no use here
+            if read_json(file) == origin | {"keys": _sum(other)}:
+                keys = read(other)
+                print(f"the same keys as in {other}, made from the same: taken from there")
+                return keys
+    return None
+
+
+def _sum(file: Path) -> str:
+    """The SHA-256 that stands beside a file."""
+    return sum_file(file).read_text().split()[0]
 
 
 def neighbors(
