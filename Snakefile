@@ -35,7 +35,28 @@ rule all:
         LAYOUT.settings,
 
 
+def lost(jobs):
+    """Results of these jobs that an earlier run made and that are not there any more."""
+    known = (path for job in jobs if workflow.persistence.has_metadata(job) for path in job.output)
+    return sorted(path for path in known if not os.path.exists(path))
+
+
+def say_outcome():
+    said = outcome.outcome(workflow.dag.derived_targetfiles, LAYOUT, mirror.outcome(LAYOUT.tracking))
+    gone = lost(workflow.dag.jobs)
+    print("", *said, *([outcome.lost(gone, again=False)] if gone else []), sep="\n", flush=True)
+
+
+@atexit.register
+def say_outcome_of_nothing():  # Snakemake calls no hook where there is nothing to do
+    if workflow.scheduler and not workflow.dryrun and not len(workflow.dag):
+        say_outcome()
+
+
 onstart:
+    outcome.notice_ctrl_c()
+    if gone := lost(workflow.dag.needrun_jobs()):
+        logger.warning(outcome.lost(gone, again=True))
     if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
         fork_server.open_run()
         gpu_seats.share(workflow.global_resources.get("gpu").value)
@@ -46,25 +67,14 @@ onstart:
 
 
 onsuccess:
-    # The newer of the two, so the table shows what is left where that is known; none where only an earlier file was made.
-    made = [path for path in (Path(table(name, "md")) for name in ("main", "main-audited")) if path.exists()]
-    results = Path(LAYOUT.all_metrics).parent
-    lines = [
-        plain(max(made, key=os.path.getmtime).read_text()) if made else "made what was asked for",
-        f"tables    {results}/tables/main.{{csv,md,tex}}, {results}/tables/runtime.md",
-        f"metrics   {results}/metrics.csv: every (data set, rate, seed, method, metric)",
-        f"logits    {results}/logits: every model on every sample; models in {results}/models",
-        f"MLflow    {mirror.outcome(LAYOUT.tracking)}",
-    ]
-    page = Path(LAYOUT.report)
-    if page.exists() and page.stat().st_mtime >= os.path.getmtime(table("main", "csv")):
-        lines.append(f"report    {page}: open it in a browser")
-    atexit.register(print, "", *lines, sep="\n", flush=True)  # below Snakemake's own last lines
+    atexit.register(say_outcome)  # below Snakemake's own last lines
 
 
 onerror:
     failed = [job for each in workflow.scheduler.failed for job in (each.jobs if each.is_group() else [each])]
-    words = last_words({log: job.message or job.rule.name for job in failed for log in job.log[:1]})
+    words = last_words(
+        {log: job.message or job.rule.name for job in failed for log in job.log[:1]}, outcome.STOPPED.is_set()
+    )
     atexit.register(print, f"\n{words}", file=sys.stderr, flush=True)  # below Snakemake's own last lines
 
 

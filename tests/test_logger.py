@@ -8,6 +8,7 @@ import pytest
 from snakemake.logging import DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from munkey.experiment.run.outcome import STOPPED
 from snakemake_logger_plugin_munkey import CLEAR, LogHandler
 
 
@@ -94,6 +95,14 @@ def test_a_failed_job_is_named_with_its_log_and_not_with_the_call_of_its_script(
     call = "RuleException:\nCalledProcessError in file 'train.smk', line 33:\nCommand 'x' returned 1."
     text = said(*RUN[:3], (call, LogEvent.ERROR, {"exception": "RuleException"}), ("x", LogEvent.JOB_ERROR, failed))
     assert text.splitlines()[1:] == ["FAILED: train it; its log: logs/train.log"]
+
+
+def test_no_job_failed_that_ctrl_c_stopped(said, monkeypatch):
+    monkeypatch.setattr(STOPPED, "_flag", True)
+    stopped = {"jobid": 1, "rule_name": "train", "rule_msg": None, "log": ["logs/train.log"]}
+    end = "WorkflowError:\nAt least one job did not complete successfully.", LogEvent.ERROR, {}
+    text = said(*RUN[:3], ("x", LogEvent.JOB_ERROR, stopped), end)
+    assert text.splitlines()[1:] == ["stopped: train it; its log: logs/train.log"]
 
 
 def test_what_stops_a_run_before_its_first_job_is_said_in_full(said):

@@ -15,6 +15,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from munkey.experiment.run.job import IN_TERMINAL
+from munkey.experiment.run.outcome import STOPPED
 from munkey.experiment.run.progress import Progress
 
 CHATTER = (
@@ -68,7 +69,7 @@ class LogHandler(LogHandlerBase):
             self.say(progress.end(facts["job_id"]))
         elif progress and event == LogEvent.JOB_ERROR:
             what = progress.fail(facts["jobid"]) or facts["rule_name"]
-            self.say(f"FAILED: {what}; its log: {', '.join(facts['log'])}")
+            self.say(f"{'stopped' if STOPPED.is_set() else 'FAILED'}: {what}; its log: {', '.join(facts['log'])}")
         elif event == LogEvent.ERROR or (event is None and record.msg):
             self.pass_on(record)
 
@@ -84,10 +85,11 @@ class LogHandler(LogHandlerBase):
                 self.draw()
 
     def pass_on(self, record: LogRecord) -> None:
-        """Say what Snakemake says, but for the usual steps of a run, and for the call of a script that failed."""
+        """Say what Snakemake says, but for the usual steps of a run, and what follows from a script that failed."""
         text = self.format(record)
         is_chatter = record.levelno < WARNING and text.startswith(CHATTER)
         is_script = bool(self.progress) and text.startswith("RuleException:\nCalledProcessError")
+        is_script |= STOPPED.is_set() and text.startswith("WorkflowError:\nAt least one job did not complete")
         if not (is_chatter or is_script):
             self.say(text)
 

@@ -45,7 +45,7 @@ def test_a_run_says_a_line_for_each_job_and_how_long_the_rest_takes(finished: Pr
 def test_one_file_can_be_asked_for_where_nothing_was_made_yet(fresh: Project, tmp_path: Path) -> None:
     project = fresh.copy(tmp_path / "project")
     done = project.make("results/default/data/digits/images.npy")
-    assert "made what was asked for" in done.stdout + done.stderr
+    assert done.stdout == "\nmade      results/default/data/digits: images.npy\n"  # and no table of anything else
 
 
 def test_every_system_has_every_metric(finished: Project) -> None:
@@ -99,6 +99,10 @@ def test_nothing_to_be_done_after_a_run_and_the_default_profile_is_loaded(finish
     done = finished.run("snakemake", "-n", "--cores", "2")
     said = done.stdout + done.stderr
     assert "Nothing to be done" in said and "Using workflow specific profile profiles/default" in said
+    assert done.stdout == ""
+    again = finished.snakemake().stdout  # no dry run, and nothing to do either: the same end as that of the run before
+    log = (finished.path / "run.log").read_text()
+    assert again in log and "results/default/metrics.csv" in again
 
 
 def test_the_same_bytes_whatever_the_cores(finished: Project, fresh: Project, tmp_path: Path) -> None:
@@ -200,6 +204,15 @@ def test_bad_parameters_are_refused_before_any_job(fresh: Project, tmp_path: Pat
     assert done.returncode != 0 and "Traceback" not in done.stderr
     assert all(word in done.stderr for word in ("forget.rates.0", "1.5", "less than 1", "did you mean 'lr'"))
     assert not (project.path / "results").exists()
+
+
+def test_a_deleted_file_is_named_where_nothing_needs_it_and_where_it_is_made_again(project: Project) -> None:
+    keys = "results/default/keys/digits/efficientnet-lite0_32px/keys.npz"
+    (project.path / keys).unlink()
+    assert f"{keys} is not there any more" in project.snakemake().stdout  # which has nothing to do
+    again = project.make(keys).stderr
+    assert f"{keys} is not there any more" in again and "made again" in again
+    assert project.planned() == {}  # its bytes are the same
 
 
 def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Project) -> None:

@@ -13,14 +13,13 @@ from munkey.core import gpu_seats
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
 from munkey.experiment.plan import audits, plan, relearning, exhibits
-from munkey.experiment.run import code_digest, fork_server
+from munkey.experiment.run import code_digest, fork_server, outcome
 from munkey.experiment.cost import estimate
 from munkey.experiment.tracking import mirror
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of
 from munkey.experiment.params.load import ParamsError, memory_family, load, refusals
 from munkey.report.figures.charts import caption
-from munkey.report.tables.terminal import plain
 from munkey.unlearn.contract import METHODS
 
 for refusal in refusals():

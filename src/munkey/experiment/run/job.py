@@ -92,26 +92,31 @@ def seconds_of(log: Path) -> float | None:
     return float(last.removeprefix(TOOK).partition(" ")[0]) if last.startswith(TOOK) else None
 
 
-def last_words(failed: Mapping[str, str]) -> str:
+def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
     """What a run that did not succeed says at its end, at most 30 lines: what failed and why, and what to do.
 
-    failed: the failed jobs by the paths of their logs. None have failed if the user stopped the run.
+    failed: the failed jobs by the paths of their logs. stopped: by the user; then those without a reason did not fail.
     """
     again = "run the same command again: finished work is kept."
+    reasons = {log: _reason(Path(log)) for log in failed}
+    failed = {log: name for log, name in failed.items() if reasons[log] or not stopped}
     if not failed:
         return f"The run was stopped; to go on, {again}"
     shown = list(failed.items())[:3]
-    said = [f"{name}\n{_reason(Path(log), 24 // len(shown) - 2)}\n  log: {log}" for log, name in shown]
+    said = [f"{name}\n{_shortened(reasons[log] or KILLED, 24 // len(shown) - 2)}\n  log: {log}" for log, name in shown]
     others = [f"... and {len(failed) - len(shown)} more, see above"] * (len(failed) > len(shown))
     count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
     return "\n".join([f"{count} failed:", *said, *others, f"Fix the above, then {again}"])
 
 
-def _reason(log: Path, most: int) -> str:
-    """Why a job failed, indented, in at most `most` lines and one more."""
-    text = log.read_text(errors="replace") if log.exists() else ""
-    _, failed, reason = text.rpartition(FAILED)
-    lines = reason.rstrip().splitlines() if failed else [KILLED]
+def _reason(log: Path) -> str:
+    """Why a job failed; nothing where its log does not say."""
+    return (log.read_text(errors="replace") if log.exists() else "").partition(FAILED)[2].rstrip()
+
+
+def _shortened(reason: str, most: int) -> str:
+    """A reason, indented, in at most `most` lines and one more."""
+    lines = reason.splitlines()
     rest = [f"... {len(lines) - most} more lines in its log"] * (len(lines) > most)
     return textwrap.indent("\n".join(lines[:most] + rest), "  ")
 

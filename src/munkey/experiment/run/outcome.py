@@ -1,0 +1,69 @@
+"""What a run says at its end: what it was asked for, and whether the user stopped it."""
+
+import os
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+from munkey.core.files import command_to_make
+from munkey.core.paths import Layout, fill
+from munkey.report.tables.terminal import WIDTH, plain
+
+STOPPED = Event()  # set by Ctrl-C, in Snakemake's process
+
+
+def notice_ctrl_c() -> None:
+    """From now on, Ctrl-C sets STOPPED before it does what it did so far. To be called in the main thread."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        STOPPED.set()
+        if callable(before):
+            before(number, frame)
+
+    if callable(before):  # a run in the background may ignore it
+        signal.signal(signal.SIGINT, note)
+
+
+def lost(files: Sequence[str], again: bool) -> str:
+    """What to say of files that an earlier run made and that are gone. again: whether this run makes them."""
+    what = f"{files[0]} is" if len(files) == 1 else f"{len(files)} files, e.g. {files[0]}, are"
+    gone, command = f"{what} not there any more (deleted, or its job was stopped)", command_to_make(files[0])
+    if not again:
+        return f"{gone}. Nothing that is left to make reads it; to have it again: `{command}`"
+    alone = f". If nothing else has changed, stop this run: after `{command}` the rest is still up to date"
+    return f"{gone}: made again, and so is all that was made from it{alone if len(files) == 1 else ''}"
+
+
+def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
+    """Lines: a table and where everything lies, of the files that were asked for alone.
+
+    Where these are the main run's, pages that earlier runs made are named too, marked where they are older than its
+    metrics. mlflow: where the runs can be seen.
+    """
+    results, left = Path(layout.all_metrics).parent, sorted(asked)
+    main, audited, runtime = (
+        fill(layout.table, table=name, ending="md") for name in ("main", "main-audited", "runtime")
+    )
+    tables = [path for path in left if path.endswith(".md") and Path(path).is_file()]
+    if table := next((path for path in (audited, main, *tables) if path in tables), None):
+        yield plain(Path(table).read_text())
+    if main in left:
+        yield f"tables    {results}/tables/main.{{csv,md,tex}}, {runtime}"
+        yield f"metrics   {layout.all_metrics}: every (data set, rate, seed, method, metric)"
+        yield f"logits    {results}/logits: every model on every sample; models in {results}/models"
+        yield f"MLflow    {mlflow}"
+        left = [path for path in left if path not in (main, runtime, layout.methods, layout.tracking, layout.settings)]
+    for page, target in ((layout.report, "paper"), (layout.audit_page, "audits")):
+        if page in left:
+            yield f"page      {page}: open it in a browser"
+        elif main in tables and Path(page).exists():
+            older = Path(page).stat().st_mtime < Path(layout.all_metrics).stat().st_mtime
+            yield f"page      {page}" + f": older than these metrics; `make {target}` makes it anew" * older
+    for folder, paths in groupby((path for path in left if not path.endswith(".html")), key=os.path.dirname):
+        names = [Path(path).name for path in paths]
+        listed, more = ", ".join(names), f"{len(names)} files, from {names[0]} to {names[-1]}"
+        yield f"made      {folder}: {listed if len(listed) < WIDTH else more}"

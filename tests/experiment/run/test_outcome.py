@@ -1,0 +1,90 @@
+"""A run ends with what it was asked for, shows no table of anything else, and knows whether Ctrl-C stopped it."""
+
+import os
+import signal
+from threading import Event
+
+import pytest
+
+from munkey.core.paths import Layout
+from munkey.experiment.run import outcome
+from tests.plugins import written
+
+LAYOUT = Layout("default")
+MAIN, AUDITED = "tables/main.md", "tables/main-audited.md"
+REPORT, AUDITS = "report/index.html", "audit/index.html"
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """What a run says that was asked for these files, where these were made earlier, one after the other."""
+    monkeypatch.chdir(tmp_path)
+
+    def of(asked, made):
+        for number, name in enumerate([*made, *(name for name in asked if name not in made)]):
+            written(tmp_path, {f"results/default/{name}": f"| {name} |\n|-|\n| 1 |\n"})
+            os.utime(f"results/default/{name}", (number, number))
+        return "\n".join(outcome.outcome({f"results/default/{name}" for name in asked}, LAYOUT, "make ui"))
+
+    return of
+
+
+def test_the_main_run_shows_its_table_and_where_everything_lies(said):
+    text = said([MAIN, "tables/runtime.md", "tracking.json"], ["metrics.csv"])
+    assert text.startswith("tables/main.md") and "made " not in text and "page " not in text
+    assert all(place in text for place in ("main.{csv,md,tex}", "default/metrics.csv", "default/logits", "make ui"))
+
+
+@pytest.mark.parametrize("asked", ["exports/digits/seed0/manifest.json", "figures/ranks.png"])
+def test_what_makes_no_table_shows_none(said, asked):
+    """The failure: with inference.k = 2, `make exports` ended with the table of an earlier run with k = 4."""
+    folder, _, name = asked.rpartition("/")
+    assert said([asked], [MAIN, AUDITED, "metrics.csv"]) == f"made      results/default/{folder}: {name}"
+
+
+def test_each_target_shows_its_own_table_and_page(said):
+    text = said([AUDITED, AUDITS, "audit/digits/table.md", "audit/digits/cost.svg"], [MAIN, "metrics.csv"])
+    assert text.startswith("tables/main-audited.md") and "page      results/default/audit/index.html: open it" in text
+    assert "made      results/default/audit/digits: cost.svg, table.md" in text and MAIN not in text
+    assert said(["tables/ablations.md"], [MAIN]).startswith("tables/ablations.md")
+
+
+def test_many_files_of_a_folder_are_counted(said):
+    text = said([f"figures/{number}.png" for number in range(10, 40)], [])
+    assert text == "made      results/default/figures: 30 files, from 10.png to 39.png"
+
+
+def test_a_page_that_an_earlier_run_made_is_marked_where_it_is_older_than_the_metrics(said):
+    lines = said([MAIN], [REPORT, "metrics.csv", AUDITS]).splitlines()
+    assert lines[-2:] == [
+        "page      results/default/report/index.html: older than these metrics; `make paper` makes it anew",
+        "page      results/default/audit/index.html",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "again", "words"),
+    [
+        (["a.npz"], True, ["a.npz is not there any more", "made again, and so is all", "resources gpu=1 -- a.npz`"]),
+        (["a.npz", "b.npz"], True, ["2 files, e.g. a.npz, are not there any more", "all that was made from it"]),
+        (["a.npz"], False, ["a.npz is not there any more", "Nothing that is left to make", "gpu=1 -- a.npz`"]),
+    ],
+)
+def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, words):
+    said = outcome.lost(files, again)
+    assert all(part in said for part in words) and ("stop this run" in said) == (again and len(files) == 1)
+
+
+def test_ctrl_c_is_noticed_and_does_what_it_did(monkeypatch):
+    monkeypatch.setattr(outcome, "STOPPED", Event())
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        outcome.notice_ctrl_c()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert outcome.STOPPED.is_set()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        outcome.notice_ctrl_c()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
