@@ -1,7 +1,12 @@
 """Precision and compilation change how fast a training is, and hardly what it learns; nothing waits inside an epoch."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from munkey.data.resample import crop_resize, random_boxes
 from munkey.training.precision import Precision
-from tests.conftest import generator
+from tests.conftest import ROOT, generator
+from tests.plugins import written
 from tests.training.inputs import trained
 
 FAMILIES = pytest.mark.parametrize("family", ["vit", "munkey"])
@@ -60,13 +66,42 @@ def test_compiled_it_learns_what_it_learns_anyway(family, backend, monkeypatch):
     assert later[-1]["loss"] == pytest.approx(history[-1]["loss"], rel=1e-2)
 
 
+LINKER = """#!/bin/sh
+for word; do
+    [ "$before" = -o ] && made=$word
+    before=$word
+done
+case "$*" in *main.cpp*) case $made in *.so) : > "$made"; kill -9 $PPID ;; esac ;; esac
+exec {} "$@"
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+def test_a_training_that_is_killed_while_it_links_spoils_no_later_one(tmp_path):
+    linker = written(tmp_path, {"bin/g++": LINKER.format(shutil.which("g++")), "tmp/README": ""}) / "bin/g++"
+    linker.chmod(0o755)
+    script = "from tests.training.inputs import trained; trained('vit', depth=1, epochs=1, batch_size=20, compile=True)"
+
+    def train(path):
+        environment = os.environ | {"TMPDIR": str(tmp_path / "tmp"), "PATH": f"{path}:{os.environ['PATH']}"}
+        command = [sys.executable, "-c", script]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    assert train(linker.parent).returncode == -signal.SIGKILL
+    assert [path for path in (tmp_path / "tmp").rglob("*.so") if path.stat().st_size == 0]
+    done = train("/usr/bin")
+    assert done.returncode == 0, done.stderr
+
+
 @FAMILIES
 def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_none(family, monkeypatch):
-    calls = []
+    calls, folders = [], set()
 
     def compile_in_name(model):
         def forward(*inputs):
             calls.append(model)
+            folders.add(os.environ["TORCHINDUCTOR_CACHE_DIR"])
             return model(*inputs)
 
         return forward
@@ -76,6 +111,8 @@ def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_non
     assert not calls
     system, _ = trained(family, epochs=2, compile=True)
     assert calls == [system.model] * 2 * 4  # 60 samples, 16 at once
+    trained(family, epochs=1, compile=True)
+    assert len(folders) == 2 and not any(Path(folder).exists() for folder in folders)  # of its own, and removed
 
 
 def test_pixels_are_cropped_in_float32_whatever_the_precision():

@@ -1,6 +1,7 @@
 """What families share: supervised training of a network, and its answers to a set of samples."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
 
     generators = [order, crops, *learner.generators]
     after_epoch(0)
-    history = Fit(
+    fit = Fit(
         epochs=settings.epochs,
         batches=lambda _: Loader(samples, shuffled(len(samples), settings.batch_size, order), training.device),
         step=step,
@@ -62,10 +63,21 @@ def supervise(learner: Learner, training: Training) -> Trained:
         precision=Precision(settings.precision, training.device),
         checkpoint=Checkpoint(training.checkpoint, generators) if training.checkpoint else None,
         after_epoch=after_epoch,
-    ).run()
+    )
+    with _own_libraries(settings):
+        history = fit.run()
     assert learner.system.model is not None
     learner.system.model.eval()
     return Trained(learner.system, history)
+
+
+def _own_libraries(settings: TrainSettings) -> AbstractContextManager[None]:
+    """Of a compiled training: killed while it links, it leaves an empty library, which others would load and fail."""
+    if not settings.compile:
+        return nullcontext()
+    from torch._inductor.utils import fresh_cache
+
+    return fresh_cache()
 
 
 def compiled(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:
