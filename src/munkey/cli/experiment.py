@@ -61,7 +61,7 @@ def plan(
     munkey plan --memory 16 --json | jq .hours
 
     Run it in the project's folder: it reads the parameter files and starts nothing. It warns of what will be slow, and
-    exits with 1 if a job cannot fit.
+    exits with 1 if a job cannot fit, or if it cannot count a data set yet. Pictures of your own need not be prepared.
     """
     from munkey.experiment.cost import estimate, machines
 
@@ -70,7 +70,7 @@ def plan(
     costs = estimate.estimate(planned, target, on, counts)
     name = planned.params.name
     output.say("\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json)
-    if costs.refusals:
+    if costs.refusals or costs.uncounted:
         raise typer.Exit(output.FAILED)
 
 
@@ -95,8 +95,8 @@ def _as_json(costs: "CostEstimate", on: "Machine") -> dict[str, object]:
         for each, seconds in zip(costs.work, costs.seconds, strict=True)
     ]
     machine = {"name": on.name, "gpu": on.gpu, "measured": on.measured, "memory": on.memory}
-    said = {"hours": costs.hours, "disk": costs.disk, "warnings": costs.warnings, "refusals": costs.refusals}
-    return {"machine": machine, "work": work, **said}
+    said = ("hours", "disk", "warnings", "refusals", "uncounted")
+    return {"machine": machine, "work": work, **{name: getattr(costs, name) for name in said}}
 
 
 def job(

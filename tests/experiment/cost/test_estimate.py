@@ -4,11 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from munkey.core.files import CONFIGFILES, DamagedFileError
+from munkey.data.sizes import Size
 from munkey.experiment.cost import estimate
 from munkey.experiment.cost.machines import ASSUMED, RESULTS, machine
-from munkey.experiment.cost.workload import Workload, size_of
+from munkey.experiment.cost.workload import Workload, counted, size_of
 from munkey.experiment.params.load import ParamsError, load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.unlearn.contract import METHODS, Images
@@ -125,7 +127,29 @@ def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monke
 def test_a_limit_per_class_counts(config):
     config["source"]["limit_per_class"] = 10
     assert size_of(Plan(load(config)), "digits")[:3] == (100, 100, 100)
-    assert Workload(Plan(load(config)), []).all() == []
+    assert Workload(Plan(load(config)), [], {}).all() == []
+
+
+def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named_with_the_reason(tmp_path, monkeypatch):
+    """Two classes of 5 pictures of 6 px in a folder; a file that is no archive; digits, as published."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(10):
+        file = tmp_path / f"pets/{'cat' if number % 2 else 'dog'}/{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (6, 6)).save(file)
+    (tmp_path / "broken.npz").write_bytes(b"nothing")
+    config = read_params([], ROOT / "params.yaml")
+    pets = {"reader": "imagefolder", "path": "pets", "storage_size": None, "split": [0.6, 0.2, 0.2]}
+    overrides = {"pets": {"source": pets}, "torn": {"source": {"reader": "npz", "path": "broken.npz"}}}
+    plan = Plan(load({**config, "datasets": ["pets", "torn", "digits"], "overrides": overrides}))
+    assert counted(plan, "pets") == Size(6, 2, 2, 6, 2)
+    costs = estimate.estimate(plan, "run", EPYC)
+    assert {each.dataset for each in costs.work} == {"pets", "digits"}
+    (why,) = costs.uncounted
+    assert "the size of torn is not known yet" in why and "broken.npz" in why
+    assert f"NOT COUNTED: {why}" in list(estimate.totals(costs, EPYC))
+    with pytest.raises(ParamsError, match="the size of torn is not known yet"):
+        estimate.estimate(Plan(load({**config, "datasets": ["torn"], "overrides": overrides})), "run", EPYC)
 
 
 def test_an_unknown_machine_lists_those_there_are():

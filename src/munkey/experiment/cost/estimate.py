@@ -13,7 +13,7 @@ from munkey.core.paths import fill
 from munkey.data.sizes import Size
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.machines import BENCHED, Machine
-from munkey.experiment.cost.workload import Work, Workload, size_of
+from munkey.experiment.cost.workload import Work, Workload, counted, size_of
 from munkey.experiment.params.load import ParamsError, memory_family
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.plan import Plan
@@ -27,7 +27,10 @@ Target = Literal["run", "paper"]
 
 
 class CostEstimate(NamedTuple):
-    """What a configuration costs on a machine. hours: by number of GPUs, or of machines; refusals: what cannot fit."""
+    """What a configuration costs on a machine. hours: by number of GPUs, or of machines; refusals: what cannot fit.
+
+    uncounted: why some data sets are left out, whose size is not known yet.
+    """
 
     work: list[Work]
     seconds: list[float]
@@ -35,16 +38,25 @@ class CostEstimate(NamedTuple):
     hours: dict[int, float]
     warnings: list[str]
     refusals: list[str]
+    uncounted: list[str]
 
 
 def estimate(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)) -> CostEstimate:
-    """The costs of what a target makes. Raises ParamsError where the size of a data set is not known yet."""
-    load = Workload(plan, runs_of(plan, target))
+    """The costs of what a target makes. Raises ParamsError where no data set's size is known yet."""
+    sizes, uncounted = dict[str, Size](), []
+    for dataset in plan.params.datasets:
+        try:
+            sizes[dataset] = counted(plan, dataset)
+        except ParamsError as error:
+            uncounted.append(str(error))
+    if not sizes:
+        raise ParamsError("\n".join(uncounted))
+    load = Workload(plan, (run for run in runs_of(plan, target) if run.dataset in sizes), sizes)
     work = load.all()
     seconds = [seconds_of(each, on) for each in work]
     hours = {count: elapsed(work, seconds, count) / 3600 for count in gpus}
     refusals = [line for each in work for line in too_large(each, on)]
-    return CostEstimate(work, seconds, load.disk, hours, [*warnings(plan, work, on)], refusals)
+    return CostEstimate(work, seconds, load.disk, hours, [*warnings(plan, work, on)], refusals, uncounted)
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
@@ -68,7 +80,8 @@ def work_of(plan: Plan) -> dict[str, float]:
     """
     on = Machine("any", dict.fromkeys(BENCHED, 1e9), memory=0.0, gpu=gpu_visible(), measured=False)
     by_rule: dict[str, list[Work]] = {}
-    for each in Workload(plan, plan.main, _known_or_typical).all():
+    sizes = {dataset: _known_or_typical(plan, dataset) for dataset in plan.params.datasets}
+    for each in Workload(plan, plan.main, sizes).all():
         rule = "unlearn_candidate" if each.step == "unlearn" and each.what in plan.searched else each.step
         by_rule.setdefault(rule, []).extend([each] if each.operations else [])
     return {
@@ -180,3 +193,4 @@ def totals(costs: CostEstimate, on: Machine) -> Iterator[str]:
         yield f"on {count} {unit}{'s' * (count > 1)}: at least {hours:,.2f} hours"
     yield from (f"WARNING: {line}" for line in costs.warnings)
     yield from (f"DOES NOT FIT: {line}" for line in costs.refusals)
+    yield from (f"NOT COUNTED: {line}" for line in costs.uncounted)

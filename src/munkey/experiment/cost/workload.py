@@ -1,12 +1,15 @@
 """What the jobs of a configuration cost, each kind of job by its arithmetic: images, steps, operations, bytes."""
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from munkey.core.files import command_to_make, map_npy, read_csv, read_json
 from munkey.data.sizes import SIZES, Size
+from munkey.data.source import SPLITS
+from munkey.data.source_settings import shaped
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.flops import FLOAT, Network, answering_bytes, training_bytes
 from munkey.experiment.params.load import ParamsError
@@ -64,6 +67,27 @@ def size_of(plan: Plan, dataset: str) -> Size:
     return Size(train, val, test, source.storage_size or known.side, known.classes)
 
 
+def counted(plan: Plan, dataset: str) -> Size:
+    """How large a data set is, also before it is prepared: its reader counts, and decodes a first block of pictures.
+
+    Raises ParamsError with the reason where that cannot be known yet.
+    """
+    try:
+        return size_of(plan, dataset)
+    except ParamsError as unknown:
+        reader, settings = plan.params.reader(dataset), plan.params.for_case(dataset).source
+        if reader.archive and not reader.archive().is_here():
+            raise ParamsError(f"{unknown}, which downloads it") from None
+        try:
+            with contextlib.redirect_stdout(None):  # warnings are seen on standard error too
+                source = shaped(reader.load(settings), settings)
+                side = next(len(block[0]) for block in source.blocks() if len(block))
+        except Exception as error:  # whatever a reader may raise
+            raise ParamsError(f"{unknown}. Its reader says: {error}") from None
+        train, val, test = (int((source.splits == split).sum()) for split in SPLITS)
+        return Size(train, val, test, side, len(source.classes))
+
+
 class RunSetting(NamedTuple):
     """What a system is made with. shards: models that its family trains."""
 
@@ -77,12 +101,11 @@ class RunSetting(NamedTuple):
 class Workload:
     """The work of the evaluations in `runs`: what is trained, unlearned and evaluated for them, each once.
 
-    size: of a data set.
+    sizes: of their data sets.
     """
 
-    def __init__(self, plan: Plan, runs: Iterable[Evaluation], size: Callable[[Plan, str], Size] = size_of) -> None:
-        self.plan, runs = plan, list(runs)
-        self.sizes = {dataset: size(plan, dataset) for dataset in plan.params.datasets}
+    def __init__(self, plan: Plan, runs: Iterable[Evaluation], sizes: Mapping[str, Size]) -> None:
+        self.plan, self.sizes, runs = plan, sizes, list(runs)
         self.systems = list({run.record: run for run in runs}.values())
         self.evaluated = list({run.logits: run for run in runs}.values())
 
