@@ -47,6 +47,11 @@ def test_nothing_is_left_to_do_and_the_main_run_is_as_it_was(made: Project, fini
         assert before.read_bytes() == after.read_bytes()
 
 
+def test_the_page_alone_trains_nothing_and_takes_what_exists(finished: Project, made: Project) -> None:
+    assert finished.planned("--", "page") == {"chart": 2, "page": 1}
+    assert made.planned("--", "page") == {}  # it is the page of `paper`, with every part
+
+
 def test_one_more_value_adds_its_own_work_alone(made: Project, tmp_path: Path) -> None:
     project = made.copy(tmp_path / "project")
     ablations = {"inference.k": [1, 4, 8], "munkey.token_dim": [128, 32]}  # the latter trains an original and an oracle
@@ -143,7 +148,7 @@ def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
     assert local and all((made.path / "results/default/report" / link).exists() for link in local)
     assert "../audit/index.html" in local and ">left [%]</th>" in text
     assert any("127.0.0.1:5000/#/experiments/" in link for link in page.links)
-    assert "not among the paper" in text and "Deep Prompt" not in text and "Direct Key" in text
+    assert 'id="paper"' not in text and "Deep Prompt" not in text and "Direct Key" in text
     assert "<script src=" not in text and "stylesheet" not in text
 
 
@@ -162,7 +167,7 @@ def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
         assert not any(np.allclose(one, other) for i, one in enumerate(paths) for other in paths[:i])
     table = pd.read_csv(folder / "table.csv")
     assert (table["role"] == "control").sum() == 4 and set(table["name"]) >= {"cf", "munkey", "retrain-t", "retrain-m"}
-    assert (folder / "table.md").read_text().startswith("### digits: 2 to 2 pairs")
+    assert (folder / "table.md").read_text().startswith("### digits: 2 pairs of models, percent")
     stored = pd.read_csv(folder / "storage.csv").set_index("file")
     assert (
         stored.loc["original", "rows"] == stored.loc["original", "rows_of"] == 2 * stored.loc["original", "ids"] == 60

@@ -111,19 +111,40 @@ use rule job as track with:
         "mirror every run in MLflow"
 
 
+# The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` begins
+# no training that `make run` does not.
+ASKED = set(workflow.dag_settings.targets if workflow.dag_settings else [])
+
+
+def so_far(target, paths, always=()):
+    return [path for path in paths if {"paper", target} & ASKED or path in always or Path(path).exists()]
+
+
+AUDITED = AUDITS.in_paper
+if "paper" not in ASKED:
+    AUDITED = [
+        name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))
+    ]
+
+
 use rule job as page with:
     input:
         tracking=LAYOUT.tracking,
-        tables=[table("main", "csv"), table("ablations", "csv")],
-        paper=table("paper", "csv"),
-        selections=expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv"),
-        figures=expand(LAYOUT.figure, figure=EXHIBITS.figures, ending="svg"),
+        main_table=table("main", "csv"),
+        ablations=so_far("ablations", [table("ablations", "csv")]),
+        paper=so_far("compare", [table("paper", "csv")]),
+        selections=so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
+        figures=so_far(
+            "figures",
+            expand(LAYOUT.figure, figure=EXHIBITS.figures, ending="svg"),
+            always=expand(LAYOUT.figure, figure=["overview", "forgetting", "ranks"], ending="svg"),
+        ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
-        audits=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="table.csv"),
-        controls=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="controls.json"),
-        shares=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="shares.svg"),
-        costs=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="cost.svg"),
-        storage=expand(LAYOUT.audit, dataset=AUDITS.in_paper, part="storage.csv"),
+        audits=expand(LAYOUT.audit, dataset=AUDITED, part="table.csv"),
+        controls=expand(LAYOUT.audit, dataset=AUDITED, part="controls.json"),
+        shares=expand(LAYOUT.audit, dataset=AUDITED, part="shares.svg"),
+        costs=expand(LAYOUT.audit, dataset=AUDITED, part="cost.svg"),
+        storage=expand(LAYOUT.audit, dataset=AUDITED, part="storage.csv"),
         records=sorted({run.record for run in PLAN.main}),
         template=f"{workflow.basedir}/workflow/report/page.html.j2",
         parts=PARTS,
@@ -138,7 +159,7 @@ use rule job as page with:
         settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),
         grid=EXHIBITS.grid_in_words,
-        audited=AUDITS.in_paper,
+        audited=AUDITED,
         config=dict(config),
         code=code("report.page"),
     message:

@@ -19,10 +19,11 @@ from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.figures.shares import cost_plot
 from munkey.report.page import page as pages
-from munkey.report.tables import paper
 from munkey.report.tables import summary as summaries
 from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import residue_of, storage_tables
+from munkey.report.tables.paper import read as read_comparison
+from munkey.report.tables.paper import statements
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.settings import InferenceSettings
 
@@ -90,7 +91,9 @@ def summary(main_table: Path, records: list[Path], methods: Path, losses_svg: Pa
 def page(
     page: Path,
     template: Path,
-    tables: list[Path],
+    main_table: Path,
+    ablations: list[Path],
+    paper: list[Path],
     selections: list[Path],
     figures: list[Path],
     ranks: list[Path],
@@ -112,14 +115,21 @@ def page(
 ) -> None:
     """Make the report: tables, figures and what they came from, on one page.
 
-    tables: of the main run and of the ablations; audits, controls, shares, costs, storage: one for each data set in
-    `audited`; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
+    ablations, paper, ranks: their table, none where it was not made; audits, controls, shares, costs, storage: one for
+    each data set in `audited`; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
     """
-    main, cases = map(read, tables)
+    main = read(main_table)
     by_dataset = dict(zip(audited, map(read_table, audits), strict=True))
-    statements, residue = paper.statements(settings, seeds), residue_of(by_dataset)
     results = pages.PageResults(
-        main, cases, rows, ablation_rows, [*map(read, selections)], statements, residue, [*map(read, ranks)]
+        main,
+        [*map(read, ablations)],
+        rows,
+        ablation_rows,
+        [*map(read, selections)],
+        statements(settings, seeds),
+        residue_of(by_dataset),
+        [*map(read, ranks)],
+        [*map(read_comparison, paper)],
     )
     text = pages.rendered(
         template,
@@ -127,10 +137,12 @@ def page(
         datasets=list(settings),
         grid=grid,
         story=pages.story(results),
-        costs=[*map(pages.cost, by_dataset, costs)],
+        costs=[
+            pages.cost(dataset, path, main, by_dataset[dataset]) for dataset, path in zip(audited, costs, strict=True)
+        ],
         audits=[*map(pages.audit_in_report, by_dataset, by_dataset.values(), storage, controls, shares)],
         chapters=pages.chapters(results),
-        figures=[pages.figure(path) for path in figures],
+        figures=[pages.figure(path, main) for path in figures],
         origin=pages.origin([read_json(path) for path in records], now()),
         runs=pages.links(read_json(tracking)["runs"]),
         params=yaml.safe_dump(dict(config), sort_keys=False),

@@ -1,5 +1,6 @@
 """The report and the page of the audits: text is escaped, tables are not; what stands where; where it came from."""
 
+import base64
 import re
 from dataclasses import replace
 
@@ -10,11 +11,12 @@ import pytest
 from munkey.core.files import sealed, write_csv, write_json, write_text
 from munkey.experiment.plan import exhibits
 from munkey.report.page import page
+from munkey.report.tables import paper
 from munkey.report.tables.ablations import summarize_cases
 from munkey.report.tables.markup import Titled
 from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
-from tests.report.inputs import CASE_ROWS, ROWS, cases, tidy
+from tests.report.inputs import CASE_ROWS, KEYED_ROWS, MEASURED, ROWS, cases, tidy
 
 REPORT, AUDIT = (ROOT / f"workflow/report/{name}.html.j2" for name in ("page", "audit"))
 PICTURE = "data:image/svg+xml;base64,AAAA"
@@ -31,7 +33,8 @@ def report(**contents):
 def results():
     grid = {"dataset": "digits", "p_image": 0.1, "p_token": 0.1, "P_s": 0.1, "gap": 1.0, "reason": "why"}
     summaries = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
-    return page.PageResults(*summaries, ROWS, CASE_ROWS, [pd.DataFrame([grid])], ["no comparison"], LEFT)
+    main, ablations = summaries
+    return page.PageResults(main, [ablations], ROWS, CASE_ROWS, [pd.DataFrame([grid])], ["no comparison"], LEFT)
 
 
 def in_order(text, parts):
@@ -79,7 +82,8 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
 def test_what_is_left_is_shown_before_all_else():
     chapter = page.chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
     chapters = [page.chapter("main", "Unlearning", [])]
-    text = report(audits=[page.AuditChapter("digits", PICTURE, {}, chapter)], chapters=chapters)
+    shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")
+    text = report(audits=[page.AuditChapter("digits", shares, {}, chapter)], chapters=chapters)
     heading = ['<h2 id="audit">', 'href="../audit/index.html"']
     in_order(text, ['href="#audit"', '<h2 id="story">', "base64,AAAA", *heading, "<td>2.4</td>", 'id="main"'])
     assert "audit" not in report(chapters=chapters)
@@ -88,17 +92,39 @@ def test_what_is_left_is_shown_before_all_else():
 def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_their_csv_files(results):
     chapters = {chapter.id: chapter for chapter in page.chapters(results)}
     run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]  # a chapter without a table is left out
-    assert list(chapters) == ["main", "runtime", *run, "selection", "paper"]
-    assert [len(chapter.tables) for chapter in chapters.values()] == [1, 1, 1, 1, 1, 1, 1, 0]
+    assert list(chapters) == ["main", "runtime", *run, "selection"]
+    assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 7
     (main,), (selection,) = chapters["main"].tables, chapters["selection"].tables
     assert main.title.startswith("digits: mean ± sd") and "<td>SCRUB</td>" in main.html
     assert ">left [%]</th>" in main.html and "<td>2.4</td>" in main.html
     assert selection.title == "digits" and "<td>why</td>" in selection.html
-    assert chapters["paper"].remarks == ["no comparison"]
     files = {name: [file.address for file in chapter.files] for name, chapter in chapters.items()}
     assert files["main"] == ["../tables/main.csv", "../metrics.csv"]
     assert files["ablations"] == ["../tables/ablations.csv"]
-    assert files["selection"] == ["../selection/digits/table.csv"] and files["paper"] == ["../tables/paper.csv"]
+    assert files["selection"] == ["../selection/digits/table.csv"]
+
+
+def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
+    chapters = page.chapters(replace(results, cases=[], grids=[], compared=[paper.compare(results.main)]))
+    assert [chapter.id for chapter in chapters] == ["main", "runtime"]
+    text = report(story=page.story(results), chapters=chapters)
+    assert "Ablations" not in text and "#figures" not in text and 'id="figures"' not in text
+
+
+def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_compare(results):
+    both = paper.compare(summarize(tidy(dataset="cifar10"), ROWS))
+    chapter = page.chapters(replace(results, compared=[both]))[-1]
+    assert chapter.title == "The paper's numbers" and chapter.remarks == ["no comparison"] and len(chapter.tables) == 2
+    assert [file.address for file in chapter.files] == ["../tables/paper.csv"]
+
+
+def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link():
+    worse = summarize(tidy(MEASURED | {"original-m": [(64, 70, 70, 50)] * 3}), KEYED_ROWS)
+    results = page.PageResults(worse, [], KEYED_ROWS, [], [], [])
+    text = report(story=page.story(results), chapters=page.chapters(results))
+    assert text.count("64.00 % of the test samples correctly; KNN, a vote of the same keys, 75.00 %") == 2
+    assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text
+    assert (ROOT / "docs/data.md").read_text().count("## Underfitting\n") == 1
 
 
 def test_ranks_have_a_chapter_where_there_is_enough_to_rank(results):
@@ -117,7 +143,7 @@ def test_only_runs_that_mlflow_has_are_linked():
 def test_a_figures_caption_names_its_data_set(tmp_path):
     for stem, words in (("selection-digits", "digits"), ("retrieval-digits-rate0.1", "digits, 10 % forgotten.")):
         write_text(tmp_path / f"{stem}.svg", "svg")
-        made = page.figure(tmp_path / f"{stem}.svg")
+        made = page.figure(tmp_path / f"{stem}.svg", pd.DataFrame())
         assert made.name == stem and f"Data set: {words}" in made.caption
         assert made.data == "data:image/svg+xml;base64,c3Zn" and made.file == f"../figures/{stem}.svg"
 
@@ -138,7 +164,14 @@ def test_the_origin_names_each_value_once_and_the_whole_span():
 
 
 LINE = {"title": "SCRUB", "role": "method", "path": "deployed", "pairs": 8, "share": 55.0, "share_low": 23.1}
-LINE |= {"share_high": 77.8, "chance": 17.0, "p": 0.004, "verdict": "residue", "words": "residue: 55 % is left"}
+LINE |= {
+    "family": "vit",
+    "share_high": 77.8,
+    "chance": 17.0,
+    "p": 0.004,
+    "verdict": "residue",
+    "words": "residue: 55 % is left",
+}
 
 
 @pytest.fixture
@@ -158,6 +191,8 @@ def test_the_page_of_the_audits_shows_tables_controls_and_figure_in_one_file(aud
     assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text and "51.7" in text
     assert "<li>vit: oracle passed" in text and '<li class="wrong">vit: sham was flagged, but must not' in text
     assert 'src="data:image/svg+xml;base64,cGljdHVyZQ=="' in text and not re.search(r"(src|href)=.http", text)
+    narrow = re.search('media="\\(max-width: 40rem\\)" srcset="data:image/svg[+]xml;base64,(.*?)"', text)[1]
+    assert 'width="280.8pt"' in base64.b64decode(narrow).decode()  # 3.9 inches, 374 pixels: all of it fits a phone
 
 
 def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_files, tmp_path):

@@ -26,7 +26,7 @@ def test_each_case_is_compared_with_the_oracle_of_its_own_kind():
 
 def test_of_each_knob_the_lowest_gap_is_bold_where_it_is_told_apart():
     far = CASES | {"inference.fusion/rank": 2.2, "aggregation/rank": 9.0}
-    ((title, frame),) = ablations.every_knob(summary_of("digits", gaps=far), CASE_ROWS, "markdown")
+    ((title, frame, _),) = ablations.every_knob(summary_of("digits", gaps=far), CASE_ROWS, "markdown")
     assert "n = 2 seeds" in title and "10 %" in title
     bold = frame[frame["Avg Gap"].str.startswith("**")]
     assert bold[["Knob", "Value"]].to_numpy().tolist() == [["aggregation", "ensemble"]]  # nothing else, nor one alone
@@ -34,7 +34,7 @@ def test_of_each_knob_the_lowest_gap_is_bold_where_it_is_told_apart():
 
 def test_the_papers_layouts_name_its_strategies():
     summary = summary_of("digits", "other")
-    ((_, short),) = ablations.strategies(summary, CASE_ROWS, "latex")
+    ((_, short, _),) = ablations.strategies(summary, CASE_ROWS, "latex")
     assert short["Strategy"].tolist() == ["Direct Key", "Ensemble", "Rank"]
     assert list(short.columns) == ["Strategy", "P_s, digits", "Avg Gap, digits", "P_s, other", "Avg Gap, other"]
     tables = list(ablations.TABLES["aggregation"](summary, CASE_ROWS, "latex"))
@@ -50,7 +50,7 @@ def test_the_papers_layouts_name_its_strategies():
 def test_the_papers_layouts_show_fusions_that_were_trained_apart_and_those_of_one_model_stand_beside_them():
     shown = {}
     for name in ("aggregation", "fusion"):
-        ((_, frame),) = ablations.TABLES[name](summary_of("digits"), CASE_ROWS, "markdown")
+        ((_, frame, _),) = ablations.TABLES[name](summary_of("digits"), CASE_ROWS, "markdown")
         after = frame[frame["Category"] == "After"].set_index("Model variant")["Avg Gap"]
         shown[name] = {variant: float(re.search(r"\d\.\d\d", gap)[0]) for variant, gap in after.items()}
     assert shown["aggregation"] == {"Direct Key": 8.0, "Ensemble": 3.0, "Rank": 5.0}
@@ -58,7 +58,7 @@ def test_the_papers_layouts_show_fusions_that_were_trained_apart_and_those_of_on
 
 
 def test_the_short_table_marks_gaps_but_not_sensitivities():
-    ((_, short),) = ablations.strategies(summary_of("digits"), CASE_ROWS, "markdown")
+    ((_, short, _),) = ablations.strategies(summary_of("digits"), CASE_ROWS, "markdown")
     assert short["P_s, digits"].tolist() == ["0.150 ± 0.071"] * 3
     marks = short["Avg Gap, digits"].tolist()
     assert [gap[:2] for gap in marks] == ["8.", "**", "5."]
@@ -66,7 +66,7 @@ def test_the_short_table_marks_gaps_but_not_sensitivities():
 
 def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column():
     parts = [summary_of("digits"), summary_of("cifar10", gaps={"aggregation/rank": 5.0})]
-    ((_, short),) = ablations.strategies(pd.concat(parts, ignore_index=True), CASE_ROWS, "markdown")
+    ((_, short, _),) = ablations.strategies(pd.concat(parts, ignore_index=True), CASE_ROWS, "markdown")
     short = short.set_index("Strategy")
     for column in ("P_s, cifar10", "Avg Gap, cifar10"):
         assert short.loc["Direct Key", column] == "–" != short.loc["Rank", column]
@@ -74,7 +74,7 @@ def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column
 
 def test_encoders_stand_with_their_oracles_first():
     gaps = {"keys.encoder/resnet18": 5.0, "keys/vit-b16_224": 1.0, "inference.k/8": 0.5}
-    ((_, frame),) = ablations.encoders(summary_of("digits", gaps=gaps), CASE_ROWS, "markdown")
+    ((_, frame, _),) = ablations.encoders(summary_of("digits", gaps=gaps), CASE_ROWS, "markdown")
     models = ["Retrained (resnet18)", "Retrained (vit-b16_224)", "Key encoder resnet18", "Key encoder vit-b16_224"]
     assert frame["Model"].tolist() == models
     assert list(frame.columns) == ["Model", "TA", "RA", "FA", "MIA", "Avg Gap"]

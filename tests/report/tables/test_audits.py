@@ -49,6 +49,7 @@ def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
 def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audit):
     titled = audit_table(audit, "digits")
     assert titled.title == "digits: 2 to 8 pairs of models, percent"
+    assert audit_table(audit.assign(pairs=3), "digits").title == "digits: 3 pairs of models, percent"
     line = titled.frame.iloc[1]
     assert line["left [%]"] == "4.2 [-2.0, 10.5]"
     assert line["LiRA AUROC"] == "52.7 [50.0, 56.0]"
@@ -158,5 +159,5 @@ def test_what_files_hold_is_summed_over_seeds():
 
 def test_a_search_that_proves_nothing_gives_no_number():
     lines = [stored(0.1, 0, "original", 3, 6), stored(0.1, 0, "unlearned", np.nan, np.nan, "not found either")]
-    ((_, frame),) = storage_tables(pd.DataFrame(lines))
+    ((_, frame, _),) = storage_tables(pd.DataFrame(lines))
     assert frame.iloc[0].tolist() == ["MUNKEY", "10 %", "6 of 6", "not found either", "3 of 3", "not found either"]

@@ -7,7 +7,8 @@ import pytest
 
 from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
 from munkey.report.tables.summary import Row, summarize, with_seed_gaps
-from tests.report.inputs import MEASURED, ROWS, tidy
+from munkey.report.tables.terminal import plain
+from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, tidy
 
 
 def marked(measured, markup):
@@ -66,7 +67,7 @@ def test_a_rate_that_was_not_run_is_shown_as_missing():
 def test_marks_are_per_rate_and_the_larger_rate_stands_first():
     swapped = MEASURED | {"cf": MEASURED["scrub"], "scrub": MEASURED["cf"]}
     summary = summarize(pd.concat([tidy(swapped, rate=0.02), tidy()]), ROWS)
-    ((_, frame),) = main_tables(summary, ROWS, "markdown")
+    ((_, frame, _),) = main_tables(summary, ROWS, "markdown")
     metrics = ("TA", "RA", "FA", "MIA", "Avg Gap")
     assert list(frame.columns[1:]) == [f"{name} @{rate} %" for rate in (10, 2) for name in metrics]
     gaps = frame.set_index("Method")[["Avg Gap @10 %", "Avg Gap @2 %"]]
@@ -116,6 +117,28 @@ def test_what_is_left_stands_in_latex_too():
     assert all(line.count(" & ") == 6 for line in lines[9:14])
 
 
+def trained_and_untrained(trained, untrained, rate=0.1):
+    measured = {"original-m": trained, "knn": untrained}
+    return tidy(MEASURED | {name: [(accuracy, 90, 90, 50)] * 3 for name, accuracy in measured.items()}, rate=rate)
+
+
+def test_a_model_that_is_worse_than_a_vote_of_its_own_keys_is_told_below_its_table():
+    both = summarize(pd.concat([trained_and_untrained(64, 80), trained_and_untrained(64, 81.5, rate=0.02)]), KEYED_ROWS)
+    below = "trained, MUNKEY answers 64.00 % of the test samples correctly; KNN, a vote of the same keys, 81.50 %. Try"
+    assert below in main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
+    assert below in main_table(both, KEYED_ROWS, "html").splitlines()[-1]
+    assert below in next(
+        line for line in main_table(both, KEYED_ROWS, "latex").splitlines() if line.startswith("% digits")
+    )
+    assert below in " ".join(plain(main_table(both, KEYED_ROWS, "markdown")).split())
+
+
+@pytest.mark.parametrize(("trained", "untrained"), [(80, 80), (81, 80), (64, math.nan), (math.nan, 80)])
+def test_nothing_is_told_of_a_model_that_is_no_worse_or_of_a_system_that_was_not_run(trained, untrained):
+    summary = summarize(trained_and_untrained(trained, untrained).dropna(), KEYED_ROWS)
+    assert not any(table.remark for table in main_tables(summary, KEYED_ROWS, "markdown"))
+
+
 def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
     metrics = pd.concat([tidy(), tidy(rate=0.02), tidy(dataset="other", rate=0.02)])
     texts = all_texts(metrics, ROWS)
@@ -139,7 +162,7 @@ def test_the_table_of_the_selection_shows_every_pair_with_its_reason():
         {"p_image": [0.1, 0.3], "p_token": [0.2, 0.1], "P_s": [0.05, 0.25], "gap": [3.0, 1.004], "TA": [90.0, 91.0]}
         | {"reason": ["too far", "chosen: smallest gap"]}
     )
-    title, frame = selection_table(grid, "digits")
+    title, frame, _ = selection_table(grid, "digits")
     assert title == "digits"
     assert frame.to_dict("records") == [
         {"p_image": "0.1", "p_token": "0.2", "P_s": "0.050", "Validation gap": "3.00", "Why": "too far"},

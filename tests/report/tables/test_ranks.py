@@ -128,7 +128,7 @@ def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
 def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
     index = lines(10)
     swapped = {"b": np.where(index.get_level_values("rate") == 0.02, 0.5, 2.0)}
-    title, frame = rank_table(ranks_of(gaps(10, **swapped)))
+    title, frame, _ = rank_table(ranks_of(gaps(10, **swapped)))
     # a: 1 at 10 %, 2 at 2 %; b: 2 and 1; so both 1.5 by seed. Three methods, 10 seeds: q 2.343 * sqrt(12 / 60) = 1.05
     assert frame.to_dict("records") == [
         {"Method": "a", "Rank, by seed": "1.50", "by seed and rate": "1.50", "at 10 %": "1.00", "at 2 %": "2.00"}

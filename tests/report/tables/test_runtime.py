@@ -46,7 +46,7 @@ def test_the_speed_up_is_that_of_its_own_rate():
 
 def test_the_short_table_is_that_of_the_largest_rate():
     both = pd.concat([measured(), summarize(tidy(rate=0.02), ROWS)])
-    ((title, frame),) = short_tables(both, ROWS, {"digits": {"cf": "72.8 [54.8, 87.6]"}})
+    ((title, frame, _),) = short_tables(both, ROWS, {"digits": {"cf": "72.8 [54.8, 87.6]"}})
     assert title == "digits, 10 % forgotten: mean ± sd over n = 3 seeds"
     cf = frame.set_index("Method").loc["CF"]
     assert cf.to_dict() == {
@@ -60,5 +60,5 @@ def test_the_short_table_is_that_of_the_largest_rate():
 
 
 def test_without_an_audit_the_short_table_does_not_say_what_is_left():
-    ((_, frame),) = short_tables(measured(), ROWS, {})
+    ((_, frame, _),) = short_tables(measured(), ROWS, {})
     assert list(frame.columns) == ["Method", "Seconds", "Speed-up", "Test accuracy", "Avg Gap"]

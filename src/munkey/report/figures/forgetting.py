@@ -18,12 +18,12 @@ COLUMNS = ["dataset", "rate", "title", "unlearn_s_mean", "gap_mean", "gap_sd", "
 
 
 @matplotlib.rc_context(theme.THEME)
-def gap_plot(summary: pd.DataFrame, emphasized: str) -> Figure:
+def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
     """A line for each method, the smallest gap at the largest rate first; two panels for each data set.
 
     summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without a time (originals)
     or without a gap (oracles, KNN) are left out; where no row is left, the figure says so. emphasized: the title of the
-    method that is to stand out.
+    method that is to stand out; width: inches.
 
     Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so that one failed
     method does not squeeze all the others together. Raises ValueError where a time is not positive.
@@ -33,24 +33,26 @@ def gap_plot(summary: pd.DataFrame, emphasized: str) -> Figure:
         raise ValueError("forgetting: times must be positive, the axis is logarithmic")
     frame = frame.fillna({"gap_sd": 0.0})
     if frame.empty:
-        figure = theme.canvas(theme.DOUBLE, 1.0)
+        figure = theme.canvas(width, 1.0)
         figure.text(0.5, 0.5, "No method has both a gap and a time to unlearn.", ha="center", va="center")
         return theme.freeze(figure)
     rates = sorted(frame["rate"].unique(), reverse=True)
     parts = [part.sort_values(["rate", "gap_mean"], ascending=[False, True]) for _, part in frame.groupby("dataset")]
     counts = [part["title"].nunique() for part in parts]
-    figure = theme.canvas(theme.DOUBLE, 0.3 + sum(0.8 + theme.LINE_HEIGHT * count for count in counts))
+    figure = theme.canvas(width, 0.3 + sum(0.8 + theme.LINE_HEIGHT * count for count in counts))
     widths = theme.PANEL_WIDTHS
     grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=widths, height_ratios=counts)
     for (gaps, seconds), part in zip(grid, parts, strict=True):
-        _panels(gaps, seconds, part, rates, emphasized)
+        _panels(gaps, seconds, part, rates, width, emphasized)
     handles = [Line2D([], [], linestyle="none", **theme.point_style(number)._asdict()) for number in range(len(rates))]
     titles = [f"{100 * rate:g} % forgotten" for rate in rates]
     figure.legend(handles, titles, loc="outside upper center", ncols=len(rates))
     return theme.freeze(figure)
 
 
-def _panels(gaps: Axes, seconds: Axes, part: pd.DataFrame, rates: Sequence[float], emphasized: str) -> None:
+def _panels(
+    gaps: Axes, seconds: Axes, part: pd.DataFrame, rates: Sequence[float], width: float, emphasized: str
+) -> None:
     """Of one data set. part: in the order of the lines."""
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
@@ -64,8 +66,9 @@ def _panels(gaps: Axes, seconds: Axes, part: pd.DataFrame, rates: Sequence[float
     theme.seconds_axis(seconds, "time to unlearn [s]")
     top = 1.15 * (part["gap_mean"] + part["gap_sd"]).max() + 0.2
     gaps.set_xscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
-    gaps.set(xlim=(0, top), xlabel="Avg Gap [percentage points], square-root scale")
-    gaps.xaxis.set_major_locator(FixedLocator([tick for tick in TICKS if tick <= top]))
+    gaps.set(xlim=(0, top), xlabel=theme.fitted("Avg Gap [percentage points], square-root scale", width, 24))
+    ticks = TICKS if width >= theme.DOUBLE else [tick for tick in TICKS if tick % 1 == 0]
+    gaps.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= top]))
     gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
     gaps.grid(axis="x", color=theme.BAND, linewidth=0.6)
     gaps.set_axisbelow(True)

@@ -51,27 +51,28 @@ def limits(rows: pd.DataFrame) -> tuple[float, float]:
 
 
 @matplotlib.rc_context(theme.THEME)
-def forest_plot(audit: pd.DataFrame) -> Figure:
+def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     """audit: rows of `munkey.audits.family_audit`. Lines at 0 (never seen) and 100 (nothing done); behind each row,
     the band in which 95 % of shares fall by chance where nothing is left. An interval that has no end, or ends far
     beyond the axis, has an arrow there.
 
-    Of methods alone, other paths than the deployed one are shown. Raises ValueError for no rows or missing columns.
+    Of methods alone, other paths than the deployed one are shown. width: inches. Raises ValueError for no rows or
+    missing columns.
     """
     rows = first_rows(theme.checked(audit, COLUMNS, ["share"], "forest"))
-    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(rows))
-    _panel(figure.subplots(), rows)
+    figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
+    _panel(figure.subplots(), rows, width)
     _legend(figure, rows)
     return theme.freeze(figure)
 
 
 @matplotlib.rc_context(theme.THEME)
-def cost_plot(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str) -> Figure:
+def cost_plot(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
     """A line for each method and each oracle of a data set, the least that is left first; beside it, its seconds.
 
     An oracle's seconds are those of its training. summary: of that data set, with the columns TIMES; seconds are those
-    at its largest rate. audit: rows of `munkey.audits.family_audit`. Raises ValueError where no row has both a share
-    and a time.
+    at its largest rate. audit: rows of `munkey.audits.family_audit`. width: inches. Raises ValueError where no row has
+    both a share and a time.
     """
     times, columns = theme.checked(summary, TIMES, ["rate"], "cost"), ["name", *COLUMNS]
     largest = times[times["rate"] == times["rate"].max()].set_index("method")
@@ -79,13 +80,14 @@ def cost_plot(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str) -> Fi
     rows = rows[(rows["path"] == DEPLOYED) & rows["role"].isin(["method", "oracle"])]
     rows = rows.assign(x=rows["name"].map(largest["unlearn_s_mean"].fillna(largest["train_s_mean"]))).dropna(subset="x")
     rows = theme.checked(rows, [*columns, "x"], ["x"], "cost").sort_values("share", key=abs, ignore_index=True)
-    figure = theme.canvas(theme.DOUBLE, 1.1 + theme.LINE_HEIGHT * len(rows))
+    figure = theme.canvas(width, 1.1 + theme.LINE_HEIGHT * len(rows))
     shares, seconds = figure.subplots(1, 2, sharey=True, width_ratios=theme.PANEL_WIDTHS)
-    _panel(shares, rows, emphasized)
+    _panel(shares, rows, width, emphasized)
     for place, line in rows.iterrows():
         style = _style(line)
         seconds.plot(line["x"], place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    theme.seconds_axis(seconds, f"time to forget {100 * times['rate'].max():g} % of the training set [s]")
+    label = f"time to forget {100 * times['rate'].max():g} % of the training set [s]"
+    theme.seconds_axis(seconds, theme.fitted(label, width, 22))
     _legend(figure, rows)
     return theme.freeze(figure)
 
@@ -94,8 +96,8 @@ def _style(line: pd.Series) -> Style:
     return STYLES[str(line["verdict"]) if pd.notna(line.get("verdict")) else ""]
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, emphasized: str = "") -> None:
-    """A line for each of `rows`, which are numbered from 0. emphasized: the name of one that is to stand out."""
+def _panel(axes: Axes, rows: pd.DataFrame, width: float, emphasized: str = "") -> None:
+    """A line for each of `rows`, numbered from 0. width: of the figure; emphasized: the name of one to stand out."""
     ends = limits(rows)
     for place, (_, line) in enumerate(rows.iterrows()):
         style, band = _style(line), 1.96 * line["chance"]
@@ -109,8 +111,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, emphasized: str = "") -> None:
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
     for value, words in MARKS.items():
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        axes.annotate(words, (value, -0.7), ha="center", va="bottom", annotation_clip=False)
-    theme.name_lines(axes, [audited_name(line) for _, line in rows.iterrows()], emphasized)
+        axes.annotate(theme.fitted(words, width, 8), (value, -0.7), ha="center", va="bottom", annotation_clip=False)
+    names = [theme.fitted(audited_name(line), width, 22) for _, line in rows.iterrows()]
+    theme.name_lines(axes, names, emphasized)
     axes.set(xlim=ends, xlabel="residual share [%]")
 
 

@@ -1,7 +1,10 @@
 """What all figures share: page widths, fonts, colors that colorblind readers can tell apart, checks, and saving."""
 
+import base64
+import io
 import math
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +17,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from munkey.core.files import sealed
+from munkey.core.files import sealed, write_text
 
 DOUBLE = 6.8  # inches: both columns of the paper
+NARROW = 3.9  # inches: a phone's screen
 DPI = 200
 LINE_HEIGHT = 0.24  # inches, of a line of a figure with a line for each system
 PANEL_WIDTHS = (3, 2)  # of such a figure: of what is measured, and of the seconds
@@ -77,18 +81,23 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     The PNG is on white. The SVG has no background, and other colors where the reader's screen is dark. The same figure
     gives the same bytes. Raises OSError where a file cannot be written; no half file is left.
     """
-    metadata = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-    paths = []
+    svg, png = (stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png"))
+    write_text(svg, _svg(figure))
+    with sealed(png) as temporary:
+        figure.savefig(temporary, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
+    return [svg, png]
+
+
+def data_url(figure: Figure) -> str:
+    """The figure's SVG as a data URL."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(_svg(figure).encode()).decode()}"
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "munkey", "svg.fonttype": "path"}):
-        for kind, entries in metadata.items():
-            path = stem.with_name(f"{stem.name}.{kind}")
-            with sealed(path) as temporary:
-                back = "white" if kind == "png" else "none"
-                figure.savefig(temporary, format=kind, dpi=DPI, facecolor=back, metadata=entries)
-                if kind == "svg":
-                    temporary.write_text(_for_dark_screens(temporary.read_text()))
-            paths.append(path)
-    return paths
+        figure.savefig(text, format="svg", dpi=DPI, facecolor="none", metadata={"Date": None, "Creator": None})
+    return _for_dark_screens(text.getvalue())
 
 
 def _for_dark_screens(svg: str) -> str:
@@ -103,8 +112,13 @@ def _for_dark_screens(svg: str) -> str:
 
 
 def canvas(width: float, height: float) -> Figure:
-    """An empty figure of width x height inches whose layout keeps all text inside."""
-    return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+    """An empty figure of width x height inches, higher where it is narrow, whose layout keeps all text inside."""
+    return Figure(figsize=(width, height * (1.2 if width < DOUBLE else 1)), dpi=DPI, layout="constrained")
+
+
+def fitted(words: str, width: float, letters: int) -> str:
+    """Words as a figure of `width` inches has room for them: where it is narrow, in lines of so many letters."""
+    return textwrap.fill(words, letters) if width < DOUBLE else words
 
 
 def freeze(figure: Figure) -> Figure:

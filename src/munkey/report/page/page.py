@@ -15,7 +15,10 @@ import markupsafe
 import pandas as pd
 
 from munkey.core.files import read_bytes, read_json, read_table
-from munkey.report.figures.charts import caption
+from munkey.report.figures import theme
+from munkey.report.figures.charts import PAPERS_METHOD, caption
+from munkey.report.figures.forgetting import gap_plot
+from munkey.report.figures.shares import cost_plot, forest_plot
 from munkey.report.page import glossary
 from munkey.report.page.glossary import Term
 from munkey.report.tables import ablations, paper
@@ -31,6 +34,7 @@ COST = (
     "Forgetting against its cost: what is left of what was deleted, and the seconds that it takes; bars are 95 %"
     " intervals. 0: as if never seen. Controls: the oracles, whose seconds are those of training anew."
 )
+SHARES = "Residual shares with their 95 % intervals, between never seen (0) and nothing done (100)"
 ABLATIONS = {
     "ablations": "Ablations",
     "aggregation": "Aggregation",
@@ -41,19 +45,21 @@ ABLATIONS = {
 
 
 class Figure(NamedTuple):
-    """A figure of the page. data: its SVG as a data URL; file: the address of its SVG, from the page."""
+    """A figure of the page. data, narrow: its SVG as a data URL, and one for a phone; file: its address."""
 
     name: str
     caption: str
     data: str
     file: str
+    narrow: str = ""
 
 
 class HtmlTable(NamedTuple):
-    """A table of the page: its title, empty for none, and its HTML."""
+    """A table of the page: its title, empty for none, its HTML, and a remark below it."""
 
     title: str
     html: markupsafe.Markup
+    remark: str = ""
 
 
 class Link(NamedTuple):
@@ -80,10 +86,10 @@ class Chapter:
 
 @dataclass(frozen=True)
 class AuditChapter:
-    """What a page shows of a data set's audit. figure: the forest plot as a data URL; controls: in words, by family."""
+    """What a page shows of a data set's audit. figure: the forest plot; controls: in words, by family."""
 
     dataset: str
-    figure: str
+    figure: Figure
     controls: Mapping[str, Sequence[str]]
     chapter: Chapter
 
@@ -94,17 +100,19 @@ class PageResults:
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
     the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
-    residue: what audits found to be left. ranks: from their CSV file; none where there is too little to rank.
+    residue: what audits found to be left. ranks, compared: from the CSV files of the ranks and of the comparison with
+    the paper. Of what was not made there is none.
     """
 
     main: pd.DataFrame
-    cases: pd.DataFrame
+    cases: Sequence[pd.DataFrame]
     rows: Sequence[Row]
     case_rows: Sequence[Row]
     grids: Sequence[pd.DataFrame]
     statements: Sequence[str]
     residue: Residue = field(default_factory=dict)
     ranks: Sequence[pd.DataFrame] = ()
+    compared: Sequence[pd.DataFrame] = ()
 
 
 def chapter(
@@ -112,7 +120,7 @@ def chapter(
 ) -> Chapter:
     """A part of the page from tables whose cells are HTML. files: addresses of CSV files, from the page."""
     contents = list(contents)
-    made = [HtmlTable(table.title, _html(table.frame)) for table in contents]
+    made = [HtmlTable(table.title, _html(table.frame), table.remark) for table in contents]
     used = {term for table in contents for term in glossary.explained(table.frame)}
     terms = [term for term in glossary.terms() if term in used]
     return Chapter(name, title, made, remarks, terms, [Link(file.removeprefix("../"), file) for file in files])
@@ -125,7 +133,14 @@ def rendered(template: Path, **content: object) -> str:
     environment = Environment(
         loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.filters["linked"] = _linked
     return environment.get_template(template.name).render(**content) + "\n"
+
+
+def _linked(text: str) -> markupsafe.Markup:
+    """Text whose pages of the docs are links, from a folder of results/NAME."""
+    page = r'<a href="../../../\g<0>">\g<0></a>'
+    return markupsafe.Markup(re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", page, str(markupsafe.escape(text))))
 
 
 def _html(frame: pd.DataFrame) -> markupsafe.Markup:
@@ -144,7 +159,9 @@ def audit_chapter(
     """audit: its rows. controls, figure: files of it. further: tables below that of the audit."""
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage")]  # from the folder of either page
     shown = chapter(dataset, dataset, [audit_table(audit, dataset), *further], files=files)
-    return AuditChapter(dataset, data_url(figure), read_json(controls), shown)
+    narrow = theme.data_url(forest_plot(audit, theme.NARROW))
+    drawn = Figure("", SHARES, data_url(figure), f"../audit/{dataset}/{figure.name}", narrow)
+    return AuditChapter(dataset, drawn, read_json(controls), shown)
 
 
 def audit_in_report(dataset: str, audit: pd.DataFrame, storage: Path, controls: Path, figure: Path) -> AuditChapter:
@@ -169,12 +186,11 @@ def story(results: PageResults) -> Chapter:
 
 
 def chapters(results: PageResults) -> list[Chapter]:
-    """The tables of the page in its order."""
+    """The tables of the page in its order. What has none is left out."""
     selections = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
     selection_files = [f"../selection/{grid['dataset'][0]}/table.csv" for grid in results.grids]
     main = tables.main_tables(results.main, results.rows, "html", results.residue)
-    both = paper.compare(results.main, results.cases)
-    return [
+    every = [
         chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
         *(
             chapter("ranks", "Ranks", [rank_table(each.set_index(LINE))], [REMARK], ["../tables/ranks.csv"])
@@ -183,22 +199,29 @@ def chapters(results: PageResults) -> list[Chapter]:
         chapter("runtime", "Run time", [runtime_table(results.main, results.rows, "html")], files=[MAIN]),
         *(
             chapter(name, title, titled, files=["../tables/ablations.csv"])
+            for cases in results.cases
             for name, title in ABLATIONS.items()
-            if (titled := list(ablations.TABLES[name](results.cases, results.case_rows, "html")))
+            if (titled := list(ablations.TABLES[name](cases, results.case_rows, "html")))
         ),
         chapter("selection", "Selection of p_image and p_token", selections, files=selection_files),
-        chapter("paper", "The paper's numbers", paper.tables(both), results.statements, ["../tables/paper.csv"]),
+        *(
+            chapter("paper", "The paper's numbers", paper.tables(each), results.statements, ["../tables/paper.csv"])
+            for each in results.compared
+        ),
     ]
+    return [chapter for chapter in every if chapter.tables]
 
 
-def figure(path: Path) -> Figure:
-    """A figure with its caption. path: its SVG."""
-    return Figure(path.stem, caption(path.stem), data_url(path), f"../figures/{path.name}")
+def figure(path: Path, main: pd.DataFrame) -> Figure:
+    """A figure with its caption. path: its SVG; main: the summary from which that of the gaps is drawn narrow, too."""
+    narrow = theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW)) if path.stem == "forgetting" else ""
+    return Figure(path.stem, caption(path.stem), data_url(path), f"../figures/{path.name}", narrow)
 
 
-def cost(dataset: str, path: Path) -> Figure:
-    """The figure of forgetting against its cost of a data set that was audited."""
-    return Figure(f"cost-{dataset}", f"{COST} {dataset}.", data_url(path), f"../audit/{dataset}/{path.name}")
+def cost(dataset: str, path: Path, main: pd.DataFrame, audit: pd.DataFrame) -> Figure:
+    """The figure of forgetting against its cost of a data set that was audited. path: its SVG."""
+    narrow = theme.data_url(cost_plot(main[main["dataset"] == dataset], audit, PAPERS_METHOD, theme.NARROW))
+    return Figure(f"cost-{dataset}", f"{COST} {dataset}.", data_url(path), f"../audit/{dataset}/{path.name}", narrow)
 
 
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:

@@ -46,8 +46,8 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
         }
         for _, line in audit.iterrows()
     ]
-    pairs = audit["pairs"]
-    return Titled(f"{dataset}: {pairs.min()} to {pairs.max()} pairs of models, percent", pd.DataFrame(lines))
+    pairs = " to ".join(map(str, dict.fromkeys([audit["pairs"].min(), audit["pairs"].max()])))
+    return Titled(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
 
 
 def first_rows(audit: pd.DataFrame) -> pd.DataFrame:

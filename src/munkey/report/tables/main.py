@@ -20,7 +20,7 @@ from munkey.report.tables.markup import (
     seeds,
 )
 from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import GAP_METRICS, Row, summarize, with_seed_gaps
+from munkey.report.tables.summary import GAP_METRICS, Row, summarize, underfit, with_seed_gaps
 
 COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
 CSS = (
@@ -74,7 +74,7 @@ def main_tables(
     for dataset, part in summary.groupby("dataset", sort=False):
         n, lines = int(part["n"].min()), _lines(part, rates, rows, markup, residue or {})
         title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{audited}"
-        titled.append(Titled(title, pd.DataFrame(lines, columns=columns)))
+        titled.append(Titled(title, pd.DataFrame(lines, columns=columns), underfit(part)))
     return titled
 
 
@@ -127,7 +127,9 @@ def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) ->
     leading = ["Method", *([RESIDUE] if residue else [])]
     width = len(leading) + len(COLUMNS) * len(rates)
     lines: list[list[str]] = []
+    remarks = ""
     for dataset, part in summary.groupby("dataset", sort=False):
+        remarks += f"% {dataset}: {remark}\n" if (remark := underfit(part)) else ""
         own = _lines(part, rates, rows, "latex", residue)
         n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"
@@ -135,7 +137,7 @@ def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) ->
         lines += own
     columns = " ".join(["l" * len(leading), *["cccc c"] * len(rates)])
     frame = pd.DataFrame(lines, columns=_main_header(rates, leading))
-    return "% needs booktabs, amsmath\n" + latex_table(frame, columns)
+    return "% needs booktabs, amsmath\n" + remarks + latex_table(frame, columns)
 
 
 def _main_header(rates: Sequence[float], leading: Sequence[str]) -> pd.MultiIndex:

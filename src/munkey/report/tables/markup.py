@@ -26,10 +26,11 @@ NOTHING: dict[Markup, str] = {
 
 
 class Titled(NamedTuple):
-    """A table that is ready to print: a title, empty for none, and cells that carry their markup."""
+    """A table that is ready to print: a title, empty for none, cells that carry their markup, and a remark below it."""
 
     title: str
     frame: pd.DataFrame
+    remark: str = ""
 
 
 def markup_of(path: str | Path) -> Markup:
@@ -104,11 +105,14 @@ def render_or_say(tables: Sequence[Titled], markup: Markup) -> str:
 def _markdown(tables: Sequence[Titled]) -> str:
     texts = [table.frame.to_markdown(index=False, disable_numparse=True) for table in tables]
     headings = [f"### {table.title}\n\n" if table.title else "" for table in tables]
-    return "\n\n".join(heading + text for heading, text in zip(headings, texts, strict=True)) + "\n"
+    remarks = [f"\n\n{table.remark}" if table.remark else "" for table in tables]
+    return "\n\n".join(map("".join, zip(headings, texts, remarks, strict=True))) + "\n"
 
 
 def _html(tables: Sequence[Titled]) -> str:
-    return "\n".join(f"<h3>{table.title}</h3>\n{html_table(table.frame)}" for table in tables) + "\n"
+    remarks = [f"\n<p>{table.remark}</p>" if table.remark else "" for table in tables]
+    texts = [f"<h3>{table.title}</h3>\n{html_table(table.frame)}" for table in tables]
+    return "\n".join(map("".join, zip(texts, remarks, strict=True))) + "\n"
 
 
 def _latex(tables: Sequence[Titled]) -> str:

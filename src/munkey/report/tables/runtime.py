@@ -8,7 +8,7 @@ import pandas as pd
 
 from munkey.report.tables.audits import RESIDUE, Residue
 from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, over_seeds, two_digits
-from munkey.report.tables.summary import Key, Row
+from munkey.report.tables.summary import Key, Row, underfit
 
 RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
 
@@ -77,5 +77,5 @@ def short_tables(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) -
             for times in timed(largest, rows)
         ]
         title = f"{dataset}, {100 * largest['rate'].max():g} % forgotten: {over_seeds(int(largest['n'].min()))}"
-        titled.append(Titled(title, pd.DataFrame(lines)))
+        titled.append(Titled(title, pd.DataFrame(lines), underfit(part)))
     return titled

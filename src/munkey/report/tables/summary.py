@@ -15,6 +15,7 @@ import pandas as pd
 from munkey.core.files import read_json, read_table
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
+ON_THE_SAME_KEYS = ("knn", "original-m")  # one that trains nothing, one that is trained
 # The metrics that DVC compares, and their columns in a summary.
 COMPARED = {name: f"{name}_mean" for name in ("gap", *GAP_METRICS, "P_s", "unlearn_s")}
 
@@ -86,6 +87,21 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     table["place"] = table["method"].map({row.name: number for number, row in enumerate(rows)})
     table = table.sort_values(["dataset", "rate", "place"], ascending=[True, False, True])
     return table.drop(columns="place").reset_index(drop=True)
+
+
+def underfit(part: pd.DataFrame) -> str:
+    """A sentence where a trained memory answers fewer test samples correctly than a vote of its own keys; else empty.
+
+    part: of a summary, one data set. Of its rates, the smallest counts: KNN then still has nearly all keys.
+    """
+    accuracy = part.drop_duplicates("method", keep="last").set_index("method")["TA_mean"].reindex(ON_THE_SAME_KEYS)
+    untrained, trained = accuracy
+    if not trained < untrained:  # neither does NaN, of a system that was not run
+        return ""
+    return (
+        f"Probably underfitted: trained, MUNKEY answers {trained:.2f} % of the test samples correctly; KNN, a vote of"
+        f" the same keys, {untrained:.2f} %. Try more train.epochs or another train.lr: docs/data.md#underfitting."
+    )
 
 
 def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
