@@ -27,7 +27,10 @@ def shown(texts: Iterable[str]) -> list[str]:
     """The results that pages show, or make a short table from, as paths below docs/."""
     paths: set[str] = set()
     for text in texts:
-        paths |= {*SHOWN.findall(text), *(f"{folder}/{name}" for folder in SHORT.findall(text) for name in SHORTENED)}
+        paths |= {
+            *SHOWN.findall(text),
+            *(f"{folder}/{name}" for folder, *_ in SHORT.findall(text) for name in SHORTENED),
+        }
     return sorted(paths)
 
 

@@ -113,38 +113,39 @@ use rule job as track with:
 
 # The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` begins
 # no training that `make run` does not.
-ASKED = set(workflow.dag_settings.targets if workflow.dag_settings else [])
-
-
 def so_far(target, paths, always=()):
-    return [path for path in paths if {"paper", target} & ASKED or path in always or Path(path).exists()]
+    asked = {"paper", target} & set(workflow.dag_settings.targets)
+    return [path for path in paths if asked or path in always or Path(path).exists()]
 
 
-AUDITED = AUDITS.in_paper
-if "paper" not in ASKED:
-    AUDITED = [
-        name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))
-    ]
+def audited(_):
+    if "paper" in workflow.dag_settings.targets:
+        return AUDITS.in_paper
+    return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
+
+
+def audits_so_far(part):
+    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)
 
 
 use rule job as page with:
     input:
         tracking=LAYOUT.tracking,
         main_table=table("main", "csv"),
-        ablations=so_far("ablations", [table("ablations", "csv")]),
-        paper=so_far("compare", [table("paper", "csv")]),
-        selections=so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
-        figures=so_far(
+        ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
+        paper=lambda _: so_far("compare", [table("paper", "csv")]),
+        selections=lambda _: so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
+        figures=lambda _: so_far(
             "figures",
             expand(LAYOUT.figure, figure=EXHIBITS.figures, ending="svg"),
             always=expand(LAYOUT.figure, figure=["overview", "forgetting", "ranks"], ending="svg"),
         ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
-        audits=expand(LAYOUT.audit, dataset=AUDITED, part="table.csv"),
-        controls=expand(LAYOUT.audit, dataset=AUDITED, part="controls.json"),
-        shares=expand(LAYOUT.audit, dataset=AUDITED, part="shares.svg"),
-        costs=expand(LAYOUT.audit, dataset=AUDITED, part="cost.svg"),
-        storage=expand(LAYOUT.audit, dataset=AUDITED, part="storage.csv"),
+        audits=audits_so_far("table.csv"),
+        controls=audits_so_far("controls.json"),
+        shares=audits_so_far("shares.svg"),
+        costs=audits_so_far("cost.svg"),
+        storage=audits_so_far("storage.csv"),
         records=sorted({run.record for run in PLAN.main}),
         template=f"{workflow.basedir}/workflow/report/page.html.j2",
         parts=PARTS,
@@ -159,7 +160,7 @@ use rule job as page with:
         settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),
         grid=EXHIBITS.grid_in_words,
-        audited=AUDITED,
+        audited=audited,
         config=dict(config),
         code=code("report.page"),
     message:
