@@ -5,8 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from munkey.core.files import CONFIGFILES, write_json
+from munkey.core.files import CONFIGFILES, read_csv, write_csv, write_json
 from munkey.deploy.errors import ExportError
 from munkey.deploy.model import export as exporting
 from munkey.deploy.model.export import export, renew
@@ -51,6 +52,19 @@ def test_the_folder_of_the_pictures_is_named_in_full(run, source):
     chosen["source"] |= source
     manifest = json.loads((export("tiny", "out", chosen) / "manifest.json").read_text())
     assert manifest["source"] == str(Path.cwd() / "pictures")
+
+
+def test_units_go_along_and_a_picture_has_one_digest_whether_it_was_exported_or_added(run, result):
+    samples = read_csv(run / "data" / "toy" / "samples.csv")
+    write_csv(run / "data" / "toy" / "samples.csv", [row | {"unit": "Anna" * (row["id"] == "5")} for row in samples])
+    with Predictor.load(export("tiny", "out"), writer=True, device="cpu") as model:
+        assert [row.unit for row in model.rows()[:5]] == [None, None, None, "Anna", None]
+        assert model.select(units=["Anna"]).ids.tolist() == [5]
+        picture = result.parents[6] / "pictures" / "c" / "05.png"
+        Image.open(picture).save("lossless.webp", lossless=True)
+        Image.open(picture).save("other.webp", quality=50)
+        assert model.add([picture, "lossless.webp", "other.webp"], ["fish"] * 3).identical == {60: (5,), 61: (5,)}
+        assert model.verify().sound
 
 
 def test_an_encoder_in_a_folder_is_named_in_full(monkeypatch, tmp_path):

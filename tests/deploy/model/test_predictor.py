@@ -379,7 +379,13 @@ def test_classes_without_samples_are_answered_unless_that_is_switched_off(predic
 
 def test_a_forked_child_is_refused_in_words(predictor, images):
     predictor.predict(images.images[:20])
+
+    def opened_again():
+        with Predictor.load(predictor.directory, device="cpu") as reopened:
+            reopened.predict(images.images[:20])
+
     calls = [
+        opened_again,
         lambda: predictor.predict(images.images[:20]),
         lambda: predictor.add(images.images[:1], [0]),
         lambda: predictor.forget([0]),
@@ -395,6 +401,6 @@ def test_a_forked_child_is_refused_in_words(predictor, images):
                 try:
                     call()
                 except ClosedMemoryError as error:
-                    refusals += "opened by another process" in str(error)
+                    refusals += "opened by another process" in str(error) or "start it by `spawn`" in str(error)
             os._exit(refusals)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(calls)

@@ -1,5 +1,7 @@
 """The frozen parts of a model: weights and encoder. Loading them runs no code that lies in the directory."""
 
+import os
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from munkey.core import gpu
 from munkey.data.image_set import ImageSet
 from munkey.deploy.errors import UnreadableModelError, understood
 from munkey.deploy.model.manifest import WEIGHTS, Manifest, static
+from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.encoders.keys import LEAST, extract
 from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError, find
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
@@ -51,14 +54,25 @@ def built(settings: EncoderSettings, device: str) -> Encoder:
         raise MissingEncoderError(f"{why}; nothing was changed") from error
 
 
+@cache
+def first_process() -> int:
+    """The process that loaded an encoder first. In its forked children, torch would wait for threads that they lack."""
+    return os.getpid()
+
+
 class KeyEncoder:
     """The encoder that the keys of a memory came from.
 
     Raises UnreadableModelError where the probe's key differs, MissingEncoderError where the encoder is not installed or
-    cannot be loaded.
+    cannot be loaded, ClosedMemoryError in a process that was forked from one that had loaded an encoder.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
+        if first_process() != os.getpid():
+            said = (
+                "forked from a process that had predicted, so torch would hang; start it by `spawn`, or fork it before"
+            )
+            raise ClosedMemoryError(f"{directory}: {said}")
         reference = manifest.encoder
         self.batch_size, self.device = reference.settings.batch_size, device
         self.encode = built(reference.settings, device)
