@@ -42,7 +42,9 @@ def lost(jobs):
 
 
 def say_outcome():
-    said = outcome.outcome(workflow.dag.derived_targetfiles, LAYOUT, mirror.outcome(LAYOUT.tracking))
+    rules = [job for job in workflow.dag.targetjobs if job.rule in workflow.dag.targetrules]
+    asked = workflow.dag.targetfiles.union(path for job in rules for path in job.output or job.input)
+    said = outcome.outcome(asked, LAYOUT, mirror.outcome(LAYOUT.tracking))
     gone = lost(workflow.dag.jobs)
     print("", *said, *([outcome.lost(gone, again=False)] if gone else []), sep="\n", flush=True)
 

@@ -57,7 +57,7 @@ def test_many_files_of_a_folder_are_counted(said):
 def test_a_page_that_an_earlier_run_made_is_marked_where_it_is_older_than_the_metrics(said):
     lines = said([MAIN], [REPORT, "metrics.csv", AUDITS]).splitlines()
     assert lines[-2:] == [
-        "page      results/default/report/index.html: older than these metrics; `make paper` makes it anew",
+        "page      results/default/report/index.html: older than these metrics; `make run TARGET=page` makes it anew",
         "page      results/default/audit/index.html",
     ]
 

@@ -57,7 +57,7 @@ def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
         yield f"logits    {results}/logits: every model on every sample; models in {results}/models"
         yield f"MLflow    {mlflow}"
         left = [path for path in left if path not in (main, runtime, layout.methods, layout.tracking, layout.settings)]
-    for page, target in ((layout.report, "paper"), (layout.audit_page, "audits")):
+    for page, target in ((layout.report, "run TARGET=page"), (layout.audit_page, "audits")):
         if page in left:
             yield f"page      {page}: open it in a browser"
         elif main in tables and Path(page).exists():
