@@ -38,7 +38,7 @@ def test_forgetting_imports_no_torch(model):
     assert done.stdout.startswith("forgot 1 sample,") and done.stdout.endswith("\nFalse\n")
 
 
-@pytest.mark.parametrize("command", [each.__name__ for each in COMMANDS[USE] + COMMANDS[CHECK]])
+@pytest.mark.parametrize("command", [each.__name__.strip("_") for each in COMMANDS[USE] + COMMANDS[CHECK]])
 def test_every_command_has_help_with_an_example_and_json(command, munkey):
     ended = munkey(command, "--help")
     assert ended.code == 0 and f"munkey {command} " in ended.out and "--json" in ended.out
@@ -133,10 +133,31 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
     assert ended.code == 0 and ended.json["label"] == "fish"
     with Predictor.load(model) as predictor:
         assert predictor.ids.tolist() == [*IDS, *ended.json["ids"]]
+    again = munkey("add", model, tmp_path / "picture.png", "--label", "fish", "--unit", "Anna", "--json").json
+    (first,), (second,) = ended.json["ids"], again["ids"]
+    assert (ended.json["identical"], again["identical"]) == ({}, {str(second): [first]})
+    munkey("forget", model, "--ids", f"{first},{second}", "--block-return")
+    refused = munkey("add", model, tmp_path / "picture.png", "--label", "fish")
+    assert refused.code == 2 and str(tmp_path / "picture.png") in refused.err
+    assert munkey("add", model, tmp_path / "picture.png", "--label", "fish", "--allow-blocked").code == 0
     for label in ("bird", "1"):
         refused = munkey("add", model, tmp_path / "picture.png", "--label", label)
         assert refused.code == 2 and f"'{label}' is not the name of a class" in refused.err
         assert "cat, dog & co, fish" in refused.err
+
+
+def test_samples_are_listed_as_a_request_takes_them(munkey, model, tmp_path):
+    words = ["list", model, "--class", "cat", "--class", "fish", "--files", "pets/1*.png", "pets/2?.png"]
+    listed = munkey(*words, "--json").json["samples"]
+    assert [one["id"] for one in listed] == [12, 14, 18, 20, 24, 26]
+    assert listed[0] | {"added": ""} == {"id": 12, "class": "cat", "file": "pets/12.png", "unit": None, "added": ""}
+    lines = munkey(*words).out.splitlines()
+    assert lines[0].split() == ["id", "class", "file", "unit", "added"] and lines[-1] == "6 samples"
+    (tmp_path / "requests.csv").write_text(munkey(*words, "--csv").out)
+    assert munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"][0]["deleted"] == 6
+    assert munkey(*words).out.endswith("0 samples\n") and munkey("list", model, "--unit", "Anna").code == 0
+    [entry] = munkey("log", model, "--json").json["log"]
+    assert (entry["deleted"], entry["request"]) == (6, None) and entry["head"] in munkey("log", model).out
 
 
 def test_a_model_says_what_it_is(munkey, model):
@@ -171,9 +192,14 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     salt = munkey("forget", model, "--ids", "10,12", "--certificate", receipt, "--json").json["salt"]
     munkey("forget", model, "--ids", "14")
     checked = munkey("certificate", model, receipt, "--check", "--json").json
-    assert checked["sound"] and checked["said"].endswith(", between the same heads")
+    assert checked["unconfirmed"] == [
+        "written", "versions", "rows_zeroed", "purged", "identical", "ids_sha256", "live", "dead"
+    ]  # fmt: skip
+    assert checked["sound"] and checked["said"].endswith(
+        f", between the same heads; the chain cannot confirm: {', '.join(checked['unconfirmed'])}"
+    )
     assert munkey("certificate", model, receipt, "--check", "--ids", "12,10", "--salt", salt).code == 0
-    for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00"]):
+    for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
         assert "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err
     assert munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2
     for words in (["--ids", "10,12"], ["--salt", salt]):

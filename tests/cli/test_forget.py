@@ -1,8 +1,12 @@
 """`munkey forget`: what is named goes, and nothing else; what is not there stops it, unless that is allowed."""
 
+import errno
+import gc
 import io
 import os
+import re
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +14,8 @@ import pytest
 from munkey.deploy import certificate
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.ledger import Ledger
-from tests.deploy.inputs import IDS
+from munkey.deploy.store.store import Store
+from tests.deploy.inputs import IDS, picture_in
 
 
 def left(model):
@@ -94,7 +99,153 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
 
 
 def test_nothing_named_is_refused(munkey, model):
-    assert munkey("forget", model) == (2, "", "munkey: name what to forget: --ids, --ids-file or --files\n")
+    ended = munkey("forget", model)
+    assert ended.code == 2 and ended.err.startswith("munkey: name what to forget: --ids, --ids-file, --files,")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pets/10.png"], "Write --files before"),
+        (["--class", "cat", "--unit", "Anna"], "both, or either?"),
+        (["--ids", "10", "--csv", "requests.csv"], "or --csv alone"),
+        (["--csv", "requests.csv", "--request", "R"], "whose column `request`"),
+        (["--ids", "10", "--salt-file", "salt"], "--certificate FILE"),
+        (["--class", "bird"], "'bird' is not the name of a class"),
+        (["--ids", "10", "--certificate", "made.json", "--salt-file", "made.json"], "a file of its own"),
+        (["--ids", "10", "--certificate", "made.json", "--salt-file", "MODEL/salt"], "lies in the model's directory"),
+        (["--ids", "10", "--certificate", "made.json", "--salt-file", "requests.csv"], "is no salt"),
+    ],
+)
+def test_what_can_mean_two_things_is_refused(words, said, munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "requests.csv").write_text("id\n10\n")
+    ended = munkey("forget", model, *[word.replace("MODEL", str(model)) for word in words])
+    assert ended.code == 2 and said in ended.err and left(model) == IDS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "gone"),
+    [
+        (["--files", "pets/10.png", "pets/12.png", "pets/14.png"], [10, 12, 14]),
+        (["--files", "pets/1*.png"], [10, 12, 14, 16, 18]),
+        (["--files", "pets"], IDS.tolist()),
+        (["--files-from", "names"], [20, 22]),
+        (["--files-from", "-"], [20, 22]),
+        (["--class", "fish", "--ids", "10"], [10, *IDS[IDS % 3 == 2]]),
+        (["--unit", "Anna"], [200, 201]),
+    ],
+    ids=str,
+)
+def test_samples_are_named_as_a_person_has_them(words, gone, munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names").write_text("pets/20.png\n\npets/22.png\n")
+    with_twins(model)
+    before = left(model)
+    for dry_run in (["--dry-run"], []):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"pets/20.png\npets/22.png")))
+        ended = munkey("forget", model, *words, *dry_run, "--json")
+        assert ended.code == 0 and (not dry_run or ended.json["would_delete"] == gone)
+    assert left(model) == [one for one in before if one not in gone]
+
+
+def test_a_long_refusal_names_ten_and_counts_the_rest(munkey, model, tmp_path):
+    (tmp_path / "ids").write_text("\n".join(map(str, range(1000, 101_000))))
+    ended = munkey("forget", model, "--ids-file", tmp_path / "ids", "--json")
+    assert ended.code == 2 and "1000, 1001, " in ended.err and "1010" not in ended.err and "100,000" in ended.err
+    assert len(ended.out) < 500
+
+
+def with_twins(model):
+    """Add two samples of class cat and unit Anna: 200 is identical to 10, and 201 to 12."""
+    with Predictor.load(model, writer=True) as predictor:
+        store = predictor.store
+        rows = store.rows_of([10, 12])
+        keys, tokens, records = store.view.rows(rows).keys, store.view.rows(rows).tokens, store.view.rows(rows).records
+        store.add([200, 201], keys, tokens, [0, 0], None, ["Anna", "Anna"], records["content"])
+
+
+def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
+    with_twins(model)
+    planned = munkey("forget", model, "--ids", "10", "--dry-run")
+    assert "would forget 1 sample (dog & co 1) and keep 25\nexact copies of these stay: ids 200;" in planned.out
+    ended = munkey("forget", model, "--ids", "10", "--json").json
+    assert (ended["deleted"], ended["identical"]) == (1, [200])
+    planned = munkey("forget", model, "--ids", "12", "--also-identical", "--dry-run", "--json").json
+    assert (planned["would_delete"], planned["identical"], planned["left"]) == ([12, 201], [], 23)
+    ended = munkey("forget", model, "--ids", "12", "--also-identical", "--json").json
+    assert (ended["deleted"], ended["identical"]) == (2, []) and left(model) == [*without(10, 12), 200]
+
+
+def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, model, tmp_path):
+    picture = picture_in(tmp_path)
+    emptied = munkey("predict", model, picture, "--json").json["predictions"][0]["class"]
+    assert f"no sample is left of {emptied};" in munkey("forget", model, "--class", emptied).out
+    [answer] = munkey("predict", model, picture, "--only-held-classes", "--json").json["predictions"]
+    assert answer["class"] != emptied and answer["probabilities"][emptied] == 0
+
+
+REQUESTS = """request,id,file,class,unit
+2026-1,10,,,
+2026-2,,pets/14.png,fish,
+2026-2,16,,,
+2026-3,,,cat,Anna
+"""
+
+
+def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
+    with_twins(model)
+    (tmp_path / "requests.csv").write_text("\ufeff" + REQUESTS.replace(",", ";").replace("\n", "\r\n"))
+    words = ["forget", model, "--csv", tmp_path / "requests.csv", "--certificate", tmp_path / "made-{request}.json"]
+    planned = munkey(*words, "--dry-run", "--json").json["requests"]
+    assert [plan["would_delete"] for plan in planned] == [[10], [14, 16], [200, 201]]
+    ended = munkey(*words, "--json").json
+    assert [one["deleted"] for one in ended["requests"]] == [1, 2, 2] and left(model) == without(10, 14, 16)
+    for one in ended["requests"]:
+        made = certificate.read_certificate(tmp_path / f"made-{one['request']}.json")
+        assert (made.request, made.rows, made.purged) == (one["request"], one["deleted"], True)
+        assert munkey("certificate", model, one["certificate"], "--check").code == 0
+    before = (tmp_path / "made-2026-1.json").read_bytes()
+    again = munkey(*words)
+    assert again.code == 0 and again.out.count(", so nothing was changed\n") == 3
+    assert f"request 2026-2: carried out on {ended['requests'][1]['when']}," in again.out
+    assert munkey("log", model, "--json").json["log"] == [
+        {name: one[name] for name in ("first", "last", "when", "request", "deleted", "before", "head")}
+        for one in ended["requests"]
+    ]
+    assert (tmp_path / "made-2026-1.json").read_bytes() == before
+    ended = munkey("forget", model, "--ids", "18", "--request", "2026-1")
+    assert ended.code == 2 and "'2026-1' was carried out on" in ended.err and left(model) == without(10, 14, 16)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (REQUESTS + "2026-4,99,,,\n", "so nothing was done: 99"),
+        (REQUESTS + "2026-4,18,pets/20.png,,\n", "18 and pets/20.png"),  # not the same sample
+        (REQUESTS + "2026-4,18\n", "line 6: has 2 cells, and the header has 5"),
+        (REQUESTS + ",18,,,\n", "line 6: has no request number"),
+        (REQUESTS + "2026-4,,,,\n", "line 6: names no sample"),
+        (REQUESTS + '2026-4,"18\n', "line 6: unexpected end of data"),
+        (REQUESTS + "2026-4,x,,,\n", "line 6: 'x' is not an id"),
+        ("id,person\n10,Anna\n", "the column 'person' is none of"),
+        ("id,class,label\n10,cat,cat\n", "the column 'class' is there twice"),
+        ("id\n", "names nothing"),
+        ("", "names nothing"),
+    ],
+)
+def test_a_csv_that_makes_no_sense_is_refused_as_a_whole(content, said, munkey, model, tmp_path):
+    with_twins(model)
+    (tmp_path / "requests.csv").write_text(content)
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv")
+    assert ended.code == 2 and said in ended.err and left(model) == [*IDS.tolist(), 200, 201]
+
+
+def test_several_certificates_need_several_files(munkey, model, tmp_path):
+    with_twins(model)
+    (tmp_path / "requests.csv").write_text(REQUESTS)
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--certificate", tmp_path / "made.json")
+    assert ended.code == 2 and "put {request} into its name" in ended.err and len(left(model)) == 26
 
 
 def test_a_file_of_ids_that_cannot_be_read_is_refused(munkey, model, tmp_path):
@@ -166,12 +317,60 @@ def test_a_purge_that_was_prevented_is_said_and_not_claimed(prevented, munkey, m
     assert ("names of source files may be left" in ended.err) is prevented
 
 
-def test_a_certificate_that_cannot_be_written_does_not_hide_the_deletion(munkey, model, tmp_path):
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("fails", ["certificate", "purge", "close", "standard output"])
+def test_what_was_committed_is_said_whatever_fails_afterwards(fails, munkey, model, tmp_path, monkeypatch):
+    """As on a disk that is full."""
     (tmp_path / "file").touch()
-    ended = munkey("forget", model, "--ids", "10", "--certificate", tmp_path / "file" / "receipt.json")
-    assert (
-        ended.code == 4 and "the samples are forgotten" in ended.err and "`munkey certificate` writes one" in ended.err
-    )
+    receipt = tmp_path / ("file" if fails == "certificate" else "") / "receipt.json"
+    with monkeypatch.context() as patch:
+        if fails == "standard output":
+            patch.setattr(sys, "stdout", open("/dev/full", "w"))  # noqa: PTH123, SIM115
+        elif fails != "certificate":
+            patch.setattr(Store, fails, full)
+        ended = munkey("forget", model, "--ids", "10,12", "--request", "R", "--certificate", receipt, "--json")
+    gc.collect()  # an unclosed memory
+    [entry] = munkey("log", model, "--json").json["log"]
+    assert ended.code == 4 and left(model) == without(10, 12)
+    assert f"numbers 1 to 2 of the chain, whose head is {entry['head']};" in ended.err
+    [salt] = re.findall("salt of its ids, stored in no file: ([0-9a-f]{32})", ended.err)
+    if fails != "standard output":
+        [said] = ended.json["deletions"]
+        assert (said["head"], said["first"], said["last"], said["salt"]) == (entry["head"], 1, 2, salt)
+
+
+def test_ids_and_salt_can_be_put_into_a_later_certificate(munkey, model, tmp_path):
+    munkey("forget", model, "--ids", "10,12", "--request", "R")
+    munkey("forget", model, "--ids", "16")
+    later, salt = tmp_path / "later.json", ["--salt", "ab" * 16]
+    for ids in ("10", "10,14", "10,12,18"):
+        refused = munkey("certificate", model, later, "--request", "R", "--ids", ids, *salt)
+        assert refused.code == 2 and "cannot be the deletion's 2 samples" in refused.err
+    assert munkey("certificate", model, later, "--request", "R", "--ids", "10,12", *salt).code == 0
+    assert munkey("certificate", model, later, "--check", "--ids", "12,10", *salt).code == 0
+    assert any("were given later" in line for line in certificate.read_certificate(later).not_claimed)
+    assert munkey("certificate", model, tmp_path / "none.json", "--request", "S").code == 2
+
+
+def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, tmp_path):
+    receipt, salt = tmp_path / "receipt.json", tmp_path / "secret" / "salt"
+    ended = munkey("forget", model, "--ids", "10", "--certificate", receipt, "--salt-file", salt, "--json")
+    assert ended.code == 0 and "salt" not in ended.json and salt.stat().st_mode & 0o777 == 0o600
+    text = salt.read_text().strip()
+    assert text not in ended.out and certificate.salted([10], bytes.fromhex(text)) in receipt.read_text()
+    assert munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt-file", salt).code == 0
+    munkey("forget", model, "--ids", "12", "--certificate", tmp_path / "2.json", "--salt-file", salt)
+    assert certificate.salted([12], bytes.fromhex(text)) in (tmp_path / "2.json").read_text()
+
+
+def test_a_second_writer_waits_for_the_first(munkey, model):
+    with Predictor.load(model, writer=True) as predictor:
+        ending = threading.Timer(0.2, predictor.close)
+        ending.start()
+        assert munkey("forget", model, "--ids", "10", "--wait", "20").code == 0
     assert left(model) == without(10)
 
 

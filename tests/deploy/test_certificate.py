@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +146,7 @@ def test_another_memory_does_not_bear_it_out(store, tmp_path):
         ({"after": {"deletions": 9}}, "it says 2 rows, and its numbers of deletions say otherwise"),
         ({"before": {"live": 1000}}, "it says 2 rows, and its numbers of live rows say otherwise"),
         ({"after": {"live": None}}, "it says 2 rows, and its numbers of live rows say otherwise"),
+        ({"request": "another"}, "another deletion in its place"),
         ({"after": {"dead": 2}}, "it says 2 rows, and its numbers of dead rows say otherwise"),
         ({"ids": (1, 2, 3)}, "it says 2 rows, and its ids say otherwise"),
         ({"ids": (1, 1)}, "it says 2 rows, and its ids say otherwise"),
@@ -186,8 +189,25 @@ def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
 
 
 def test_a_certificate_that_cannot_be_written_leaves_no_page(store, tmp_path, monkeypatch):
-    whole = certificate.atomic
-    monkeypatch.setattr(certificate, "atomic", lambda path: whole(path) if Path(path).suffix == ".html" else 1 / 0)
+    whole = certificate.write_new
+    monkeypatch.setattr(
+        certificate, "write_new", lambda path, text: whole(path, text) if path.suffix == ".json" else 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.json")
-    assert not list(tmp_path.glob("receipt*"))
+    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_certificate_that_is_killed_leaves_no_trace_of_ids(nameless, store, tmp_path, monkeypatch):
+    """Where a file system has no nameless files, the next certificate of that name removes what is left."""
+    made = certificate.naming(deleted(store, IDS[:1]), IDS[:1].tolist(), b"salt", listed=True)
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE")
+    if not (child := os.fork()):
+        os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+        certificate.write_certificate(made, tmp_path / "out" / "receipt.json")
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert len(list((tmp_path / "out").iterdir())) == (not nameless)
+    certificate.write_certificate(made, tmp_path / "out" / "receipt.json")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"receipt.json", "receipt.html"}

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 import typer.core
 
-from munkey.cli import check, experiment, mlflow, output, use
+from munkey.cli import check, experiment, forget, mlflow, output, use
 
 # docs/serving.md has the same table of exit codes
 HELP = """
@@ -59,8 +59,8 @@ app = typer.Typer(
 )
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    USE: (use.predict, use.forget, use.add, use.export, use.serve),
-    CHECK: (check.inspect, check.verify, check.purge, check.compact, check.certificate),
+    USE: (use.predict, forget.forget, use.add, use.export, use.serve),
+    CHECK: (check.list_, check.log, check.inspect, check.verify, check.purge, check.compact, check.certificate),
     EXPERIMENT: (
         experiment.plan,
         experiment.job,
@@ -71,7 +71,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 }
 for heading, commands in COMMANDS.items():
     for command in commands:
-        app.command(rich_help_panel=heading)(command)
+        app.command(command.__name__.strip("_").replace("_", "-"), rich_help_panel=heading)(command)
 app.command(hidden=True)(experiment.external_state)
 app.command(hidden=True)(experiment.check_files)
 app.add_typer(mlflow.app, rich_help_panel=EXPERIMENT)

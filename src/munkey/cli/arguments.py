@@ -1,9 +1,13 @@
-"""What several commands are given: a model, pictures, ids; and where they may write: never into a model."""
+"""What several commands are given: a model, pictures, ids, requests; where they may write: never into a model."""
 
+import csv
+import io
+import os
 import re
+import secrets
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,13 +20,34 @@ Ids = Annotated[str | None, typer.Option("--ids", metavar="1,2,3", help="Ids, se
 Pictures = Annotated[
     list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False)
 ]
+Wait = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another process that writes the model.")
+]
+Classes = Annotated[list[str] | None, typer.Option("--class", metavar="NAME", help="A class; may be repeated.")]
+Units = Annotated[list[str] | None, typer.Option("--unit", metavar="NAME", help="A person, say; may be repeated.")]
+Files = Annotated[
+    list[str] | None, typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'.")
+]
+MoreFiles = Annotated[
+    list[str] | None, typer.Argument(metavar="PICTURE", hidden=True)
+]  # what a shell makes of `--files *`
+
+Line = dict[str, Any]  # names of samples, as `Predictor.select` takes them; meant are those with all of them
+COLUMNS = {"id": "ids", "file": "files", "class": "labels", "label": "labels", "unit": "units"}
 
 
-def model(directory: Path, *, writer: bool = False) -> "AbstractContextManager[Predictor]":
-    """Open a model."""
+def model(directory: Path, *, writer: bool = False, wait: float = 0) -> "AbstractContextManager[Predictor]":
+    """Open a model. wait: seconds for another writer to end."""
     from munkey.deploy.model.predictor import Predictor
 
-    return Predictor.load(directory, writer=writer)
+    return Predictor.load(directory, writer=writer, wait=wait)
+
+
+def named_files(files: list[str] | None, more: list[str] | None) -> list[str]:
+    """The files after `--files`. Raises ValueError for words that follow no `--files`."""
+    if more and not files:
+        raise ValueError(f"{more[0]!r}: what is it? Write --files before the names of source files")
+    return [*(files or []), *(more or [])]
 
 
 def wanted_ids(ids: str | None, ids_file: Path | None) -> list[int]:
@@ -35,13 +60,73 @@ def wanted_ids(ids: str | None, ids_file: Path | None) -> list[int]:
     texts = {} if ids is None else {"--ids": ids}
     if ids_file is not None:
         texts[str(ids_file)] = given_text(ids_file)
-    wanted = []
-    for where, text in texts.items():
-        for word in re.split(r"[\s,]+", text.strip(" ,\n\t\r")):
-            if not re.fullmatch("[0-9]{1,19}", word):  # up to 2^63 - 1
-                raise ValueError(f"{where}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3")
-            wanted.append(int(word))
-    return wanted
+    return [number for where, text in texts.items() for number in _numbers(where, text)]
+
+
+def _numbers(where: str, text: str) -> list[int]:
+    words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
+    for word in words:
+        if not re.fullmatch("[0-9]{1,19}", word):  # up to 2^63 - 1
+            raise ValueError(f"{where}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3")
+    return list(map(int, words))
+
+
+def requests_in(file: Path) -> dict[str | None, list[Line]]:
+    """The lines of a CSV file by their request's number, None where it has no such column; `-` is standard input.
+
+    Cells are parted by commas or semicolons. Raises ValueError that names the line or the column that makes no sense.
+    """
+    from munkey.core.files import given_text
+
+    text = given_text(file).removeprefix("\ufeff")  # a mark that Excel writes
+    parted_by = ";" if ";" in text.partition("\n")[0] else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=parted_by, skipinitialspace=True, strict=True)
+    header = [name.strip().lower() for name in next(reader, [])]
+    kinds = [COLUMNS.get(name, name) for name in header]
+    for name, kind in zip(header, kinds, strict=True):
+        if name not in {*COLUMNS, "request", "added"} or kinds.count(kind) > 1:
+            said = (
+                "is there twice" if kinds.count(kind) > 1 else "is none of id, file, class, unit, request: take it out"
+            )
+            raise ValueError(f"{file}: the column {name!r} {said}")
+    requests: dict[str | None, list[Line]] = {}
+    try:
+        for cells in filter(None, reader):
+            where = f"{file}, line {reader.line_num}"
+            if len(cells) != len(kinds):
+                raise ValueError(f"{where}: has {len(cells)} cells, and the header has {len(kinds)}")
+            line: Line = {kind: [cell] for kind, cell in zip(kinds, cells, strict=True) if cell and kind != "added"}
+            [request] = line.pop("request", [None])
+            if not line or (request is None and "request" in kinds):
+                raise ValueError(f"{where}: {'has no request number' if line else 'names no sample'}")
+            if "ids" in line:
+                line["ids"] = _numbers(where, *line["ids"])
+            requests.setdefault(request, []).append(line)
+    except csv.Error as error:
+        raise ValueError(f"{file}, line {reader.line_num}: {error}") from error
+    if not requests:
+        raise ValueError(f"{file}: names nothing; its first line has the names of its columns")
+    return requests
+
+
+def salt_of(salt: str | None, file: Path | None) -> bytes | None:
+    """The salt that was given in hexadecimal, or is in a file; None where there is none. Raises ValueError."""
+    from munkey.core.files import given_text
+
+    text = given_text(file) if file else salt
+    if text is None or re.fullmatch("([0-9a-fA-F]{2}){16,}", text.strip()):
+        return None if text is None else bytes.fromhex(text.strip())
+    said = "is no salt, such as `forget --certificate` prints: 32 hexadecimal digits or more"
+    raise ValueError(f"{file or '--salt'}: {said}")
+
+
+def kept_salt(file: Path) -> bytes:
+    """The salt in a file; where there is none, a new one is put there, which only its owner may read."""
+    from munkey.deploy.certificate import write_new
+
+    if not os.path.lexists(file):
+        write_new(file, f"{secrets.token_hex(16)}\n", 0o600)
+    return salt_of(None, file) or b""
 
 
 def require_outside(directory: Path, file: Path) -> None:

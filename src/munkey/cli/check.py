@@ -1,13 +1,80 @@
-"""The commands that check and maintain a model: inspect, verify, purge, compact, certificate."""
+"""The commands that look into a model and maintain it: list, log, inspect, verify, purge, compact, certificate."""
 
+import csv
+import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from munkey.cli.arguments import AsJson, Directory, Ids, model, require_certificate, wanted_ids
+from munkey.cli.arguments import (
+    AsJson,
+    Classes,
+    Directory,
+    Files,
+    Ids,
+    MoreFiles,
+    Units,
+    Wait,
+    model,
+    named_files,
+    require_certificate,
+    salt_of,
+    wanted_ids,
+)
 from munkey.cli.output import NotVerifiedError, say, working
 from munkey.core.console import counted
+
+
+def _table(lines: Sequence[Sequence[object]]) -> str:
+    """Lines of cells below each other; an empty cell for None."""
+    cells = [["" if cell is None else str(cell) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
+
+
+def list_(
+    directory: Directory,
+    more: MoreFiles = None,
+    files: Files = None,
+    classes: Classes = None,
+    units: Units = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, which `forget --csv` takes.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the samples that a memory holds: id, class, source file, unit, and when each was added.
+
+    \b
+    munkey list model --class cat
+    munkey list model --files 'pets/1*.png' --unit 'Anna K.' --csv
+
+    Every filter must hold; of one that is given several times, any.
+    """
+    from munkey.deploy import json_answers
+
+    with model(directory) as predictor:
+        rows = predictor.rows(labels=classes or [], units=units or [], files=named_files(files, more))
+        samples = json_answers.samples(rows)
+    lines = [["id", "class", "file", "unit", "added"], *[list(sample.values()) for sample in samples]]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    table = f"{_table(lines)}\n{counted(len(samples), 'sample')}"
+    say(text.getvalue().rstrip("\n") if as_csv else table, {"samples": samples}, as_json)
+
+
+def log(directory: Directory, as_json: AsJson = False) -> None:
+    """Say which deletions there were: numbers in the chain, when, the number of the request, how many samples, head.
+
+    \b
+    munkey log model --json
+    """
+    from munkey.deploy import json_answers
+
+    with model(directory) as predictor:
+        entries = json_answers.log(predictor.log())
+    columns = ("first", "last", "when", "request", "deleted", "head")
+    say(_table([columns, *[[entry[name] for name in columns] for entry in entries]]), {"log": entries}, as_json)
 
 
 def inspect(directory: Directory, as_json: AsJson = False) -> None:
@@ -71,13 +138,13 @@ def verify(
     say(f"{report}\nsearch: {search}", json_answers.verified(report, search), as_json)
 
 
-def purge(directory: Directory, as_json: AsJson = False) -> None:
+def purge(directory: Directory, wait: Wait = 0, as_json: AsJson = False) -> None:
     """Leave no byte of what was forgotten in any file of the directory.
 
     \b
     munkey purge model
     """
-    with model(directory, writer=True) as predictor:
+    with model(directory, writer=True, wait=wait) as predictor:
         with working("purging"):
             foreign = predictor.purge()
         besides = f"; not part of it, and not looked at: {', '.join(foreign)}" if foreign else ""
@@ -85,13 +152,13 @@ def purge(directory: Directory, as_json: AsJson = False) -> None:
         say(said, predictor.summary() | {"foreign": foreign}, as_json)
 
 
-def compact(directory: Directory, as_json: AsJson = False) -> None:
+def compact(directory: Directory, wait: Wait = 0, as_json: AsJson = False) -> None:
     """Purge, free the space of what was forgotten, and add new samples to the index, if there is one.
 
     \b
     munkey compact model
     """
-    with model(directory, writer=True) as predictor:
+    with model(directory, writer=True, wait=wait) as predictor:
         with working("compacting"):
             predictor.compact()
         left = predictor.summary()
@@ -106,11 +173,14 @@ def certificate(
         int | None,
         typer.Option(metavar="N", help="Certify the deletion that holds sequence number N, instead of the last one."),
     ] = None,
+    request: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Certify the deletion that this request asked for.")
+    ] = None,
     ids: Ids = None,
     salt: Annotated[
-        str | None,
-        typer.Option(metavar="HEX", help="With --check and --ids: the salt that `forget` printed for these ids."),
+        str | None, typer.Option(metavar="HEX", help="With --ids: the salt that `forget` printed for these ids.")
     ] = None,
+    salt_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The same, in a file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a certificate of the last deletion, or check one. No file is overwritten.
@@ -120,24 +190,31 @@ def certificate(
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
-    A certificate written here names no ids: the chain does not know them. `forget --certificate` puts a salted hash of
-    them into the certificate and prints the salt. With ids and salt, anyone can prove that these samples were deleted.
+    The chain knows no ids. `forget --certificate` puts a salted hash of them into the certificate and prints the salt:
+    with ids and salt, anyone can prove that these samples were deleted. Here, ids and salt must be given for that, and
+    the certificate says that nobody could check them.
 
     A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
     changed after it was written.
     """
     from munkey.deploy import certificate as certificates
 
-    if not check and (ids is not None or salt is not None):
-        raise ValueError("--ids and --salt go with --check: a certificate written from the chain knows no ids")
-    if check and deletion is not None:
-        raise ValueError("--deletion does not go with --check: the certificate itself says which deletion it is of")
-    if (ids is None) != (salt is None):
+    if check and (deletion is not None or request is not None):
+        raise ValueError("--deletion and --request do not go with --check: the certificate itself says what it is of")
+    if (ids is None) != (salt is None and salt_file is None):
         raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
+    secret = salt_of(salt, salt_file) or b""
+    numbers = None if ids is None else wanted_ids(ids, None)
     if not check:
         require_certificate(directory, file)
         with model(directory) as predictor:
-            made = certificates.certify(predictor.store, certificates.receipt_of(predictor.store, deletion))
+            made = certificates.certify(predictor.store, certificates.receipt_of(predictor.store, deletion, request))
+            if numbers is not None:
+                there = predictor.select(ids=numbers, ignore_missing=True).ids
+                if len(there) or len(set(numbers)) != made.rows:
+                    said = f"{len(set(numbers))} ids, {len(there)} of them in the memory, cannot be the deletion's"
+                    raise ValueError(f"--ids: {said} {counted(made.rows, 'sample')}")
+                made = certificates.naming(made, numbers, secret, later=True)
         page = certificates.write_certificate(made, file)
         text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; readable page: {page}"
         say(text, made.model_dump(mode="json"), as_json)
@@ -145,15 +222,13 @@ def certificate(
     with model(directory) as predictor:
         made = certificates.read_certificate(file)
         faults = certificates.faults(made, predictor.store)
-    try:
-        salt_bytes = bytes.fromhex(salt or "")
-    except ValueError:
-        raise ValueError("--salt: not hexadecimal; it is what `forget --certificate` printed") from None
-    if ids is not None and made.ids_sha256 != certificates.salted(wanted_ids(ids, None), salt_bytes):
+    if numbers is not None and made.ids_sha256 != certificates.salted(numbers, secret):
         faults.append("it was not made for these ids with this salt")
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
-    meant = "; it was made for exactly the given ids" if ids is not None else ""
+    meant = "; it was made for exactly the given ids" if numbers is not None else ""
     held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
-    text = f"{file}: verified: the chain holds {held}{meant}"
-    say(text, {"sound": True, "said": text, "certificate": made.model_dump(mode="json")}, as_json)
+    unconfirmed = certificates.unconfirmed(made)
+    text = f"{file}: verified: the chain holds {held}{meant}; the chain cannot confirm: {', '.join(unconfirmed)}"
+    facts = {"sound": True, "said": text, "unconfirmed": unconfirmed, "certificate": made.model_dump(mode="json")}
+    say(text, facts, as_json)

@@ -1,10 +1,11 @@
 """What the command says and how it ends: text or JSON on standard output, everything else on standard error."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, TypeVar
 
 from munkey.core.console import printable
 
@@ -17,9 +18,22 @@ class NotVerifiedError(Exception):
     """A check was made, and what it found is not as it must be. The message says what."""
 
 
+class AfterDeletionError(Exception):
+    """Samples are forgotten, and what was to follow failed. deletions: those that are on the disk, as JSON."""
+
+    def __init__(self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(f"{error or type(error).__name__}. But this is done, and on the disk:\n{text}")
+        self.deletions = deletions
+
+
 def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
     """Print the text, or the value as JSON."""
-    print(printable(json.dumps(value, indent=2, ensure_ascii=False) if as_json else text), flush=True)
+    try:
+        print(printable(json.dumps(value, indent=2, ensure_ascii=False) if as_json else text), flush=True)
+    except OSError:  # a full disk, or nobody who reads: Python would try again at its end
+        with suppress(OSError):  # where standard output is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def code_of(error: BaseException) -> int | None:
@@ -31,7 +45,7 @@ def code_of(error: BaseException) -> int | None:
         ((NotVerifiedError,), FAILED),
         ((LockedMemoryError,), LOCKED),
         ((ValueError, UnknownIdsError, UnknownNamesError, FileNotFoundError, FileExistsError), BAD_INPUT),
-        ((OSError, ClosedMemoryError), MACHINE),
+        ((OSError, ClosedMemoryError, AfterDeletionError), MACHINE),
     )
     return next((code for kinds, code in codes if isinstance(error, kinds)), None)
 
@@ -40,7 +54,11 @@ def refused(error: BaseException, as_json: bool) -> None:
     """Say in a sentence what went wrong."""
     print(printable(f"munkey: {error}"), file=sys.stderr)
     if as_json:
-        say("", {"error": str(error), "code": code_of(error)}, True)
+        value: dict[str, object] = {"error": str(error), "code": code_of(error)}
+        if isinstance(error, AfterDeletionError):
+            value["deletions"] = error.deletions
+        with suppress(OSError):  # said above
+            say("", value, True)
 
 
 def working(what: str) -> AbstractContextManager[object]:

@@ -1,34 +1,17 @@
-"""The commands that use a model: predict, forget, add, export, serve."""
+"""The commands that use a model: predict, add, export, serve. `munkey forget` is in `munkey.cli.forget`."""
 
-import secrets
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from munkey.cli.arguments import (
-    AsJson,
-    Directory,
-    Ids,
-    Pictures,
-    model,
-    require_certificate,
-    require_outside,
-    wanted_ids,
-)
+from munkey.cli.arguments import AsJson, Directory, Pictures, Wait, model, require_outside
 from munkey.cli.output import say, tracked, working
 from munkey.core.console import counted
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from munkey.deploy.model.predictor import Predictor
-
 PICTURES_AT_ONCE = 64  # pictures that are answered together
-NO_CERTIFICATE = "\ncertificate: none, since there is nothing to delete"
 
 
 def predict(
@@ -38,6 +21,9 @@ def predict(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page that shows pictures and neighbors.")
     ] = None,
+    only_held_classes: Annotated[
+        bool, typer.Option("--only-held-classes", help="Never answer a class of which no sample is left.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify pictures.
@@ -68,7 +54,7 @@ def predict(
         parts = [single[start : start + size] for start in range(0, len(single), size)]
         answers = []
         for part in tracked(parts, "answering"):
-            prediction = predictor.predict(part)
+            prediction = predictor.predict(part, only_held_classes=only_held_classes)
             answers += json_answers.predicted(prediction, explain=explain)["predictions"]
         if html:
             with atomic(html) as temporary, redirect_stdout(sys.stderr):
@@ -82,134 +68,38 @@ def predict(
     say("\n".join(lines), {"predictions": answers}, as_json)
 
 
-def forget(
-    directory: Directory,
-    ids: Ids = None,
-    ids_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file of ids, one per line; - is standard input.")
-    ] = None,
-    files: Annotated[
-        list[Path] | None,
-        typer.Option("--files", metavar="PICTURE", help="The source file of a sample; may be repeated."),
-    ] = None,
-    ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="Forget what is there, even if some ids or files are missing.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")] = False,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Purge, then write a certificate as JSON, with a page beside it."),
-    ] = None,
-    list_ids: Annotated[
-        bool, typer.Option("--list-ids", help="Name the ids in the certificate, which makes it a trace of them.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Forget the named samples, or none if one is unknown. No answer rests on them once the command has returned.
-
-    \b
-    munkey forget model --ids 17,42
-    munkey forget model --files cats/tom.png --files cats/felix.png --certificate tom.json
-    munkey forget model --ids-file leave.txt --ignore-missing --dry-run
-
-    Prints the head of the chain of deletions. Keep it elsewhere: `munkey verify DIR --published HEAD` then finds an
-    older copy that was put back.
-    """
-    wanted = wanted_ids(ids, ids_file)
-    if not wanted and not files:
-        raise ValueError("name what to forget: --ids, --ids-file or --files")
-    if list_ids and not certificate:
-        raise ValueError("--list-ids names the ids in a certificate: give its file, --certificate FILE")
-    if certificate:
-        require_certificate(directory, certificate)
-    with model(directory, writer=not dry_run) as predictor:
-        chosen, missing = _chosen(predictor, wanted, files or [], ignore_missing)
-        also_missing = f"; not in the memory: {', '.join(missing)}" if missing else ""
-        value: dict[str, object]
-        if dry_run:
-            left = len(predictor.ids) - len(chosen)
-            text = f"would forget {counted(len(chosen), 'sample')} and keep {left:,}; nothing was changed{also_missing}"
-            if certificate:
-                text += f"\ncertificate: would be written to {certificate}" if len(chosen) else NO_CERTIFICATE
-            value = {"would_delete": chosen.tolist(), "missing": missing, "left": left, "head": predictor.head}
-        else:
-            text, value = _forgotten(predictor, chosen, certificate, list_ids)
-            text = f"forgot {counted(len(chosen), 'sample')}, {value['left']:,} left{also_missing}{text}"
-            value["missing"] = missing
-    say(text, value, as_json)
-
-
-def _chosen(
-    predictor: "Predictor", wanted: Sequence[int], files: Sequence[Path], ignore_missing: bool
-) -> tuple["np.ndarray", list[str]]:
-    """The ids that are meant and held, ascending, (N,) int64; and the ids and files that are not held.
-
-    Raises UnknownIdsError or UnknownNamesError that lists all of these, unless they may be missing.
-    """
-    selection = predictor.select(ids=wanted, files=files, ignore_missing=ignore_missing)
-    return selection.ids, list(selection.missing)
-
-
-def _forgotten(
-    predictor: "Predictor", ids: "np.ndarray", file: Path | None, list_ids: bool
-) -> tuple[str, dict[str, Any]]:
-    """Forget; with a file, purge and write the certificate. What is said of it, in words and as JSON.
-
-    Where a reader is in the way of the purge, zeros are on the disk, but names of source files may stay.
-    """
-    from munkey.deploy import certificate, json_answers
-    from munkey.deploy.store.errors import LockedMemoryError
-
-    before = certificate.snapshot(predictor.store)
-    with working("forgetting"):
-        receipt = predictor.forget(ids)
-    value = json_answers.forgotten(receipt) | {"purged": False, "left": len(predictor.ids)}
-    text = f"\nhead of the chain: {receipt.after}"
-    if file is None:
-        return text, value
-    if not receipt.sequences:
-        return text + NO_CERTIFICATE, value | {"certificate": None}
-    try:
-        foreign = predictor.store.purge()
-        value["purged"] = not foreign
-        if foreign:
-            print(
-                f"munkey: purged, but not part of the memory, so not looked at: {', '.join(foreign)}", file=sys.stderr
-            )
-    except LockedMemoryError as error:
-        print(f"munkey: {error}; until then, names of source files may be left in it", file=sys.stderr)
-    salt = secrets.token_bytes(16)
-    made = certificate.certify(predictor.store, receipt, before, purged=value["purged"])
-    made = certificate.naming(made, ids.tolist(), salt, listed=list_ids)
-    try:
-        page = certificate.write_certificate(made, file)
-    except OSError as error:
-        done = f"the samples are forgotten, and the head of the chain is {receipt.after}, but the certificate"
-        later = "`munkey certificate` writes one later, which cannot say which samples they were"
-        raise OSError(f"{done} cannot be written ({error}); {later}") from error
-    text += f"\ncertificate: {file}; readable page: {page}\nsalt of its ids, stored in no file: {salt.hex()}"
-    return text, value | {"certificate": str(file), "page": str(page), "salt": salt.hex()}
-
-
 def add(
     directory: Directory,
     pictures: Pictures,
     label: Annotated[str, typer.Option(metavar="CLASS", help="The name of their class.", show_default=False)],
+    unit: Annotated[str | None, typer.Option(metavar="NAME", help="The person, say, whom all of them show.")] = None,
+    allow_blocked: Annotated[
+        bool, typer.Option("--allow-blocked", help="Even pictures that were forgotten with --block-return.")
+    ] = False,
+    wait: Wait = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Remember pictures of a class, without training.
+    """Remember pictures of a class, without training. Says which are there already, under other ids.
 
     \b
     munkey add model new/*.png --label cat
+    munkey add model new/*.png --label cat --unit 'Anna K.'
     """
+    from munkey.deploy import json_answers
+    from munkey.deploy.errors import first_ten
     from munkey.deploy.model.images import each
 
-    with model(directory, writer=True) as predictor:
+    with model(directory, writer=True, wait=wait) as predictor:
         single = list(each(pictures))
         with working("adding"):
-            ids: list[int] = predictor.add(single, [label] * len(single)).ids.tolist()
+            added = predictor.add(
+                single, [label] * len(single), units=[unit] * len(single), allow_blocked=allow_blocked
+            )
+    value = json_answers.added(added) | {"label": label}
+    ids = value["ids"]
     said_ids = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
-    say(f"added {len(ids)} of class {label}: {said_ids}", {"ids": ids, "label": label}, as_json)
+    twins = [f"\nid {new} is an exact copy of {first_ten(old)}" for new, old in added.identical.items()]
+    say(f"added {len(ids)} of class {label}: {said_ids}{''.join(twins)}", value, as_json)
 
 
 def export(

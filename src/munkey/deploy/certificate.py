@@ -19,10 +19,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from munkey.core.console import counted
-from munkey.core.files import atomic
+from munkey.core.files import UnwritableFileError, atomic
 from munkey.deploy.model.manifest import self_digest
 from munkey.deploy.store import disk
-from munkey.deploy.store.chain import Receipt, first_head, moment
+from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import MEMORY_FORMAT
 from munkey.deploy.store.rows import checked_ids
 from munkey.deploy.store.store import Store
@@ -39,6 +39,7 @@ NOT_CLAIMED = (
     "A signature: whoever can write this file can write another one. What binds it is the head of the chain, if it was"
     " published where the owner of the memory cannot change it.",
 )
+GIVEN_LATER = "That the ids behind `ids_sha256` are those of the deletion: they were given later, to who wrote this."
 A_TRACE = "That nothing names the deleted samples: this certificate lists their ids, so it is itself a trace of them."
 
 
@@ -65,13 +66,13 @@ class Certificate(Strict):
     first, last: sequence numbers of its rows; rows_zeroed: whether zeros were found in place of their keys, tokens, ids
     and labels, and known to be on the disk; purged: whether it was known that no byte of them, or of the names of their
     source files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8 bytes each,
-    little-endian);
-    sha256: of all the rest (`munkey.deploy.model.manifest.self_digest`).
+    little-endian); identical: exact copies that stayed in the memory; sha256: of all the rest (`manifest.self_digest`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     memory: str
+    request: str | None = None
     rows: PositiveInt
     ids: tuple[NonNegativeInt, ...] | None = None
     ids_sha256: str | None = None
@@ -83,6 +84,7 @@ class Certificate(Strict):
     after: MemorySnapshot
     rows_zeroed: bool
     purged: bool
+    identical: NonNegativeInt | None = None
     versions: dict[str, str]
     not_claimed: tuple[str, ...]
     sha256: str = ""
@@ -106,25 +108,30 @@ def salted(ids: Iterable[int], salt: bytes) -> str:
 def certify(
     store: Store, receipt: Receipt, before: MemorySnapshot | None = None, *, purged: bool = False
 ) -> Certificate:
-    """The certificate of a deletion. before: the memory before it, where that was recorded; then `after` is now.
+    """The certificate of a deletion. before: the memory before it, where that was recorded.
 
     purged: whether the memory was purged since; from the chain alone, that cannot be known.
     Raises CertificateError where nothing was deleted.
     """
     if not receipt.sequences:
         raise CertificateError("nothing was deleted, so there is nothing to certify")
-    first, last = receipt.sequences[0], receipt.sequences[-1]
+    first, last, rows = receipt.sequences[0], receipt.sequences[-1], len(receipt.sequences)
+    after = MemorySnapshot(head=receipt.after, deletions=last)
+    if before and before.live is not None and before.dead is not None:
+        after = after.model_copy(update={"live": before.live - rows, "dead": before.dead + rows})
     return Certificate(
         memory=receipt.store,
-        rows=len(receipt.sequences),
+        request=receipt.request,
+        rows=rows,
         deleted=receipt.when.isoformat(timespec="microseconds"),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
         first=first,
         last=last,
         before=before or MemorySnapshot(head=receipt.before, deletions=first - 1),
-        after=snapshot(store) if before else MemorySnapshot(head=receipt.after, deletions=last),
+        after=after,
         rows_zeroed=store.zeroed(receipt.sequences),
         purged=purged,
+        identical=len(receipt.identical) if before else None,
         versions={
             "munkey": importlib.metadata.version("munkey"),
             "memory format": str(MEMORY_FORMAT),
@@ -135,31 +142,37 @@ def certify(
     ).sealed()
 
 
-def receipt_of(store: Store, sequence: int | None = None) -> Receipt:
-    """The receipt of an earlier deletion, from the chain. sequence: the number of any of its rows; by default the last.
+def receipt_of(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:
+    """The receipt of an earlier deletion, by the number of any of its rows or of its request; by default the last one.
 
-    Rows that were deleted at once share their microsecond. Raises CertificateError where there is none.
+    Raises CertificateError where there is none.
     """
-    name, links = store.state.store, store.chain()
-    number = len(links) if sequence is None else sequence
-    if not 1 <= number <= len(links):
-        raise CertificateError(f"the chain has {counted(len(links), 'deletion')}, and none has the number {number}")
-    at = links[number - 1].at
-    own = [link for link in links if link.at == at]
-    before = links[own[0].sequence - 2].head if own[0].sequence > 1 else first_head(name)
-    sequences = range(own[0].sequence, own[-1].sequence + 1)
-    return Receipt(name.hex(), sequences, before.hex(), own[-1].head.hex(), moment(at))
+    entries = [entry for entry in store.log() if entry.rows]
+    if request is not None:
+        entries = [entry for entry in entries if entry.request == request]
+    elif sequence is not None:
+        entries = [entry for entry in entries if entry.first <= sequence <= entry.last]
+    if not entries:
+        which = f"the number {sequence or 'asked for'}" if request is None else f"the request {request!r}"
+        raise CertificateError(f"the chain has {counted(store.deletions, 'deletion')}, and none has {which}")
+    entry = entries[-1]
+    sequences = range(entry.first, entry.last + 1)
+    return Receipt(store.state.store.hex(), sequences, entry.before, entry.after, entry.when, entry.request)
 
 
-def naming(certificate: Certificate, ids: Iterable[int], salt: bytes, *, listed: bool = False) -> Certificate:
+def naming(
+    certificate: Certificate, ids: Iterable[int], salt: bytes, *, listed: bool = False, later: bool = False
+) -> Certificate:
     """The same, with the salted hash of the ids that were deleted.
 
-    listed: with the ids themselves too; it then says of itself that it is a trace of them.
+    listed: with the ids themselves too; it then says of itself that it is a trace of them. later: somebody gave the ids
+    after the deletion, and nothing shows that they are right; it says that, too.
     """
     changes: dict[str, object] = {"ids_sha256": salted(ids, salt)}
     if listed:
-        changes |= {"ids": tuple(sorted(set(ids))), "not_claimed": (*certificate.not_claimed, A_TRACE)}
-    return certificate.model_copy(update=changes).sealed()
+        changes["ids"] = tuple(sorted(set(ids)))
+    not_claimed = (*certificate.not_claimed, *[A_TRACE] * listed, *[GIVEN_LATER] * later)
+    return certificate.model_copy(update=changes | {"not_claimed": not_claimed}).sealed()
 
 
 def faults(certificate: Certificate, store: Store) -> list[str]:
@@ -175,11 +188,19 @@ def faults(certificate: Certificate, store: Store) -> list[str]:
             " is an older copy, e.g. a restored backup, and what it shows as deleted may be back",
         ]
     receipt = receipt_of(store, certificate.last)
-    there = (receipt.sequences, receipt.before, receipt.after, receipt.when.isoformat(timespec="microseconds"))
+    at = receipt.when.isoformat(timespec="microseconds")
     written = range(certificate.first, certificate.last + 1), certificate.before.head, certificate.after.head
-    if there != (*written, certificate.deleted):
+    there = (receipt.sequences, receipt.before, receipt.after, at, receipt.request)
+    if there != (*written, certificate.deleted, certificate.request):
         found.append("the chain of this memory has another deletion in its place: its history is not the certificate's")
     return found
+
+
+def unconfirmed(certificate: Certificate) -> list[str]:
+    """The fields that no memory confirms, since the chain has no record of them."""
+    names = ("written", "versions", "rows_zeroed", "purged", "identical", "ids", "ids_sha256")
+    found = [name for name in names if getattr(certificate, name) is not None]
+    return found + ([] if certificate.before.live is None else ["live", "dead"])
 
 
 def contradictions(certificate: Certificate) -> list[str]:
@@ -213,19 +234,37 @@ def read_certificate(path: str | Path) -> Certificate:
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
     """Write it as JSON to `path`, and the page beside it, whose path is returned: both or neither, and on the disk.
 
-    Raises as `page_of` does, and OSError.
+    Killed in between, it leaves the JSON alone. Raises as `page_of` does, and OSError.
     """
-    page = page_of(path)
-    with atomic(page) as temporary:
-        temporary.write_text(html(certificate), encoding="utf-8")
+    page, path = page_of(path), Path(path)
+    write_new(path, certificate.model_dump_json(indent=2) + "\n")
     try:
-        with atomic(path) as temporary:
-            temporary.write_text(certificate.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_new(page, html(certificate))
     except BaseException:
-        page.unlink()
+        path.unlink()
         raise
     disk.sync_folder(page.parent)
     return page
+
+
+def write_new(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file that is not there yet. On Linux it has no name until it is whole, so that a kill leaves nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)
+    except (AttributeError, OSError):  # another system, or a file system without nameless files
+        with atomic(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        path.chmod(mode)
+        return
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+            os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # which follows the link, given any folder
+    except OSError as error:
+        raise UnwritableFileError(error.errno, f"cannot be written ({error.strerror})", str(path)) from error
 
 
 def page_of(path: str | Path) -> Path:

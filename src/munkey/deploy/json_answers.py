@@ -1,10 +1,13 @@
 """What a model says, as JSON: the same from the command and over HTTP."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from munkey.deploy.model.prediction import Prediction
-from munkey.deploy.store.chain import Receipt
+from munkey.deploy.model.predictor import Added
+from munkey.deploy.model.sources import MemoryRow
+from munkey.deploy.store.chain import LogEntry, Receipt
 from munkey.deploy.store.verify import Report
 
 Json = dict[str, Any]
@@ -33,7 +36,7 @@ def predicted(prediction: Prediction, *, explain: bool) -> Json:
 
 
 def forgotten(receipt: Receipt) -> Json:
-    """A deletion. first, last: its numbers in the chain, none where nothing was deleted."""
+    """A deletion. first, last: its numbers in the chain, none where nothing was deleted; identical: ids that stay."""
     numbers = receipt.sequences
     return {
         "deleted": len(numbers),
@@ -43,7 +46,41 @@ def forgotten(receipt: Receipt) -> Json:
         "memory": receipt.store,
         "before": receipt.before,
         "head": receipt.after,
+        "request": receipt.request,
+        "repeated": receipt.repeated,
+        "identical": list(receipt.identical),
+        "emptied": list(receipt.emptied),
+        "purged": False,
     }
+
+
+def added(samples: Added) -> Json:
+    """New samples. identical: by new id, the ids of exact copies that were there before."""
+    return {"ids": samples.ids.tolist(), "identical": {str(new): list(old) for new, old in samples.identical.items()}}
+
+
+def samples(rows: Iterable[MemoryRow]) -> list[Json]:
+    """Samples of a memory."""
+    return [
+        {"id": id, "class": label, "file": file, "unit": unit, "added": added.isoformat(timespec="seconds")}
+        for id, label, file, unit, added in rows
+    ]
+
+
+def log(entries: Iterable[LogEntry]) -> list[Json]:
+    """All deletions. first, last: their numbers in the chain, none where nothing was deleted."""
+    return [
+        {
+            "first": entry.first if entry.rows else None,
+            "last": entry.last if entry.rows else None,
+            "when": entry.when.isoformat(timespec="microseconds"),
+            "request": entry.request,
+            "deleted": entry.rows,
+            "before": entry.before,
+            "head": entry.after,
+        }
+        for entry in entries
+    ]
 
 
 def verified(report: Report, search: str) -> Json:
