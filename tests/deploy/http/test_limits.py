@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import http.client
+import io
 import json
 import logging
 import socket
@@ -13,8 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import uvicorn
+from PIL import Image
 from starlette.requests import Request
 
 from munkey.deploy.http.bodies import RequestLimits
@@ -98,6 +101,13 @@ def running(
             thread.join()
 
 
+def large_picture() -> bytes:
+    """Of more bytes than uvicorn reads ahead."""
+    file = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Predicting is open; a request takes 2 s at most, and 3 predictions may be under way."""
@@ -105,7 +115,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     tokens = {role: TOKENS[role] for role in ("verify", "forget")}
     with (
         Predictor.load(model_in(folder / "model"), writer=True, device="cpu") as predictor,
-        running(predictor, picture_in(folder).read_bytes(), tokens, RequestLimits(seconds=2, predictions=3)) as one,
+        running(predictor, large_picture(), tokens, RequestLimits(seconds=2, predictions=3)) as one,
     ):
         yield one
 

@@ -55,6 +55,7 @@ class RequestQueue:
 
     async def predict(self, pictures: "Sequence[Image]", left: Callable[[], Awaitable[bool]]) -> Prediction | None:
         """left: whether the client left meanwhile; then nothing is computed, and the answer is None."""
+        await left()  # from here on uvicorn reads on after a long body, and so hears that a client leaves
         async with self._queue:
             if await left():
                 return None
