@@ -83,10 +83,10 @@ def running(
 ) -> Iterator[Running]:
     go, computed, predict = threading.Event(), [], predictor.predict
 
-    def slow(images):
+    def slow(images, **options):
         go.wait(60)
         computed.append(len(images))
-        return predict(images)
+        return predict(images, **options)
 
     predictor.predict = slow
     server = uvicorn.Server(uvicorn.Config(application(predictor, tokens, limits), log_config=None, loop="asyncio"))

@@ -1,19 +1,18 @@
 """Who is served when."""
 
 import asyncio
-import json
 import threading
+from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from starlette.requests import Request
 
 from munkey.deploy.http import request_queue
+from munkey.deploy.http.audit import audit_router
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.request_queue import RequestQueue
-from munkey.deploy.http.service import application
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.search.search import Search
@@ -30,7 +29,7 @@ class Slow:
         self.go, self.deletions, self.readers = threading.Semaphore(0), 0, 0
         self.store, self.manifest, self.directory = self, SimpleNamespace(stored=STORED), None
 
-    def predict(self, images):
+    def predict(self, images, *, only_held_classes):
         self.go.acquire()
         self.done.append(f"predict {images[0, 0, 0, 0]}")
 
@@ -131,10 +130,9 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
 def test_a_check_does_all_of_its_work_beside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
     threads, described = [], Search.described
     monkeypatch.setattr(Search, "described", lambda of: (threads.append(threading.get_ident()), described(of))[1])
-    app = application(predictor, {"forget": "token"}, RequestLimits())
-    endpoints = {route.path: route.endpoint for route in app.routes}
-    asked = Request({"type": "http", "headers": [(b"authorization", b"Bearer token")]})
-    answer = json.loads(asyncio.run(endpoints["/verify"](asked)).body)
+    router = audit_router(RequestQueue(predictor, 1), Counter(), RequestLimits())
+    endpoints = {route.path: route.endpoint for route in router.routes}
+    answer = asyncio.run(endpoints["/verify"](None))
     assert answer["sound"] and answer["search"].startswith("exact: ")
     assert threads and threading.get_ident() not in threads
 

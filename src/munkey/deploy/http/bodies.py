@@ -1,14 +1,15 @@
-"""What a request holds: how much it may be, and what its JSON means."""
+"""What a request holds: how much it may be, and what its JSON or its query means."""
 
 import asyncio
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 from fastapi import HTTPException, Request
-from pydantic import BaseModel, ConfigDict, FailFast
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
+from munkey.deploy.certificate import Certificate
 from munkey.deploy.model.images import undecoded
 
 if TYPE_CHECKING:
@@ -34,17 +35,56 @@ class Body(BaseModel):
 
 
 class Question(Body):
-    """What /predict takes as JSON. images: picture files in base64; explain: name the neighbors."""
+    """What /predict takes as JSON. images: picture files in base64; the rest as for the command `predict`."""
 
     images: Annotated[list[bytes], FailFast()]
     explain: bool = False
+    only_held_classes: bool = False
 
 
 class Order(Body):
-    """What /forget takes."""
+    """What /forget takes, as the command `forget` does. certificate: purge, and answer with the certificate."""
 
-    ids: Annotated[list[int], FailFast()]
+    ids: Annotated[list[int], FailFast()] = []
+    files: Annotated[list[str], FailFast()] = []
+    classes: Annotated[list[str], FailFast()] = []
+    units: Annotated[list[str], FailFast()] = []
     ignore_missing: bool = False
+    dry_run: bool = False
+    request: str | None = None
+    also_identical: bool = False
+    block_return: bool = False
+    certificate: bool = False
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.model_fields_set & {"ids", "files", "classes", "units"}:
+            raise ValueError("name what to forget: ids, files, classes or units")
+        return self
+
+
+class Check(Body):
+    """What /certificate/check takes. salt: of the certificate, hexadecimal, if it is to be checked that ids are its."""
+
+    certificate: Certificate
+    ids: Annotated[list[int], FailFast()] = []
+    salt: str | None = None
+
+
+class Page(BaseModel):
+    """What /log takes: at most `limit` entries after number `after`, counted from 0."""
+
+    model_config = ConfigDict(extra="forbid")
+    after: int = -1
+    limit: int = Field(100, ge=1, le=1000)
+
+
+class RowFilter(Page):
+    """What /rows takes. after: an id. Filters as for the command `list`; each may be repeated."""
+
+    classes: list[str] = Field([], alias="class")
+    unit: list[str] = []
+    file: list[str] = []
 
 
 async def body_of(request: Request, limits: RequestLimits) -> bytes:
@@ -63,12 +103,12 @@ async def body_of(request: Request, limits: RequestLimits) -> bytes:
     return bytes(content)
 
 
-async def question_of(request: Request, explain: bool, limits: RequestLimits) -> Question:
-    """What /predict was asked: one picture, or JSON."""
+async def question_of(request: Request, limits: RequestLimits, **options: bool) -> Question:
+    """What /predict was asked: JSON, or one picture, with options from the query."""
     body = await body_of(request, limits)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type.startswith("image/"):
-        return Question(images=[body], explain=explain)
+        return Question(images=[body], **options)
     if media_type == "application/json":
         return Question.model_validate_json(body)
     sentence = "send one picture as image/png, image/jpeg, …, or JSON with pictures in base64"

@@ -8,8 +8,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from munkey.deploy import json_answers
 from munkey.deploy.model.images import pixels
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.predictor import Predictor
@@ -53,7 +55,9 @@ class RequestQueue:
         finally:
             self.waiting -= 1
 
-    async def predict(self, pictures: "Sequence[Image]", left: Callable[[], Awaitable[bool]]) -> Prediction | None:
+    async def predict(
+        self, pictures: "Sequence[Image]", left: Callable[[], Awaitable[bool]], *, only_held_classes: bool = False
+    ) -> Prediction | None:
         """left: whether the client left meanwhile; then nothing is computed, and the answer is None."""
         await left()  # from here on uvicorn reads on after a long body, and so hears that a client leaves
         async with self._queue:
@@ -62,7 +66,8 @@ class RequestQueue:
             given = await asyncio.to_thread(pixels, pictures, self.predictor.manifest.stored)
             async with self._guard:  # deletions wait neither for the queue nor for pictures that are decoded
                 self._asked = time.monotonic()
-                return await asyncio.to_thread(self.predictor.predict, given.images)
+                predict = partial(self.predictor.predict, only_held_classes=only_held_classes)
+                return await asyncio.to_thread(predict, given.images)
 
     async def alone(self, work: Callable[[Predictor], T]) -> T:
         """While nothing else uses the model."""
@@ -87,13 +92,17 @@ class RequestQueue:
         async with self._check:
             return await asyncio.to_thread(read)
 
-    async def purge(self) -> datetime:
+    async def purge(self) -> None:
         """Leave no byte of what was deleted in any file. Raises LockedMemoryError where a reader prevents it."""
         async with self._check, self._guard:  # our own reader is in no purge's way
             await asyncio.to_thread(self.predictor.purge)
             self._unsettled = self.unpurged = False
             self.purged_at = datetime.now(UTC)
-            return self.purged_at
+
+    def purged(self) -> json_answers.Json:
+        """Whether every trace of what was deleted is gone, and when the last purge since the start ended."""
+        at = self.purged_at
+        return {"purged": not self.unpurged, "purged_at": at and at.isoformat(timespec="microseconds")}
 
     async def maintain(self) -> None:
         """Forever: when there is time, wait until zeros over what was deleted are on the disk, and purge."""

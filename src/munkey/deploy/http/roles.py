@@ -8,23 +8,28 @@ from fastapi import HTTPException, Request
 ROLES = ("predict", "verify", "forget")  # each may do what those before it may
 
 
-def role_of(request: Request, tokens: Mapping[str, str]) -> str | None:
-    """The role whose token came with a request; None where no token came. Raises HTTPException for another token."""
-    header = request.headers.get("authorization")
-    if header is None:
-        return None
-    scheme, _, given = header.partition(" ")
-    for role, token in tokens.items():
-        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token.encode()):
-            return role
-    raise HTTPException(401, "the token is none of this service", {"WWW-Authenticate": "Bearer"})
+class Tokens:
+    """The token of each role that has one. Without one, `predict` is open, and `verify` needs that of `forget`."""
 
+    def __init__(self, of: Mapping[str, str]) -> None:
+        self._of = of
 
-def require(request: Request, tokens: Mapping[str, str], role: str) -> None:
-    """Raises HTTPException where a request may not do what needs this role. Predicting is open if it has no token."""
-    given = role_of(request, tokens)
-    if given is None and not (role == "predict" and role not in tokens):
-        sentence = f"this needs the token of {role!r}: send the header `Authorization: Bearer TOKEN`"
-        raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
-    if given is not None and ROLES.index(given) < ROLES.index(role):
-        raise HTTPException(403, f"this needs the token of {role!r}, not that of {given!r}")
+    def role(self, request: Request) -> str | None:
+        """The role whose token came with a request, None where none came. Raises HTTPException for another token."""
+        header = request.headers.get("authorization")
+        if header is None:
+            return None
+        scheme, _, given = header.partition(" ")
+        for role, token in self._of.items():
+            if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token.encode()):
+                return role
+        raise HTTPException(401, "the token is none of this service", {"WWW-Authenticate": "Bearer"})
+
+    def require(self, role: str, request: Request) -> None:
+        """Raises HTTPException where a request may not do what needs this role."""
+        given = self.role(request)
+        if given is None and (role != "predict" or role in self._of):
+            sentence = f"this needs the token of {role!r}: send the header `Authorization: Bearer TOKEN`"
+            raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
+        if given is not None and ROLES.index(given) < ROLES.index(role):
+            raise HTTPException(403, f"this needs the token of {role!r}, not that of {given!r}")

@@ -1,0 +1,157 @@
+"""A privacy officer's day over HTTP: list, preview, forget, prove, look into the log."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from munkey.deploy.errors import PictureError
+from munkey.deploy.http.bodies import RequestLimits
+from munkey.deploy.model.predictor import Predictor
+from tests.deploy.http.test_limits import TOKENS, Answer, Running, running
+from tests.deploy.inputs import CLASSES, IDS, model_in, picture_in
+
+CAT, DOG = CLASSES[:2]
+CATS = [int(one) for one in IDS if one % 3 == 0]
+FIRST = 60  # id of the first added sample
+ANNA = np.full((10, 10, 3), 7, np.uint8)
+
+
+class Office(Running):
+    """A service whose memory holds the samples IDS and two exact copies of a picture of Anna."""
+
+    def forget(self, **order: object) -> Answer:
+        return self.ask("POST", "/forget", order, "forget")
+
+    def read(self, path: str) -> Answer:
+        return self.ask("GET", path, role="verify")
+
+    def held(self) -> list[int]:
+        return [row["id"] for row in self.read("/rows?limit=1000").json["samples"]]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Iterator[Predictor]:
+    with Predictor.load(model_in(tmp_path / "model"), writer=True, device="cpu") as predictor:
+        predictor.add([ANNA, ANNA], [CAT, CAT], units=["Anna", None])
+        yield predictor
+
+
+@pytest.fixture
+def office(model: Predictor, tmp_path: Path) -> Iterator[Office]:
+    with running(model, picture_in(tmp_path).read_bytes(), TOKENS, RequestLimits()) as one:
+        one.go.set()
+        yield Office(*one)
+
+
+def test_rows_are_listed_by_class_unit_and_file_in_pages(office):
+    everything = office.read("/rows").json
+    assert [row["id"] for row in everything["samples"]] == [*IDS, FIRST, FIRST + 1]
+    assert (everything["total"], everything["next"]) == (26, None)
+    [anna] = office.read("/rows?unit=Anna").json["samples"]
+    assert (anna["id"], anna["class"], anna["file"]) == (FIRST, CAT, None) and anna["added"].startswith("20")
+    [file] = office.read("/rows?file=pets/1*.png&class=cat&class=fish&after=13&limit=1").json["samples"]
+    assert file["id"] == min(one for one in range(14, 20, 2) if one % 3 != 1)
+    found, page = [], {"next": -1}
+    while page["next"] is not None:
+        page = office.read(f"/rows?limit=10&after={page['next']}").json
+        found.append(len(page["samples"]))
+    assert found == [10, 10, 6]
+    assert office.read("/rows?limit=100000").status == office.read("/rows?label=cat").status == 422
+
+
+def test_a_preview_counts_classes_and_changes_nothing(office):
+    seen = office.forget(classes=[DOG], files=["pets/12.png"], units=["Anna"], dry_run=True).json
+    dogs = [int(one) for one in IDS if one % 3 == 1]
+    assert seen["would_delete"] == sorted([*dogs, 12, FIRST]) and seen["classes"] == {CAT: 2, DOG: len(dogs)}
+    assert (seen["identical"], seen["left"]) == ([FIRST + 1], 26 - len(dogs) - 2)
+    also = office.forget(units=["Anna"], dry_run=True, also_identical=True).json
+    assert (also["would_delete"], also["identical"], also["left"]) == ([FIRST, FIRST + 1], [], 24)
+    assert len(office.held()) == 26 and office.metric("unpurged") == 0
+
+
+def test_files_classes_units_and_ids_are_forgotten_together_or_not_at_all(office):
+    refused = office.forget(ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"])
+    assert (refused.status, refused.json["unknown"]) == (404, ["pets/13.png", "unit Bob"])
+    assert len(office.held()) == 26
+    done = office.forget(ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"], ignore_missing=True).json
+    assert (done["deleted"], done["left"], done["missing_count"]) == (2, 24, 2)
+    emptied = office.forget(classes=[CAT]).json
+    assert emptied["emptied"] == [CAT] and emptied["deleted"] == len(CATS) - 1 + 2
+    assert not {10, *CATS, FIRST, FIRST + 1} & set(office.held())
+
+
+def test_a_request_is_carried_out_once(office):
+    first = office.forget(files=["pets/12.png"], request="DSR-1").json
+    again = office.forget(files=["pets/12.png"], request="DSR-1").json
+    assert (first["request"], first["repeated"], again["repeated"]) == ("DSR-1", False, True)
+    assert again["head"] == first["head"] and len(office.held()) == 25
+    other = office.forget(ids=[14], request="DSR-1")
+    assert other.status == 422 and "DSR-1" in other.json["error"] and 14 in office.held()
+
+
+def test_exact_copies_are_named_and_taken_along_and_kept_out(office, model):
+    assert office.forget(ids=[FIRST]).json["identical"] == [FIRST + 1]
+    model.add([ANNA], [CAT])
+    office.forget(ids=[FIRST + 1], also_identical=True, block_return=True)
+    assert not {FIRST + 1, FIRST + 2} & set(office.held())
+    with pytest.raises(PictureError, match="forgotten for good"):
+        model.add([ANNA], [CAT])
+
+
+@pytest.mark.parametrize("order", [{}, {"request": "DSR-1"}, {"files": "pets/12.png"}, {"label": ["cat"]}], ids=str)
+def test_an_order_that_names_nothing_is_refused(order, office):
+    assert office.forget(**order).status == 422 and len(office.held()) == 26
+
+
+def test_a_certificate_is_made_and_checked(office):
+    done = office.forget(ids=[12, 14], request="DSR-1", certificate=True).json
+    made, salt = done["certificate"], done["salt"]
+    assert done["purged"] and (made["rows"], made["request"], made["purged"], made["ids"]) == (2, "DSR-1", True, None)
+    assert (made["before"]["live"], made["after"]["live"]) == (26, 24)
+
+    def check(**asked: object) -> Answer:
+        return office.ask("POST", "/certificate/check", asked, "verify")
+
+    assert check(certificate=made, ids=[14, 12], salt=salt).json["sound"]
+    assert "ids_sha256" in check(certificate=made).json["unconfirmed"]
+    assert check(certificate=made, ids=[12, 16], salt=salt).json["faults"] == [
+        "it was not made for these ids with this salt"
+    ]
+    assert "was changed" in check(certificate=made | {"purged": False}).json["faults"][0]
+    assert check(certificate=made, ids=[12], salt="no").status == check(certificate={}).status == 422
+    later = office.read("/certificate?request=DSR-1").json
+    assert (later["first"], later["last"], later["after"]["head"]) == (1, 2, made["after"]["head"])
+    assert check(certificate=later).json["sound"] and later["ids_sha256"] is None
+    assert office.read("/certificate?deletion=3").status == 422
+    assert office.forget(ids=[12], request="DSR-1", certificate=True).json["certificate"] is None
+
+
+def test_what_fails_after_a_deletion_does_not_hide_it(office, monkeypatch):
+    def full(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Predictor, "purge", full)
+    done = office.forget(ids=[12], certificate=True)
+    assert (done.status, done.json["deleted"], done.json["certificate"]) == (200, 1, None)
+    assert "No space left" in done.json["error"] and not done.json["purged"] and 12 not in office.held()
+
+
+def test_the_log_has_requests_and_heads_and_no_ids(office):
+    heads = [office.forget(ids=[10 + 2 * one], request=f"DSR-{one}").json["head"] for one in range(3)]
+    log = office.read("/log").json
+    assert [(one["request"], one["deleted"], one["head"]) for one in log["log"]] == [
+        (f"DSR-{one}", 1, head) for one, head in enumerate(heads)
+    ]
+    assert (log["total"], log["next"], log["purged"]) == (3, None, False)
+    page = office.read("/log?after=0&limit=1").json
+    assert [one["request"] for one in page["log"]] == ["DSR-1"] and page["next"] == 1
+    assert not {"id", "ids", "file"} & {name for one in log["log"] for name in one}
+
+
+def test_classes_without_a_sample_are_not_answered_if_that_is_asked_for(office):
+    office.forget(classes=CLASSES[:2])
+    for path in ("/predict?only_held_classes=true", "/predict"):
+        [answer] = office.ask("POST", path, office.picture, "predict").json["predictions"]
+        assert (answer["probabilities"][CAT] == 0) == ("only" in path)
