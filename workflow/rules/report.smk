@@ -133,7 +133,7 @@ use rule job as page with:
         tracking=LAYOUT.tracking,
         main_table=table("main", "csv"),
         ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
-        paper=lambda _: so_far("compare", [table("paper", "csv")]),
+        comparison=lambda _: so_far("compare", [table("paper", "csv")]),
         selections=lambda _: so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
         figures=lambda _: so_far(
             "figures",

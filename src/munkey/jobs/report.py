@@ -19,11 +19,10 @@ from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.figures.shares import cost_plot
 from munkey.report.page import page as pages
+from munkey.report.tables import paper
 from munkey.report.tables import summary as summaries
 from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import residue_of, storage_tables
-from munkey.report.tables.paper import read as read_comparison
-from munkey.report.tables.paper import statements
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.settings import InferenceSettings
 
@@ -93,7 +92,7 @@ def page(
     template: Path,
     main_table: Path,
     ablations: list[Path],
-    paper: list[Path],
+    comparison: list[Path],
     selections: list[Path],
     figures: list[Path],
     ranks: list[Path],
@@ -115,31 +114,21 @@ def page(
 ) -> None:
     """Make the report: tables, figures and what they came from, on one page.
 
-    ablations, paper, ranks: their table, none where it was not made; audits, controls, shares, costs, storage: one for
-    each data set in `audited`; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
+    ablations, comparison, ranks: their table, none where it was not made; audits, controls, shares, costs, storage: one
+    for each data set in `audited`; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
     """
     main = read(main_table)
     by_dataset = dict(zip(audited, map(read_table, audits), strict=True))
-    results = pages.PageResults(
-        main,
-        [*map(read, ablations)],
-        rows,
-        ablation_rows,
-        [*map(read, selections)],
-        statements(settings, seeds),
-        residue_of(by_dataset),
-        [*map(read, ranks)],
-        [*map(read_comparison, paper)],
-    )
+    cases, grids, ranked = ([*map(read, paths)] for paths in (ablations, selections, ranks))
+    said, compared, left = paper.statements(settings, seeds), [*map(paper.read, comparison)], residue_of(by_dataset)
+    results = pages.PageResults(main, cases, rows, ablation_rows, grids, said, left, ranked, compared)
     text = pages.rendered(
         template,
         name=name,
         datasets=list(settings),
         grid=grid,
         story=pages.story(results),
-        costs=[
-            pages.cost(dataset, path, main, by_dataset[dataset]) for dataset, path in zip(audited, costs, strict=True)
-        ],
+        costs=[pages.cost(*each, main) for each in zip(audited, by_dataset.values(), costs, strict=True)],
         audits=[*map(pages.audit_in_report, by_dataset, by_dataset.values(), storage, controls, shares)],
         chapters=pages.chapters(results),
         figures=[pages.figure(path, main) for path in figures],

@@ -218,7 +218,7 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
     return Figure(path.stem, caption(path.stem), data_url(path), f"../figures/{path.name}", narrow)
 
 
-def cost(dataset: str, path: Path, main: pd.DataFrame, audit: pd.DataFrame) -> Figure:
+def cost(dataset: str, audit: pd.DataFrame, path: Path, main: pd.DataFrame) -> Figure:
     """The figure of forgetting against its cost of a data set that was audited. path: its SVG."""
     narrow = theme.data_url(cost_plot(main[main["dataset"] == dataset], audit, PAPERS_METHOD, theme.NARROW))
     return Figure(f"cost-{dataset}", f"{COST} {dataset}.", data_url(path), f"../audit/{dataset}/{path.name}", narrow)
