@@ -114,8 +114,8 @@ def page(
 ) -> None:
     """Make the report: tables, figures and what they came from, on one page.
 
-    ablations, comparison, ranks: their table, none where it was not made; audits, controls, shares, costs, storage: one
-    for each data set in `audited`; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
+    ablations, comparison, ranks: their table, if it was made; audits, controls, shares, costs, storage: one for each
+    data set in `audited`; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
     """
     main = read(main_table)
     by_dataset = dict(zip(audited, map(read_table, audits), strict=True))
