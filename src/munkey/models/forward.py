@@ -1,7 +1,7 @@
 """What families share: supervised training of a network, and its answers to a set of samples."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,20 +64,15 @@ def supervise(learner: Learner, training: Training) -> Trained:
         checkpoint=Checkpoint(training.checkpoint, generators) if training.checkpoint else None,
         after_epoch=after_epoch,
     )
-    with _own_libraries(settings):
+    with ExitStack() as own:
+        if settings.compile:  # killed while it links, it leaves an empty library, which no other training may find
+            from torch._inductor.utils import fresh_cache
+
+            own.enter_context(fresh_cache())
         history = fit.run()
     assert learner.system.model is not None
     learner.system.model.eval()
     return Trained(learner.system, history)
-
-
-def _own_libraries(settings: TrainSettings) -> AbstractContextManager[None]:
-    """Of a compiled training: killed while it links, it leaves an empty library, which others would load and fail."""
-    if not settings.compile:
-        return nullcontext()
-    from torch._inductor.utils import fresh_cache
-
-    return fresh_cache()
 
 
 def compiled(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:

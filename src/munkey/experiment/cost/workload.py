@@ -76,9 +76,9 @@ def counted(plan: Plan, dataset: str) -> Size:
         return size_of(plan, dataset)
     except ParamsError as unknown:
         reader, settings = plan.params.reader(dataset), plan.params.for_case(dataset).source
-        if reader.archive and not reader.archive().is_here():
-            raise ParamsError(f"{unknown}, which downloads it") from None
         try:
+            if reader.archive and not reader.archive().is_here():
+                raise FileNotFoundError("it would have to be downloaded")
             with contextlib.redirect_stdout(None):  # warnings are seen on standard error too
                 source = shaped(reader.load(settings), settings)
                 side = next(len(block[0]) for block in source.blocks() if len(block))

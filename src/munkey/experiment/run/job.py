@@ -102,8 +102,12 @@ def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
     failed = {log: name for log, name in failed.items() if reasons[log] or not stopped}
     if not failed:
         return f"The run was stopped; to go on, {again}"
-    shown = list(failed.items())[:3]
-    said = [f"{name}\n{_shortened(reasons[log] or KILLED, 24 // len(shown) - 2)}\n  log: {log}" for log, name in shown]
+    shown, said = list(failed.items())[:3], []
+    most = 24 // len(shown) - 2
+    for log, name in shown:
+        lines = (reasons[log] or KILLED).splitlines()
+        rest = [f"... {len(lines) - most} more lines in its log"] * (len(lines) > most)
+        said += [name, textwrap.indent("\n".join([*lines[:most], *rest, f"log: {log}"]), "  ")]
     others = [f"... and {len(failed) - len(shown)} more, see above"] * (len(failed) > len(shown))
     count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
     return "\n".join([f"{count} failed:", *said, *others, f"Fix the above, then {again}"])
@@ -112,13 +116,6 @@ def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
 def _reason(log: Path) -> str:
     """Why a job failed; nothing where its log does not say."""
     return (log.read_text(errors="replace") if log.exists() else "").partition(FAILED)[2].rstrip()
-
-
-def _shortened(reason: str, most: int) -> str:
-    """A reason, indented, in at most `most` lines and one more."""
-    lines = reason.splitlines()
-    rest = [f"... {len(lines) - most} more lines in its log"] * (len(lines) > most)
-    return textwrap.indent("\n".join(lines[:most] + rest), "  ")
 
 
 def keep_freed_memory() -> None:

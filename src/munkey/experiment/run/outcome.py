@@ -6,36 +6,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from threading import Event
-from types import FrameType
 
 from munkey.core.files import command_to_make
 from munkey.core.paths import Layout, fill
 from munkey.report.tables.terminal import WIDTH, plain
 
+TABLES = "main", "main-audited", "runtime"
 STOPPED = Event()  # set by Ctrl-C, in Snakemake's process
 
 
 def notice_ctrl_c() -> None:
     """From now on, Ctrl-C sets STOPPED before it does what it did so far. To be called in the main thread."""
     before = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: FrameType | None) -> None:
-        STOPPED.set()
-        if callable(before):
-            before(number, frame)
-
     if callable(before):  # a run in the background may ignore it
-        signal.signal(signal.SIGINT, note)
+        signal.signal(signal.SIGINT, lambda *call: STOPPED.set() or before(*call))  # type: ignore[func-returns-value]
 
 
 def lost(files: Sequence[str], again: bool) -> str:
     """What to say of files that an earlier run made and that are gone. again: whether this run makes them."""
     what = f"{files[0]} is" if len(files) == 1 else f"{len(files)} files, e.g. {files[0]}, are"
-    gone, command = f"{what} not there any more (deleted, or its job was stopped)", command_to_make(files[0])
-    if not again:
-        return f"{gone}. Nothing that is left to make reads it; to have it again: `{command}`"
-    alone = f". If nothing else has changed, stop this run: after `{command}` the rest is still up to date"
-    return f"{gone}: made again, and so is all that was made from it{alone if len(files) == 1 else ''}"
+    made = "made again, and so is all that was made from it. To make it alone, stop this run and use"
+    then = made if again else "nothing that is left to make reads it. To have it again, use"
+    return f"{what} not there any more (deleted, or its job was stopped): {then} `{command_to_make(files[0])}`"
 
 
 def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
@@ -45,9 +37,7 @@ def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
     metrics. mlflow: where the runs can be seen.
     """
     results, left = Path(layout.all_metrics).parent, sorted(asked)
-    main, audited, runtime = (
-        fill(layout.table, table=name, ending="md") for name in ("main", "main-audited", "runtime")
-    )
+    main, audited, runtime = (fill(layout.table, table=name, ending="md") for name in TABLES)
     tables = [path for path in left if path.endswith(".md") and Path(path).is_file()]
     if table := next((path for path in (audited, main, *tables) if path in tables), None):
         yield plain(Path(table).read_text())

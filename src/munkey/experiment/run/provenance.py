@@ -41,17 +41,14 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
 
 
 def _changed() -> bool:
-    """Whether a tracked file was modified, or one of code is neither tracked nor ignored; plug-ins' code included.
+    """Whether a tracked file was modified, or one of code is neither tracked nor ignored; of plug-ins, too.
 
     Of a plug-in that was copied into site-packages, its version stands for its code.
     """
-    status = ("status", "--porcelain")
     places = [package.place for package in plugin_packages().values() if "site-packages" not in package.place.parts]
-    return bool(
-        _git(*status, "--untracked-files=no")
-        or _git(*status, "--untracked-files=normal", "--", "src", "workflow")
-        or any(_git("-C", str(place.parent), *status, "--untracked-files=normal", "--", place.name) for place in places)
-    )
+    code = [(".", "src", "workflow"), *((str(place.parent), place.name) for place in places)]
+    found = [_git("-C", folder, "status", "--porcelain", "--untracked-files=normal", *names) for folder, *names in code]
+    return any([_git("status", "--porcelain", "--untracked-files=no"), *found])
 
 
 def params_digest(params: Mapping[str, object]) -> str:
