@@ -58,7 +58,9 @@ def table(name, ending):
 # What the pages have in common: parts of their templates, and what columns mean.
 PARTS = [f"{workflow.basedir}/workflow/report/{part}.html.j2" for part in ("base", "parts")]
 PARTS.append(f"{workflow.basedir}/src/munkey/report/page/glossary.csv")
-EXPORTS = expand(LAYOUT.export, dataset=PARAMS.datasets, seed=PARAMS.seeds, part="manifest.json")
+EXPORTS = expand(
+    [LAYOUT.exported, fill(LAYOUT.export, part="manifest.json")], dataset=PARAMS.datasets, seed=PARAMS.seeds
+)
 
 
 wildcard_constraints:

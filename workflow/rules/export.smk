@@ -22,6 +22,7 @@ use rule cpu_job as export with:
         metrics=LAYOUT.metrics,
     output:
         manifest=update(fill(LAYOUT.export, part="manifest.json")),  # a model in use must keep it: `renew` may refuse
+        exported=LAYOUT.exported,  # then there is none: Snakemake takes a manifest that it put back for a new one
     log:
         LAYOUT.log("exports/{dataset}/seed{seed}"),
     params:

@@ -54,6 +54,7 @@ class Layout:
         self.report = at("report/index.html")
         self.settings = at("settings.json")
         self.export = at("exports/{dataset}/seed{seed}/{part}")
+        self.exported = at("exports/{dataset}/seed{seed}.json")
 
     def log(self, name: str) -> str:
         """Where a job's output goes."""

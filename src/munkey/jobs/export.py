@@ -13,6 +13,9 @@ def settings(settings: Path, cases: Mapping[str, Any]) -> None:
     write_json(settings, cases)
 
 
-def export(system: Path, manifest: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
-    """Export a trained MUNKEY. sections: of the parameters, all that it was trained and is asked with."""
+def export(system: Path, manifest: Path, exported: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
+    """Export a trained MUNKEY. sections: of the parameters, all that it was trained and is asked with; `exported` holds
+    them once that is done.
+    """
     print(f"exported to {renew(system, manifest.parent, sections)}")
+    write_json(exported, sections)
