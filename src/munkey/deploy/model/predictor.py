@@ -21,7 +21,7 @@ from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Evidence, Prediction, softmax
 from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed
 from munkey.deploy.search.search import Search
-from munkey.deploy.store.chain import LogEntry, Receipt, moment
+from munkey.deploy.store.chain import LogEntry, Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
 from munkey.deploy.store.index import UnreadableIndexError
 from munkey.deploy.store.matrices import MemoryView
@@ -56,7 +56,7 @@ class Predictor:
         self._changing = threading.Lock()  # one thread at a time, from its choice of ids or rows on
         self.store = _store(directory, manifest, writer, wait)
         self.search = Search(self.store, manifest.lookup)
-        self.sources = SourceFiles(self.store, manifest.source)
+        self.sources = SourceFiles(self.store, manifest.source, manifest.classes)
 
     @classmethod
     def load(
@@ -156,14 +156,15 @@ class Predictor:
 
         files: as for `select`. Of each kind that is given, one must fit. Raises ValueError for what is not a class.
         """
-        numbers, wanted, names = set(self._numbers(labels).tolist()), listed("units", units), listed("files", files)
-        lying = set().union(*self.sources.ids_of(names).values())
+        classes, wanted = {self._classes[one] for one in self._numbers(labels)}, set(listed("units", units))
+        found = self.sources.ids_of(files)
+        lying = set().union(*found.values())
         return [
-            MemoryRow(row.id, self._classes.get(row.label), self.sources.place(row.file), row.unit, moment(row.added))
-            for row in sorted(self.sources.held())
-            if (not numbers or row.label in numbers)
+            row
+            for row in sorted(self.sources.rows())
+            if (not classes or row.label in classes)
             and (not wanted or row.unit in wanted)
-            and (not names or row.id in lying)
+            and (not found or row.id in lying)
         ]
 
     def select(
@@ -230,10 +231,8 @@ class Predictor:
             if also_identical:
                 wanted, identical = np.concatenate([wanted, identical]), identical[:0]
             receipt = self.store.delete(wanted, request=request, block_return=block_return)
-            emptied = [
-                name for label, name in self._classes.items() if label in labels and not self._holds(view, label)
-            ]
-        return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=tuple(emptied))
+            emptied = tuple(self._classes[one] for one in labels if one in self._classes and not self._holds(view, one))
+        return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=emptied)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -254,12 +253,11 @@ class Predictor:
         *,
         ignore_missing: bool = False,
         request: str | None = None,
-        also_identical: bool = False,
-        block_return: bool = False,
+        **how: bool,
     ) -> Receipt:
-        """Forget the samples that came from these source files, named as for `select`; otherwise as `forget`."""
+        """Forget the samples of these source files, named as for `select`. how: the other options of `forget`."""
         ids = self.select(files=files, ignore_missing=ignore_missing, request=request).ids
-        return self.forget(ids, request=request, also_identical=also_identical, block_return=block_return)
+        return self.forget(ids, request=request, **how)
 
     def log(self) -> list[LogEntry]:
         """All deletions so far, in order."""
@@ -295,12 +293,14 @@ class Predictor:
             view = self.store.view
             if not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
                 raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
-            identical = [tuple(sorted(self.store.ids_with(one[None]).tolist())) for one in contents]
+            same = np.sort(self.store.ids_with(contents))
+            held = view.records["content"][self.store.rows_of(same)]
             # Ids that no sample ever had: after those of the data set and those added since.
             first = self.manifest.memory.first_new_id + self.store.ever - self.manifest.memory.rows
             ids = np.arange(first, first + len(keys))
             self.store.add(ids, keys, tokens, numbers, given.files, units, contents, allow_blocked=allow_blocked)
-        return Added(ids, {one: own for one, own in zip(ids.tolist(), identical, strict=True) if own})
+        own = {one: same[(held == content).all(axis=1)] for one, content in zip(ids.tolist(), contents, strict=True)}
+        return Added(ids, {one: tuple(identical.tolist()) for one, identical in own.items() if identical.size})
 
     @cached_property
     def _classes(self) -> dict[int, str]:

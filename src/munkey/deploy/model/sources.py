@@ -2,10 +2,11 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
+from itertools import compress
 from pathlib import Path, PurePosixPath
 from posixpath import dirname
 from typing import NamedTuple, TypeVar
@@ -14,19 +15,10 @@ import numpy as np
 
 from munkey.data.source import printable
 from munkey.deploy.errors import AmbiguousFileError
+from munkey.deploy.store.chain import moment
 from munkey.deploy.store.store import Store
 
 T = TypeVar("T")
-
-
-class HeldRow(NamedTuple):
-    """A live row, as the memory has it. label: the number of its class; added: microseconds since 1970."""
-
-    id: int
-    label: int
-    file: str | None
-    unit: str | None
-    added: int
 
 
 class MemoryRow(NamedTuple):
@@ -66,24 +58,28 @@ def location(file: str | os.PathLike[str]) -> str:
 class SourceFiles:
     """The source files of a model's memory. One is a path as it was given, or relative to `root`, the data set's."""
 
-    def __init__(self, store: Store, root: str | None) -> None:
-        self._store, self._root = store, Path(location(root)) if root else None
+    def __init__(self, store: Store, root: str | None, classes: Sequence[str] = ()) -> None:
+        self._store, self._root = store, Path(location(root)) if root else Path()
+        self._classes = dict(enumerate(classes))
 
     def place(self, file: str | None) -> str | None:
         """Where a file lay when it was read, by what the memory says."""
-        return None if file is None else str((self._root or Path()) / file)
+        return None if file is None else str(self._root / file)
 
-    def held(self) -> list[HeldRow]:
-        """All live rows, in the order of the memory."""
+    def rows(self) -> list[MemoryRow]:
+        """All samples that the memory holds, in its order."""
         while True:
             view = self._store.view
             rows = np.flatnonzero(view.live)
-            files, units = self._store.files_of(rows), self._store.units_of(rows)
-            added, records = self._store.added(rows).tolist(), view.records[rows]
+            files, units = map(self.place, self._store.files_of(rows)), self._store.units_of(rows)
+            records = view.records[rows]
             live = view.live[rows]  # looked at last: what was deleted meanwhile is zero
             if self._store.view.generation == view.generation:  # else it was compacted, and has other rows
-                facts = zip(records["id"].tolist(), records["label"].tolist(), files, units, added, strict=True)
-                return [HeldRow(*row) for row, still in zip(facts, live, strict=True) if still]
+                labels, times = (
+                    map(self._classes.get, records["label"].tolist()),
+                    map(moment, records["added"].tolist()),
+                )
+                return list(compress(map(MemoryRow, records["id"].tolist(), labels, files, units, times), live))
 
     def ids_of(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
         """The ids that each name means, none for one that means nothing. Looks at the memory alone, not at the disk.
@@ -91,41 +87,41 @@ class SourceFiles:
         A name: of a file as the memory has it, or where it lies; of a folder, for all below it; or a pattern as in a
         shell, `**` for any folders. Raises AmbiguousFileError for what can mean other files too.
         """
-        found: dict[str, set[int]] = {}
-        for file in listed("files", files):
-            if not str(file):
-                raise ValueError("one of the files has an empty name")
-            found[str(file)] = self._meant(Path(file), lambda name: set(self._store.ids_from(name).tolist()))
+        names = listed("files", files)
+        if "" in map(str, names):
+            raise ValueError("one of the files has an empty name")
+        found = {str(name): self._meant(Path(name), self._ids_from) for name in names}
         if not all(found.values()):
-            held = [(row.id, row.file) for row in self.held() if row.file]
-            named = [(one, name) for one, file in held for name in {file, self.place(file) or file}]
+            placed = [(row.id, row.file) for row in self.rows() if row.file]
             below: dict[str, set[int]] = defaultdict(set)
-            for one, file in named:
+            for one, file in placed:
                 below[dirname(file) or "."].add(one)
             for folder in [PurePosixPath(folder) for folder in below]:
                 for above in folder.parents:
                     below[str(above)] |= below[str(folder)]
 
-            def covered(name: str) -> set[int]:
-                if not set(name) & set("*?["):
-                    return below.get(name, set())
-                pattern = PurePosixPath(name).parts
-                return {one for one, file in named if _fits(pattern, PurePosixPath(file).parts)} | below.get(
-                    name, set()
-                )
+            def covered(place: str) -> set[int]:
+                """The ids below a folder, or of the files that a pattern stands for."""
+                if place in below or not set(place) & set("*?["):
+                    return below.get(place, set())
+                pattern = PurePosixPath(place).parts
+                return {one for one, file in placed if _fits(pattern, PurePosixPath(file).parts)}
 
-            for name in [name for name, ids in found.items() if not ids]:
-                found[name] = self._meant(Path(name), covered)
+            found |= {name: self._meant(Path(name), covered) for name, ids in found.items() if not ids}
         return found
+
+    def _ids_from(self, place: str) -> set[int]:
+        """The ids of the samples that came from the file at this place."""
+        relative = Path(place).is_relative_to(self._root)
+        names = {place, Path(place).relative_to(self._root).as_posix()} if relative else {place}
+        return {one for name in names for one in self._store.ids_from(name).tolist()}
 
     def _meant(self, file: Path, ids_from: Callable[[str], set[int]]) -> set[int]:
         """The ids of what is named as in the memory, or by where it lies now."""
-        name, place = printable(file.as_posix()), Path(location(file))
-        places = [place, place.relative_to(self._root)] if self._root and place.is_relative_to(self._root) else [place]
-        named = ids_from(name) if file.parts else set()  # `.` is a place
-        lying = {one for place in places for one in ids_from(place.as_posix())}
+        name, place = str(self._root / printable(file.as_posix())), location(file)
+        named, lying = ids_from(name) if file.parts else set(), ids_from(place)  # `.` is a place
         if lying and not named <= lying:
-            raise AmbiguousFileError({self.place(name) or name: named, str(place): lying})
+            raise AmbiguousFileError({name: named, place: lying})
         return named | lying
 
 
