@@ -258,16 +258,20 @@ def test_a_wrong_option_ends_with_2(munkey, model):
     assert munkey("forgive", model).code == 2
 
 
-def test_the_commands_of_the_docs_run_as_printed(munkey, model, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("heading", "samples", "page"),
+    [("The command `munkey`", 22, "receipt.html"), ("A privacy officer's day", 21, "proof-2026-18.html")],
+)
+def test_the_commands_of_the_docs_run_as_printed(heading, samples, page, munkey, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     picture_in(tmp_path)
-    [commands] = blocks("serving", "sh", "The command `munkey`")
+    (tmp_path / "requests.csv").write_text("".join(blocks("serving", "csv", heading)))
+    [commands] = blocks("serving", "sh", heading)
     for line in commands.splitlines():
-        command, *words = shlex.split(line)
+        command, *words = shlex.split(line, comments=True)
         ended = munkey(*words)
         assert (command, ended.code) == ("munkey", 0), ended.err
-    assert munkey("inspect", model, "--json").json["samples"] == 22
-    assert (tmp_path / "receipt.html").exists()
+    assert munkey("inspect", model, "--json").json["samples"] == samples and (tmp_path / page).exists()
 
 
 @pytest.mark.parametrize("code", [output.FAILED, output.BAD_INPUT, output.LOCKED, output.MACHINE])
