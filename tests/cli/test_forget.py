@@ -30,7 +30,11 @@ def without(*ids):
 def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
     ended = munkey("forget", model, "--ids", "12, 10")
     with Predictor.load(model) as predictor:
-        assert ended == (0, f"forgot 2 samples, 22 left\nhead of the chain: {predictor.head}\n", "")
+        assert ended == (
+            0,
+            f"forgot 2 samples, 22 left; numbers 1 to 2 of the chain\nhead of the chain: {predictor.head}\n",
+            "",
+        )
     assert left(model) == without(10, 12)
 
 
@@ -108,7 +112,7 @@ def test_nothing_named_is_refused(munkey, model):
     [
         (["pets/10.png"], "Write --files before"),
         (["--class", "cat", "--unit", "Anna"], "both, or either?"),
-        (["--ids", "10", "--csv", "requests.csv"], "or --csv alone"),
+        (["--ids", "10", "--csv", "requests.csv"], "or a --csv"),
         (["--csv", "requests.csv", "--request", "R"], "whose column `request`"),
         (["--ids", "10", "--salt-file", "salt"], "--certificate FILE"),
         (["--class", "bird"], "'bird' is not the name of a class"),
@@ -223,15 +227,16 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
     [
         (REQUESTS + "2026-4,99,,,\n", "so nothing was done: 99"),
         (REQUESTS + "2026-4,18,pets/20.png,,\n", "18 and pets/20.png"),  # not the same sample
-        (REQUESTS + "2026-4,18\n", "line 6: has 2 cells, and the header has 5"),
-        (REQUESTS + ",18,,,\n", "line 6: has no request number"),
-        (REQUESTS + "2026-4,,,,\n", "line 6: names no sample"),
+        (REQUESTS + "2026-4,18\n", "line 6: 2 cells below 5 columns"),
+        (REQUESTS + ",18,,,\n", "line 6: no request number"),
+        (REQUESTS + "2026-4,,,,\n", "line 6: no sample is named\n"),
         (REQUESTS + '2026-4,"18\n', "line 6: unexpected end of data"),
         (REQUESTS + "2026-4,x,,,\n", "line 6: 'x' is not an id"),
-        ("id,person\n10,Anna\n", "the column 'person' is none of"),
-        ("id,class,label\n10,cat,cat\n", "the column 'class' is there twice"),
-        ("id\n", "names nothing"),
-        ("", "names nothing"),
+        ("id,person\n10,Anna\n", "and nothing else; then a line for each thing to forget; not ['id', 'person']"),
+        ("id,class,label\n10,cat,cat\n", "each at most once"),
+        ('id,"class\n10,cat\n', "line 2: unexpected end of data"),
+        ("id\n", "a line for each thing"),
+        ("", "a line for each thing"),
     ],
 )
 def test_a_csv_that_makes_no_sense_is_refused_as_a_whole(content, said, munkey, model, tmp_path):
@@ -335,7 +340,7 @@ def test_what_was_committed_is_said_whatever_fails_afterwards(fails, munkey, mod
     gc.collect()  # an unclosed memory
     [entry] = munkey("log", model, "--json").json["log"]
     assert ended.code == 4 and left(model) == without(10, 12)
-    assert f"numbers 1 to 2 of the chain, whose head is {entry['head']};" in ended.err
+    assert "numbers 1 to 2 of the chain\n" in ended.err and f"\nhead of the chain: {entry['head']}\n" in ended.err
     [salt] = re.findall("salt of its ids, stored in no file: ([0-9a-f]{32})", ended.err)
     if fails != "standard output":
         [said] = ended.json["deletions"]

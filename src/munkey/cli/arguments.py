@@ -20,20 +20,18 @@ Ids = Annotated[str | None, typer.Option("--ids", metavar="1,2,3", help="Ids, se
 Pictures = Annotated[
     list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False)
 ]
-Wait = Annotated[
-    float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another process that writes the model.")
-]
-Classes = Annotated[list[str] | None, typer.Option("--class", metavar="NAME", help="A class; may be repeated.")]
-Units = Annotated[list[str] | None, typer.Option("--unit", metavar="NAME", help="A person, say; may be repeated.")]
-Files = Annotated[
-    list[str] | None, typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'.")
-]
-MoreFiles = Annotated[
-    list[str] | None, typer.Argument(metavar="PICTURE", hidden=True)
-]  # what a shell makes of `--files *`
+Wait = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another writer.")]
+Names = list[str] | None
+Classes = Annotated[Names, typer.Option("--class", metavar="NAME", help="A class; may be repeated.")]
+Units = Annotated[Names, typer.Option("--unit", metavar="NAME", help="A person, say; may be repeated.")]
+Files = Annotated[Names, typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'.")]
+MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]  # what a shell makes of `--files *`
 
 Line = dict[str, Any]  # names of samples, as `Predictor.select` takes them; meant are those with all of them
-COLUMNS = {"id": "ids", "file": "files", "class": "labels", "label": "labels", "unit": "units"}
+COLUMNS = {
+    "id": "ids", "file": "files", "class": "labels", "label": "labels", "unit": "units", "request": "request",
+    "added": "added",
+}  # fmt: skip
 
 
 def model(directory: Path, *, writer: bool = False, wait: float = 0) -> "AbstractContextManager[Predictor]":
@@ -43,7 +41,7 @@ def model(directory: Path, *, writer: bool = False, wait: float = 0) -> "Abstrac
     return Predictor.load(directory, writer=writer, wait=wait)
 
 
-def named_files(files: list[str] | None, more: list[str] | None) -> list[str]:
+def named_files(files: Names, more: Names) -> list[str]:
     """The files after `--files`. Raises ValueError for words that follow no `--files`."""
     if more and not files:
         raise ValueError(f"{more[0]!r}: what is it? Write --files before the names of source files")
@@ -81,52 +79,48 @@ def requests_in(file: Path) -> dict[str | None, list[Line]]:
     text = given_text(file).removeprefix("\ufeff")  # a mark that Excel writes
     parted_by = ";" if ";" in text.partition("\n")[0] else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=parted_by, skipinitialspace=True, strict=True)
-    header = [name.strip().lower() for name in next(reader, [])]
-    kinds = [COLUMNS.get(name, name) for name in header]
-    for name, kind in zip(header, kinds, strict=True):
-        if name not in {*COLUMNS, "request", "added"} or kinds.count(kind) > 1:
-            said = (
-                "is there twice" if kinds.count(kind) > 1 else "is none of id, file, class, unit, request: take it out"
-            )
-            raise ValueError(f"{file}: the column {name!r} {said}")
-    requests: dict[str | None, list[Line]] = {}
     try:
-        for cells in filter(None, reader):
-            where = f"{file}, line {reader.line_num}"
-            if len(cells) != len(kinds):
-                raise ValueError(f"{where}: has {len(cells)} cells, and the header has {len(kinds)}")
-            line: Line = {kind: [cell] for kind, cell in zip(kinds, cells, strict=True) if cell and kind != "added"}
-            [request] = line.pop("request", [None])
-            if not line or (request is None and "request" in kinds):
-                raise ValueError(f"{where}: {'has no request number' if line else 'names no sample'}")
-            if "ids" in line:
-                line["ids"] = _numbers(where, *line["ids"])
-            requests.setdefault(request, []).append(line)
+        (_, header), *lines = [(reader.line_num, cells) for cells in reader if cells] or [(0, [])]
     except csv.Error as error:
         raise ValueError(f"{file}, line {reader.line_num}: {error}") from error
-    if not requests:
-        raise ValueError(f"{file}: names nothing; its first line has the names of its columns")
+    kinds = [COLUMNS.get(name.strip().lower(), f"column {name!r}") for name in header]
+    if not lines or not set(kinds) <= set(COLUMNS.values()) or len(set(kinds)) < len(kinds):
+        said = "each at most once, and nothing else; then a line for each thing to forget"
+        raise ValueError(
+            f"{file}: the first line must name columns id, file, class, unit, request, {said}; not {header}"
+        )
+    requests: dict[str | None, list[Line]] = {}
+    for number, cells in lines:
+        line: Line = {kind: [cell] for kind, cell in zip(kinds, cells, strict=False) if cell and kind != "added"}
+        [request] = line.pop("request", [None])
+        faults = {
+            f"{len(cells)} cells below {len(kinds)} columns": len(cells) != len(kinds),
+            "no sample is named": not line,
+            "no request number": request is None and "request" in kinds,
+        }
+        if any(faults.values()):
+            said = "; ".join(fault for fault, wrong in faults.items() if wrong)
+            raise ValueError(f"{file}, line {number}: {said}")
+        if "ids" in line:
+            line["ids"] = _numbers(f"{file}, line {number}", cells[kinds.index("ids")])
+        requests.setdefault(request, []).append(line)
     return requests
 
 
-def salt_of(salt: str | None, file: Path | None) -> bytes | None:
-    """The salt that was given in hexadecimal, or is in a file; None where there is none. Raises ValueError."""
+def salt_of(salt: str | None, file: Path | None, *, new: bool = False) -> bytes:
+    """The salt that was given in hexadecimal, or in a file; else empty. Raises ValueError for what is none.
+
+    new: put one into the file where there is none; only its owner may read it.
+    """
     from munkey.core.files import given_text
-
-    text = given_text(file) if file else salt
-    if text is None or re.fullmatch("([0-9a-fA-F]{2}){16,}", text.strip()):
-        return None if text is None else bytes.fromhex(text.strip())
-    said = "is no salt, such as `forget --certificate` prints: 32 hexadecimal digits or more"
-    raise ValueError(f"{file or '--salt'}: {said}")
-
-
-def kept_salt(file: Path) -> bytes:
-    """The salt in a file; where there is none, a new one is put there, which only its owner may read."""
     from munkey.deploy.certificate import write_new
 
-    if not os.path.lexists(file):
+    if file and new and not os.path.lexists(file):
         write_new(file, f"{secrets.token_hex(16)}\n", 0o600)
-    return salt_of(None, file) or b""
+    text = (given_text(file) if file else salt or "").strip()
+    if (file or salt is not None) and not re.fullmatch("([0-9a-fA-F]{2}){16,}", text):
+        raise ValueError(f"{file or '--salt'}: is no salt, as `forget` prints it: 32 hexadecimal digits or more")
+    return bytes.fromhex(text)
 
 
 def require_outside(directory: Path, file: Path) -> None:

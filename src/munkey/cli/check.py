@@ -8,21 +8,7 @@ from typing import Annotated
 
 import typer
 
-from munkey.cli.arguments import (
-    AsJson,
-    Classes,
-    Directory,
-    Files,
-    Ids,
-    MoreFiles,
-    Units,
-    Wait,
-    model,
-    named_files,
-    require_certificate,
-    salt_of,
-    wanted_ids,
-)
+from munkey.cli import arguments as given
 from munkey.cli.output import NotVerifiedError, say, working
 from munkey.core.console import counted
 
@@ -35,13 +21,13 @@ def _table(lines: Sequence[Sequence[object]]) -> str:
 
 
 def list_(
-    directory: Directory,
-    more: MoreFiles = None,
-    files: Files = None,
-    classes: Classes = None,
-    units: Units = None,
+    directory: given.Directory,
+    more: given.MoreFiles = None,
+    files: given.Files = None,
+    classes: given.Classes = None,
+    units: given.Units = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, which `forget --csv` takes.")] = False,
-    as_json: AsJson = False,
+    as_json: given.AsJson = False,
 ) -> None:
     """List the samples that a memory holds: id, class, source file, unit, and when each was added.
 
@@ -53,8 +39,8 @@ def list_(
     """
     from munkey.deploy import json_answers
 
-    with model(directory) as predictor:
-        rows = predictor.rows(labels=classes or [], units=units or [], files=named_files(files, more))
+    with given.model(directory) as predictor:
+        rows = predictor.rows(labels=classes or [], units=units or [], files=given.named_files(files, more))
         samples = json_answers.samples(rows)
     lines = [["id", "class", "file", "unit", "added"], *[list(sample.values()) for sample in samples]]
     text = io.StringIO()
@@ -63,7 +49,7 @@ def list_(
     say(text.getvalue().rstrip("\n") if as_csv else table, {"samples": samples}, as_json)
 
 
-def log(directory: Directory, as_json: AsJson = False) -> None:
+def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
     """Say which deletions there were: numbers in the chain, when, the number of the request, how many samples, head.
 
     \b
@@ -71,19 +57,19 @@ def log(directory: Directory, as_json: AsJson = False) -> None:
     """
     from munkey.deploy import json_answers
 
-    with model(directory) as predictor:
+    with given.model(directory) as predictor:
         entries = json_answers.log(predictor.log())
     columns = ("first", "last", "when", "request", "deleted", "head")
     say(_table([columns, *[[entry[name] for name in columns] for entry in entries]]), {"log": entries}, as_json)
 
 
-def inspect(directory: Directory, as_json: AsJson = False) -> None:
+def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
     """Say what a model is, what its memory holds, and how it is searched: exactly, or by an index.
 
     \b
     munkey inspect model
     """
-    with model(directory) as predictor:
+    with given.model(directory) as predictor:
         manifest, state, summary = predictor.manifest, predictor.store.state, predictor.summary()
         facts: dict[str, object] = {
             "directory": str(directory),
@@ -112,12 +98,12 @@ def _worded(value: object) -> str:
 
 
 def verify(
-    directory: Directory,
+    directory: given.Directory,
     published: Annotated[
         str | None,
         typer.Option(metavar="HEAD", help="A head that `forget` printed, all 64 digits: it must be in the chain."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: given.AsJson = False,
 ) -> None:
     """Recompute the chain of deletions; check every row, the index and all checksums.
 
@@ -129,7 +115,7 @@ def verify(
     """
     from munkey.deploy import json_answers
 
-    with model(directory) as predictor:
+    with given.model(directory) as predictor:
         with working("verifying"):
             report = predictor.verify(published)
         if not report.sound:
@@ -138,13 +124,13 @@ def verify(
     say(f"{report}\nsearch: {search}", json_answers.verified(report, search), as_json)
 
 
-def purge(directory: Directory, wait: Wait = 0, as_json: AsJson = False) -> None:
+def purge(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
     """Leave no byte of what was forgotten in any file of the directory.
 
     \b
     munkey purge model
     """
-    with model(directory, writer=True, wait=wait) as predictor:
+    with given.model(directory, writer=True, wait=wait) as predictor:
         with working("purging"):
             foreign = predictor.purge()
         besides = f"; not part of it, and not looked at: {', '.join(foreign)}" if foreign else ""
@@ -152,13 +138,13 @@ def purge(directory: Directory, wait: Wait = 0, as_json: AsJson = False) -> None
         say(said, predictor.summary() | {"foreign": foreign}, as_json)
 
 
-def compact(directory: Directory, wait: Wait = 0, as_json: AsJson = False) -> None:
+def compact(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
     """Purge, free the space of what was forgotten, and add new samples to the index, if there is one.
 
     \b
     munkey compact model
     """
-    with model(directory, writer=True, wait=wait) as predictor:
+    with given.model(directory, writer=True, wait=wait) as predictor:
         with working("compacting"):
             predictor.compact()
         left = predictor.summary()
@@ -166,22 +152,17 @@ def compact(directory: Directory, wait: Wait = 0, as_json: AsJson = False) -> No
 
 
 def certificate(
-    directory: Directory,
+    directory: given.Directory,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)],
     check: Annotated[bool, typer.Option("--check", help="Check it: look for its deletion in the chain.")] = False,
     deletion: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Certify the deletion that holds sequence number N, instead of the last one."),
+        int | None, typer.Option(metavar="N", help="Of the deletion with this sequence number.")
     ] = None,
-    request: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="Certify the deletion that this request asked for.")
-    ] = None,
-    ids: Ids = None,
-    salt: Annotated[
-        str | None, typer.Option(metavar="HEX", help="With --ids: the salt that `forget` printed for these ids.")
-    ] = None,
+    request: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of the deletion for this request.")] = None,
+    ids: given.Ids = None,
+    salt: Annotated[str | None, typer.Option(metavar="HEX", help="The salt that `forget` printed for the ids.")] = None,
     salt_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The same, in a file.")] = None,
-    as_json: AsJson = False,
+    as_json: given.AsJson = False,
 ) -> None:
     """Write a certificate of the last deletion, or check one. No file is overwritten.
 
@@ -203,11 +184,11 @@ def certificate(
         raise ValueError("--deletion and --request do not go with --check: the certificate itself says what it is of")
     if (ids is None) != (salt is None and salt_file is None):
         raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
-    secret = salt_of(salt, salt_file) or b""
-    numbers = None if ids is None else wanted_ids(ids, None)
+    secret = given.salt_of(salt, salt_file)
+    numbers = None if ids is None else given.wanted_ids(ids, None)
     if not check:
-        require_certificate(directory, file)
-        with model(directory) as predictor:
+        given.require_certificate(directory, file)
+        with given.model(directory) as predictor:
             made = certificates.certify(predictor.store, certificates.receipt_of(predictor.store, deletion, request))
             if numbers is not None:
                 there = predictor.select(ids=numbers, ignore_missing=True).ids
@@ -219,7 +200,7 @@ def certificate(
         text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; readable page: {page}"
         say(text, made.model_dump(mode="json"), as_json)
         return
-    with model(directory) as predictor:
+    with given.model(directory) as predictor:
         made = certificates.read_certificate(file)
         faults = certificates.faults(made, predictor.store)
     if numbers is not None and made.ids_sha256 != certificates.salted(numbers, secret):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from munkey.cli.arguments import Line, kept_salt, require_certificate, require_outside
+from munkey.cli.arguments import Line, require_certificate, require_outside, salt_of
 from munkey.cli.output import working
 from munkey.core.console import counted
 from munkey.deploy import certificate, json_answers
@@ -21,10 +21,7 @@ Json = dict[str, Any]
 
 
 class RequestPlan(NamedTuple):
-    """What a request comes to. ids: that it means, (N,) int64; file: of its certificate, None where none is wanted.
-
-    salt_file: of the certificate's salt, None where that is printed.
-    """
+    """What a request comes to. ids: that it means, (N,) int64; file, salt_file: of its certificate and its salt."""
 
     ids: np.ndarray
     file: Path | None = None
@@ -108,7 +105,7 @@ def carry_out(predictor: Predictor, plans: Plans, list_ids: bool, how: Mapping[s
     Where a reader is in the way of the purge, zeros are on the disk, but names of source files may stay.
     """
     salts = {
-        number: kept_salt(plan.salt_file) if plan.salt_file else secrets.token_bytes(16)
+        number: salt_of(None, plan.salt_file, new=True) if plan.salt_file else secrets.token_bytes(16)
         for number, plan in plans.items()
         if plan.file and len(plan.ids)
     }
@@ -151,7 +148,8 @@ def worded(answer: Json) -> str:
         said = f"would forget {counted(len(answer['would_delete']), 'sample')}{classes and f' ({classes})'} and keep"
         lines = [f"{name}{said} {answer['left']:,}"]
     else:
-        lines = [f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left"]
+        numbers = f"; numbers {answer['first']} to {answer['last']} of the chain" if answer["deleted"] else ""
+        lines = [f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left{numbers}"]
     if twins := answer["identical"]:
         lines.append(f"exact copies of these stay: ids {first_ten(twins)}; --also-identical forgets them too")
     if emptied := answer.get("emptied"):
@@ -163,10 +161,3 @@ def worded(answer: Json) -> str:
     if "salt" in answer:
         lines.append(f"salt of its ids, stored in no file: {answer['salt']}")
     return "\n".join(lines)
-
-
-def committed(answer: Json) -> str:
-    """The same, and where it stands in the chain, for somebody who gets no other answer."""
-    numbers = f"numbers {answer['first']} to {answer['last']} of the chain, whose head is {answer['head']}"
-    later = f"`munkey certificate DIR FILE --deletion {answer['last']}` certifies it later"
-    return f"{worded(answer)}\n{numbers}; {later}"

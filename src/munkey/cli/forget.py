@@ -5,63 +5,36 @@ from typing import Annotated, Any
 
 import typer
 
-from munkey.cli.arguments import (
-    AsJson,
-    Classes,
-    Directory,
-    Files,
-    Ids,
-    Line,
-    MoreFiles,
-    Units,
-    Wait,
-    model,
-    named_files,
-    requests_in,
-    wanted_ids,
-)
+from munkey.cli import arguments as given
 from munkey.cli.output import AfterDeletionError, say
+
+OneFile = Path | None
 
 
 def forget(
-    directory: Directory,
-    more: MoreFiles = None,
-    ids: Ids = None,
-    ids_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ids, one per line; - is standard input.")
-    ] = None,
-    files: Files = None,
-    files_from: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Source files, one per line; - is standard input.")
-    ] = None,
-    classes: Classes = None,
-    units: Units = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Requests; columns: id, file, class, unit, request.")
-    ] = None,
-    request: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="Of the request: it is carried out once, and logged.")
-    ] = None,
-    ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="Forget what is there, even if some of what is named is missing.")
-    ] = False,
+    directory: given.Directory,
+    more: given.MoreFiles = None,
+    ids: given.Ids = None,
+    ids_file: Annotated[OneFile, typer.Option(metavar="FILE", help="Ids, one per line; - is standard input.")] = None,
+    files: given.Files = None,
+    files_from: Annotated[OneFile, typer.Option(metavar="FILE", help="Source files, one per line; - as above.")] = None,
+    classes: given.Classes = None,
+    units: given.Units = None,
+    csv: Annotated[OneFile, typer.Option(metavar="FILE", help="Requests: id, file, class, unit, request.")] = None,
+    request: Annotated[str | None, typer.Option(metavar="NUMBER", help="The request's; carried out once.")] = None,
+    ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Forget what is there.")] = False,
     also_identical: Annotated[bool, typer.Option("--also-identical", help="Forget exact copies, too.")] = False,
-    block_return: Annotated[
-        bool, typer.Option("--block-return", help="Keep a hash of each picture, so that `add` refuses it later.")
-    ] = False,
+    block_return: Annotated[bool, typer.Option("--block-return", help="Let `add` refuse them from now on.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")] = False,
     certificate: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Purge, then write a certificate as JSON, with a page beside it."),
+        OneFile, typer.Option(metavar="FILE", help="Purge, then write a certificate: JSON and page.")
     ] = None,
     list_ids: Annotated[
-        bool, typer.Option("--list-ids", help="Name the ids in the certificate, which makes it a trace of them.")
+        bool, typer.Option("--list-ids", help="Let the certificate be a trace that names the ids.")
     ] = False,
-    salt_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Put the certificate's salt there, or take it from there.")
-    ] = None,
-    wait: Wait = 0,
-    as_json: AsJson = False,
+    salt_file: Annotated[OneFile, typer.Option(metavar="FILE", help="Keep the certificate's salt there.")] = None,
+    wait: given.Wait = 0,
+    as_json: given.AsJson = False,
 ) -> None:
     """Forget the named samples, or none if one is unknown. No answer rests on them once the command has returned.
 
@@ -77,32 +50,32 @@ def forget(
     from munkey.core.files import given_text
 
     listed = given_text(files_from).splitlines() if files_from else []
-    named: Line = {
-        "ids": wanted_ids(ids, ids_file),
-        "files": [*named_files(files, more), *filter(str.strip, listed)],
+    named: given.Line = {
+        "ids": given.wanted_ids(ids, ids_file),
+        "files": [*given.named_files(files, more), *filter(str.strip, listed)],
         "labels": classes or [],
         "units": units or [],
     }
-    lines: list[Line] = [{kind: names} for kind, names in named.items() if names]
+    lines: list[given.Line] = [{kind: names} for kind, names in named.items() if names]
     if bool(lines) == (csv is not None):
-        raise ValueError(
-            "name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or --csv alone"
-        )
-    if classes and units:
-        raise ValueError("--class and --unit: both, or either? Name one; or both in a line of a CSV, for what is both")
-    if csv is not None and request is not None:
-        raise ValueError("--request does not go with --csv, whose column `request` has the numbers")
-    for option, given in (("--list-ids", list_ids), ("--salt-file", salt_file)):
-        if given and not certificate:
-            raise ValueError(f"{option} is about a certificate: give its file, --certificate FILE")
-    requests = {request: lines} if csv is None else requests_in(csv)
+        raise ValueError("name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv")
+    for sentence, wrong in {
+        "--class and --unit: both, or either? Name one; or both in a line of a CSV, for what is both": classes
+        and units,
+        "--request does not go with --csv, whose column `request` has the numbers": csv and request is not None,
+        "--list-ids and --salt-file need a certificate: --certificate FILE": (list_ids or salt_file)
+        and not certificate,
+    }.items():
+        if wrong:
+            raise ValueError(sentence)
+    requests = {request: lines} if csv is None else given.requests_in(csv)
 
     from munkey.cli import deletions
     from munkey.deploy.errors import UnknownNamesError, first_ten
 
     done: list[dict[str, Any]] = []
     try:
-        with model(directory, writer=not dry_run, wait=wait) as predictor:
+        with given.model(directory, writer=not dry_run, wait=wait) as predictor:
             plans, missing = deletions.planned(predictor, requests, certificate, salt_file)
             if missing and not ignore_missing:
                 raise UnknownNamesError(missing)
@@ -119,4 +92,6 @@ def forget(
     except Exception as error:
         if not done:
             raise
-        raise AfterDeletionError(error, "\n".join(map(deletions.committed, done)), done) from error
+        later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
+        said = [*map(deletions.worded, done), f"head of the chain: {done[-1]['head']}", later]
+        raise AfterDeletionError(error, "\n".join(said), done) from error
