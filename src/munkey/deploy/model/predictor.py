@@ -93,8 +93,7 @@ class Predictor:
             )
         names, answered = tuple(self.manifest.classes), logits
         if only_held_classes:
-            held = np.array([self._holds(view, label) for label in range(len(names))])
-            if not held.any():
+            if not (held := self._held_classes(view)).any():
                 raise ValueError(f"{self.directory}: holds no sample of any class, so there is none to answer with")
             answered = np.where(held, logits, np.float32(-np.inf))
         labels = answered.argmax(axis=1)
@@ -231,7 +230,8 @@ class Predictor:
             if also_identical:
                 wanted, identical = np.concatenate([wanted, identical]), identical[:0]
             receipt = self.store.delete(wanted, request=request, block_return=block_return)
-            emptied = tuple(self._classes[one] for one in labels if one in self._classes and not self._holds(view, one))
+            left = self._held_classes(view)
+            emptied = tuple(name for one, name in self._classes.items() if one in labels and not left[one])
         return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=emptied)
 
     @contextmanager
@@ -241,11 +241,10 @@ class Predictor:
         with self._changing:
             yield
 
-    @staticmethod
-    def _holds(view: MemoryView, label: int) -> bool:
-        """Whether the memory holds a sample of a class. In a row that is being deleted, any label may stand."""
-        rows = np.flatnonzero(view.labels == label)
-        return bool(view.live[rows].any())
+    def _held_classes(self, view: MemoryView) -> np.ndarray:
+        """Of which classes the memory holds a sample: (C,) bool."""
+        labels = np.array(view.labels)
+        return np.isin(np.arange(len(self.manifest.classes)), labels[view.live])  # looked at last: a dead row's is zero
 
     def forget_files(
         self,
