@@ -4,7 +4,6 @@ A case is a data set, or DATASET/KNOB/VALUE: the same experiment with one thing 
 selection of p_image and p_token.
 """
 
-from collections.abc import Iterable
 from functools import cache, cached_property
 
 from munkey.core.paths import Layout, fill
@@ -110,7 +109,9 @@ class Cases:
         for name in self.params.methods:
             section = self.params.for_case(dataset).unlearn[name].model_dump()
             candidates = self.params.candidates(dataset, name) if name in self.searched else [section]
-            tried[name] = {key: _each_once(candidate[key] for candidate in candidates) for key in section}
+            tried[name] = {key: [] for key in section}
+            for key, value in (pair for candidate in candidates for pair in candidate.items()):
+                tried[name][key] += [value] * (value not in tried[name][key])  # which may be a list
         return tried
 
     def half(self, dataset: str, seed: int) -> str:
@@ -155,12 +156,3 @@ class Cases:
         """The folder of a case's keys and neighbors: one for each encoder, revision and input size."""
         keys = self.params.for_case(case).keys
         return cache_name(keys.encoder, keys.revision, keys.image_size)
-
-
-def _each_once(values: Iterable[object]) -> list[object]:
-    """The values in their order; they may be lists."""
-    once: list[object] = []
-    for value in values:
-        if value not in once:
-            once.append(value)
-    return once
