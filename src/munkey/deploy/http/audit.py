@@ -55,7 +55,7 @@ def audit_router(queue: RequestQueue, answered: Counter[str], limits: RequestLim
         )
 
     @router.get("/metrics")
-    async def metrics() -> PlainTextResponse:
+    def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds
         values = {
             "samples gauge": len(predictor.ids),
             "deletions_total counter": predictor.store.deletions,

@@ -94,7 +94,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         return queue.purged()
 
     @app.get("/health")
-    async def health(request: Request) -> Json:
+    def health(request: Request) -> Json:  # in a thread: a purge may keep the memory for seconds
         head = predictor.head  # raises where the memory cannot be used
         if access.role(request) in (None, "predict"):
             return {"status": "ok"}
