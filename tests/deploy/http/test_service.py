@@ -138,7 +138,7 @@ def test_what_it_says_works_in_a_shell(service, picture):
     answers = [json.loads(answer) for answer in done.stdout.replace("}{", "}\n{").splitlines()]
     assert answers[0] == {"status": "ok"} and len(answers[1]["predictions"]) == 1
     assert "neighbors" in answers[2]["predictions"][0] and answers[3]["unknown"] == [1, 2, 3]  # the token was right
-    assert answers[4]["sound"]
+    assert len(answers[4]["samples"]) == 10 and answers[5]["sound"]
 
 
 def test_it_answers_as_the_predictor(service, folder, picture):

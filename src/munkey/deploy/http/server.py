@@ -27,7 +27,8 @@ munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
   printf '{{"images": ["%s"], "explain": true}}' "$(base64 < PICTURE.png | tr -d '\\n')" |
     curl -H 'Content-Type: application/json' {verify}--data-binary @- {url}/predict
   curl -H 'Content-Type: application/json' {forget}\\
-    -d '{{"ids": [1, 2, 3]}}' {url}/forget
+    -d '{{"ids": [1, 2, 3], "dry_run": true}}' {url}/forget
+  curl {verify}'{url}/rows?limit=10'
   curl {verify}{url}/verify
 """
 
