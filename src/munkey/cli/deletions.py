@@ -3,7 +3,6 @@
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,9 +74,12 @@ def _meant(predictor: Predictor, lines: Sequence[Line]) -> tuple[np.ndarray, lis
             [(kind, names)] = line.items()
             together.setdefault(kind, []).extend(names)
             continue
-        parts = [predictor.select(**{kind: names}, ignore_missing=True).ids for kind, names in line.items()]
-        found.append(reduce(np.intersect1d, parts))
-        if not len(found[-1]):
+        both = predictor.ids
+        for kind, names in line.items():
+            if len(both):  # else nothing more need be looked up
+                both = np.intersect1d(both, predictor.select(**{kind: names}, ignore_missing=True).ids)
+        found.append(both)
+        if not len(both):
             missing.append(" and ".join(str(name) for names in line.values() for name in names))
     selection = predictor.select(**together, ignore_missing=True)
     return np.unique(np.concatenate([*found, selection.ids])), [*selection.missing, *missing]

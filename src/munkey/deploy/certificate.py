@@ -236,10 +236,10 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
 
     Killed in between, it leaves the JSON alone. Raises as `page_of` does, and OSError.
     """
-    page, path = page_of(path), Path(path)
+    page, path, readable = page_of(path), Path(path), html(certificate)
     write_new(path, certificate.model_dump_json(indent=2) + "\n")
     try:
-        write_new(page, html(certificate))
+        write_new(page, readable)
     except BaseException:
         path.unlink()
         raise
