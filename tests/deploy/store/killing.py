@@ -24,7 +24,21 @@ from munkey.deploy.store.rows import RECORD
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import WIDTHS, add, content, create, expected, files_of, numbers, raw, units_of
 
-LIKELY = {"add": 3, "delete": 4, "batch": 2, "settle": 1, "purge": 1, "compact": 1, "index": 2, "close": 1}
+LOG = -1  # stands in a model of the memory, beside the ids, for its log of deletions
+LIKELY = {
+    "add": 3,
+    "delete": 4,
+    "batch": 2,
+    "request": 1,
+    "settle": 1,
+    "purge": 1,
+    "compact": 1,
+    "index": 2,
+    "close": 1,
+}
+
+
+DELETIONS = {"delete", "batch", "request"}  # the last one of no row: its number alone is recorded
 
 
 def counted(step: Callable[..., object], fuse: list[int]) -> Callable[..., object]:
@@ -57,11 +71,12 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
         count = min(len(held), {"delete": 1, "batch": int(random.integers(2, 30))}.get(step, 0))
         ids = random.choice(held, count, replace=False).tolist() if count else []
         seed = int(random.integers(1 << 30)) if len(held) < 400 else None
-        say({"step": step, "ids": ids, "seed": seed})
+        request = f"request {random.integers(1 << 40)}" if step == "request" or random.integers(2) else None
+        say({"step": step, "ids": ids, "seed": seed, "request": request})
         if step == "add" and seed is not None:
             add(store, seed % 40, seed)
-        elif step in {"delete", "batch"}:
-            store.delete(ids)
+        elif step in DELETIONS:
+            store.delete(ids, request=request, block_return=bool(random.integers(2)))
         elif step == "index":
             write_index(store, random)
         elif step in {"settle", "purge", "compact", "close"}:
@@ -69,6 +84,11 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
         say({"done": step})
         if step == "close":
             store = opened(folder, say)
+
+
+def state(store: Store) -> dict[int, bytes]:
+    """The rows by id, and the log. `verify` compares it with what is blocked."""
+    return content(store) | {LOG: json.dumps([[it.rows, it.request] for it in store.log()]).encode()}
 
 
 def write_index(store: Store, random: np.random.Generator) -> None:
@@ -106,7 +126,7 @@ def watched_until_killed(folder: Path, random: np.random.Generator) -> tuple[lis
     os.close(waiting)
     os.close(going)
     with reader[0]:
-        return said, content(reader[0])
+        return said, state(reader[0])
 
 
 def killed_at_random(
@@ -138,15 +158,17 @@ def applied(model: dict[int, bytes], said: dict[str, object]) -> dict[int, bytes
     after = dict(model)
     if said["step"] == "add" and said["seed"] is not None:
         after |= expected(*raw(said["seed"] % 40, said["seed"]))
-    for i in said.get("ids", []) if said["step"] in {"delete", "batch"} else []:
-        del after[i]
+    if said["step"] in DELETIONS and (said["ids"] or said["request"]):
+        for i in said["ids"]:
+            del after[i]
+        after[LOG] = json.dumps([*json.loads(after[LOG]), [len(said["ids"]), said["request"]]]).encode()
     return after
 
 
 def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
     """Open the memory, which must be one of the allowed ones and hold nothing that was deleted."""
     with Store.open(folder, writer=True) as store:
-        now, view = content(store), store.view
+        now, view = state(store) if LOG in allowed[0] else content(store), store.view
         assert now in allowed, "neither before nor after"
         assert not (folder / "store.db-wal").stat().st_size, "the log of the killed writer is left, names in it"
         assert not any(part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))), "not zero"
@@ -179,7 +201,7 @@ def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
     """How many kills hit each operation, and how many operations had been acknowledged."""
     random, hits = np.random.default_rng(seed), Counter[str]()
     with create(folder, 60) as store:
-        model = content(store)
+        model = state(store)
     while hits.total() - hits["acknowledged"] < kills:
         allowed = [model]
         said, seen = watched_until_killed(folder, random)
