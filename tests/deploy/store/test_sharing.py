@@ -148,6 +148,23 @@ def test_a_row_that_came_and_went_while_a_reader_looked_is_no_damage(folder, mon
             assert Ledger.dead is dead and report.sound and report.live == 12
 
 
+def test_deletions_at_every_moment_of_a_check_are_no_problem(folder, monkeypatch):
+    asked = Ledger._records
+
+    def meanwhile(ledger: Ledger, *arguments: object) -> list[tuple[object, ...]]:
+        answer = asked(ledger, *arguments)
+        if ledger is reader._ledger and left:
+            store.delete([left.pop()], request=f"R-{len(left)}", block_return=True)
+        return answer
+
+    with create(folder, 60) as store, Store.open(folder) as reader:
+        left = raw(60)[0].tolist()
+        monkeypatch.setattr(Ledger, "_records", meanwhile)
+        report = reader.verify()
+        assert report.sound, str(report)
+        assert 10 < len(store.log()) < 60
+
+
 def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folder):
     create(folder).close()
     code = (

@@ -182,23 +182,24 @@ class Ledger:
         return [ChainLink(*row) for row in self._records(columns, types, f"log {rest}", *values)]
 
     def links(self) -> list[ChainLink]:
+        links = self._links("ORDER BY sequence")  # before the marks, in case of a deletion meanwhile
         marks = dict(self._records("first, mark", (int, bytes), "deletions WHERE first <= last"))
-        return [link._replace(mark=marks.get(link.sequence, b"")) for link in self._links("ORDER BY sequence")]
+        return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 
     def log(self, rest: str = "ORDER BY number", *values: str) -> list[LogEntry]:
         """Deletions, in order. rest: which."""
-        columns, start = "first, last, at, request", first_head(self.state().store)
-        heads = ", ".join(
-            f"IFNULL((SELECT head FROM log WHERE sequence = {one}), x'')" for one in ("first - 1", "last")
+        columns, types = (
+            "first, last, deletions.at, request, b.head, a.head",
+            (int, int, int, str | None, *[bytes | None] * 2),
         )
-        types = (int, int, int, str | None, bytes, bytes)
+        joined = "LEFT JOIN log AS b ON b.sequence = first - 1 LEFT JOIN log AS a ON a.sequence = last"
+        answer, start = (
+            self._records(columns, types, f"deletions {joined} {rest}", *values),
+            first_head(self.state().store),
+        )
         return [
-            LogEntry(
-                first, last, moment(at), request, last - first + 1, (before or start).hex(), (after or start).hex()
-            )
-            for first, last, at, request, before, after in self._records(
-                f"{columns}, {heads}", types, f"deletions {rest}", *values
-            )
+            LogEntry(first, last, moment(at), request, last - first + 1, *((head or start).hex() for head in heads))
+            for first, last, at, request, *heads in answer
         ]
 
     def receipt(self, request: str) -> Receipt | None:
@@ -256,18 +257,25 @@ class Ledger:
         links, dead = "(SELECT count(*) FROM log)", "(SELECT count(*) FROM dead)"
         return self._number(f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {links} - {dead} + 1 AND {links}")
 
-    def unmarked(self, links: list[ChainLink]) -> int | None:
+    def unmarked(self) -> int | None:
         """The number of the first deletion in the log that is not what was written, or not that of its links."""
         columns, types = "number, first, last, at, request, mark", (int, int, int, int, str | None, bytes)
-        deletions = self._records(columns, types, "deletions ORDER BY number")
         hashes: dict[int, list[bytes]] = {}
-        for number, one in self._records("deletion, hash", (int, bytes), "blocked ORDER BY deletion"):
-            hashes.setdefault(number, []).append(one)
+        self._ask("BEGIN")  # all of the same moment
+        try:
+            links, deletions = (
+                self._links("ORDER BY sequence"),
+                self._records(columns, types, "deletions ORDER BY number"),
+            )
+            for number, one in self._records("deletion, hash", (int, bytes), "blocked"):
+                hashes.setdefault(number, []).append(one)
+        finally:
+            self._ask("COMMIT")
         mark, ended = b"", 0
         for place, (number, first, last, at, request, written) in enumerate(deletions, start=1):
             mark = next_mark(mark, first, last, at, request, hashes.pop(number, ()))
-            own = {link.at for link in links[ended:last]}
-            if (number, first, written) != (place, ended + 1, mark) or last < ended or own - {at}:
+            wrong = (number, first, written) != (place, ended + 1, mark) or last < ended
+            if wrong or {link.at for link in links[ended:last]} - {at}:
                 return place
             ended = last
         return None if ended == len(links) and not hashes else len(deletions) + 1

@@ -113,7 +113,7 @@ def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published
     # In this order: what is hidden is dead by the ledger already, and what is dead is among the rows of a later state.
     hidden, dead, state = np.flatnonzero(~view.live), ledger.dead(), ledger.state()
     yield from breaks(links, state.store)
-    if place := ledger.unmarked(links):
+    if place := ledger.unmarked():
         yield f"the log of requests, or the list of blocked contents, was changed at deletion {place} of the log"
     heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
     if published is not None and published not in heads:
