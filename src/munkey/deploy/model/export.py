@@ -72,7 +72,7 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
     try:
         first_new_id = read_manifest(directory).memory.first_new_id
         with Store.open(directory / MEMORY) as store:
-            if store.deletions or (store.view.ids >= first_new_id).any():
+            if store.log() or (store.view.ids >= first_new_id).any():
                 said = "is in use, samples were forgotten or added there; move it elsewhere first"
                 raise ExportError(f"{directory}: {said}")
         export(result, renewed, sections)
