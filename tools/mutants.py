@@ -12,6 +12,7 @@ import contextlib
 import os
 import queue
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +173,12 @@ def passes(project: Path, tests: str, timeout: float, output: int | None = subpr
             return False
 
 
+def clone(project: Path) -> None:
+    """A new copy of the last commit, in place of what is left of an old one."""
+    shutil.rmtree(project, ignore_errors=True)
+    subprocess.run(["git", "clone", "-q", "--shared", ROOT, project], check=True)
+
+
 def run(drawn: list[Mutant], jobs: int, timeout: float) -> None:
     """Try each change in one of `jobs` copies, and print if it is noticed. Raises SystemExit if tests fail already."""
     copies: queue.Queue[Path] = queue.Queue()
@@ -189,14 +196,17 @@ def run(drawn: list[Mutant], jobs: int, timeout: float) -> None:
         source = file.read_bytes()
         file.write_bytes(mutant.changed(source))
         found = not all(passes(project, tests, timeout) for tests in mutant.tests)
-        file.write_bytes(source)
+        if file.exists():
+            file.write_bytes(source)
+        else:  # a change can make the tests remove their own copy
+            clone(project)
         copies.put(project)
         noticed[mutant.room].append(found)
         print(f"{'noticed  ' if found else 'UNNOTICED'}  {mutant}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as workers:
         for number in range(jobs):
-            subprocess.run(["git", "clone", "-q", "--shared", ROOT, f"{folder}/{number}"], check=True)
+            clone(Path(folder, str(number)))
             copies.put(Path(folder, str(number)))
         list(workers.map(try_unchanged, sorted({mutant.tests[-1] for mutant in drawn})))
         list(workers.map(try_out, drawn))

@@ -1,9 +1,13 @@
 """A training killed at any moment resumes, and ends with the bytes of one that was never disturbed."""
 
+import hashlib
+import io
 import os
+import pickle
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -124,6 +128,23 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_over(damage, 
     assert same_bytes(tmp_path, whole, again) and timeless(later) == timeless(history)
     file.remove()
     assert not list(tmp_path.glob("p.*"))
+
+
+class Planted:
+    """Code that somebody puts into a checkpoint, with the right sum."""
+
+    def __reduce__(self):
+        return os.mkdir, ("planted",)
+
+
+def test_code_in_a_checkpoint_is_never_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = io.BytesIO()
+    torch.save({"history": [], "parameters": Planted()}, content)
+    Path("p.pt").write_bytes(hashlib.sha256(content.getvalue()).digest() + content.getvalue())
+    with pytest.raises(pickle.UnpicklingError):
+        read(Path("p.pt"))
+    assert not Path("planted").exists()
 
 
 # One checkpoint

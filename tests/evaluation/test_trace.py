@@ -1,0 +1,26 @@
+"""What is noted of a training, by epoch and at three moments."""
+
+import pytest
+
+from munkey.core.randomness import Stage
+from munkey.evaluation import metrics
+from munkey.evaluation.trace import Trace
+from munkey.models.family import FAMILIES, Recipe
+from munkey.settings import TrainSettings
+from tests.training.inputs import DATA, MODEL, MUNKEY, TRAIN, digits, trained
+
+
+def test_each_epoch_has_its_accuracies_and_p_s_and_three_epochs_have_their_vectors():
+    system, samples = trained("munkey", depth=1, epochs=1).system, digits()
+    train = TrainSettings.model_validate(TRAIN.model_dump() | {"epochs": 4})
+    trace = Trace(samples, Recipe(DATA, MODEL, train, MUNKEY, Stage("traced")), "cpu")
+    for epoch in range(5):
+        trace.watch(epoch, system)
+    arrays = trace.arrays()
+    cut = FAMILIES["munkey"].cut_logits(system, samples, DATA, "cpu")
+    right = {name: 100 * float((logits.argmax(axis=1) == samples.labels).mean()) for name, logits in cut.items()}
+    for name, accuracy in right.items():
+        assert arrays[f"A_{name}"] == pytest.approx([accuracy] * 5)
+    assert arrays["P_s"] == pytest.approx([metrics.pathway_sensitivity(**right)] * 5)
+    assert arrays["epoch"].tolist() == [0, 1, 2, 3, 4]
+    assert {name for name in arrays if name.startswith("tokens_")} == {"tokens_0", "tokens_2", "tokens_4"}
