@@ -121,6 +121,7 @@ def test_a_full_disk_is_reported_with_the_path_and_the_old_file_stays(tmp_path, 
     with pytest.raises(OSError, match="no half file was left") as refused, full_disk():
         write(tmp_path / name)
     assert refused.value.filename == str(tmp_path / name) and why in str(refused.value)
+    assert refused.value.errno == (errno.EIO if name == "out.npy" else errno.EFBIG)
     assert names_in(tmp_path) == [name] and (tmp_path / name).read_text() == "old"
 
 

@@ -26,6 +26,13 @@ def decoded(image, ending, folder):
     return block[0]
 
 
+@pytest.mark.parametrize(("count", "sizes"), [(3, [2, 1]), (4, [2, 2])])
+def test_pictures_come_in_blocks_and_none_of_them_is_empty(count, sizes, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "BLOCK", 2 * 4 * 4 * 3)
+    Image.new("RGB", (4, 4)).save(tmp_path / "x.png")
+    assert [len(block) for block in pictures.decode([str(tmp_path / "x.png")] * count, open_file, None)] == sizes
+
+
 def images_of(path):
     return DATASETS["imagefolder"].load(settings(path)).images
 

@@ -67,6 +67,9 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("forget.sampling", "random", ["forget.sampling = 'random'", "'stratified' or 'uniform'"]),
         ("device", "tpu", ["device = 'tpu'", "'auto'", "'cpu'", "'cuda'"]),
         ("ablations", {"inference.k": [1, 4, 1]}, ["ablations.inference.k = ['1', '4', '1']", "listed only once"]),
+        ("audit.relearn.steps", [1, 2], ["steps = [1, 2]", "start with 0"]),
+        ("audit.relearn.steps", [0, 5, 2], ["steps = [0, 5, 2]", "ascend"]),
+        ("audit.relearn.steps", [0, 2, 2], ["steps = [0, 2, 2]", "ascend"]),
         ("train.precision", "half", ["train.precision = 'half'", "'bfloat16'"]),
         # wrong types
         ("train.epochs", "ten", ["train.epochs = 'ten'", "integer"]),
