@@ -1,6 +1,5 @@
 """The check of `params.yaml` and overlays, before any job starts: every fault at once, in words."""
 
-import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -91,15 +90,13 @@ def refusals() -> list[str]:
 
 
 def _number_faults(config: Values) -> list[str]:
-    """Numbers that are not finite or beyond 64 bits, also where no section is checked that holds them."""
+    """Whole numbers beyond 64 bits, also where no section is checked that holds them."""
     faults: list[str] = []
     left: list[tuple[str, object]] = [("", config)]
     seen: set[int] = set()  # aliases (*NAME) may repeat what they are part of
     while left:
         where, value = left.pop()
-        if isinstance(value, float) and not math.isfinite(value):
-            faults.append(f"{where} = {value}: must be a finite number")
-        elif isinstance(value, int) and abs(value) > MOST:
+        if isinstance(value, int) and abs(value) > MOST:
             faults.append(f"{where} = {shortened(value)}: must be between -{MOST} and {MOST}")
         elif isinstance(value, Mapping | list) and id(value) not in seen:
             seen.add(id(value))
