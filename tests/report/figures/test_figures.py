@@ -1,10 +1,14 @@
 """Figures: they show what they were given, text is inside and apart, the same figure gives the same bytes."""
 
+import hashlib
 import itertools
+import json
 import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,13 +16,20 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
 from munkey.report.figures import diagram, projection, retrieval, theme
+from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.curves import neighbors_plot, sensitivity_plot
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.projection import projection_plot
+from munkey.report.figures.ranks import rank_diagram
+from munkey.report.figures.relearning import relearning_plot
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.figures.selection import selection_plot
-from munkey.report.figures.shares import cost_plot, limits
+from munkey.report.figures.shares import cost_plot, forest_plot, limits
+from munkey.report.tables.ranks import ranks_of
+from tests.report.figures.test_relearning import relearned
+from tests.report.tables.test_audit_grid import audited
+from tests.report.tables.test_ranks import gaps
 
 RNG = np.random.default_rng(0)
 
@@ -114,18 +125,27 @@ ALL = {
     "projection, many classes": lambda: projection_plot([moment(30, 90)]),
     "retrieval": lambda: retrieval_plot([example(), example("new", "5")]),
     "overview": diagram.overview,
+    "shares": lambda: forest_plot(costs()[1]),
+    "ranks": lambda: rank_diagram(ranks_of(gaps(10)), "b"),
+    "relearning": lambda: relearning_plot(relearned()),
+    "audit grid": lambda: grid_plot(audited()),
 }
+# SHA-256 of each as SVG, when somebody last looked at it.
+DRAWN = json.loads(Path(__file__).with_name("drawn.json").read_text())
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_same_figure_gives_the_same_bytes(name, tmp_path):
-    state = RNG.bit_generator.state  # of the arrays that are drawn here
+def test_the_same_figure_gives_the_same_bytes_and_looks_as_it_did_when_somebody_last_looked(name, tmp_path):
+    RNG.bit_generator.state = np.random.default_rng(0).bit_generator.state  # of the arrays that are drawn here
     first = [path.read_bytes() for path in theme.save(ALL[name](), tmp_path / "a")]
-    RNG.bit_generator.state = state
+    RNG.bit_generator.state = np.random.default_rng(0).bit_generator.state
     figure = ALL[name]()
     again = [path.read_bytes() for path in theme.save(figure, tmp_path / "b")]
     twice = [path.read_bytes() for path in theme.save(figure, tmp_path / "c")]
     assert first == again == twice and all(len(content) > 5000 for content in first)
+    if matplotlib.__version__ == DRAWN["matplotlib"]:
+        digest = hashlib.sha256((tmp_path / "a.svg").read_bytes()).hexdigest()[:16]
+        assert digest == DRAWN[name], f"it looks otherwise: look at {tmp_path}/a.png, then correct drawn.json"
 
 
 @pytest.mark.parametrize("name", ALL)

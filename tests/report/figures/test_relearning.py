@@ -15,8 +15,7 @@ SYSTEMS = [
 ]
 
 
-@pytest.fixture
-def curves() -> pd.DataFrame:
+def relearned() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     keys = ("family", "name", "title", "role")
     return pd.DataFrame(
@@ -25,6 +24,11 @@ def curves() -> pd.DataFrame:
         for seed in (0, 1)
         for step in STEPS
     )
+
+
+@pytest.fixture
+def curves() -> pd.DataFrame:
+    return relearned()
 
 
 def test_each_method_has_a_panel_with_the_references_of_its_family(curves):

@@ -10,8 +10,7 @@ from munkey.report.tables.audits import grid_table, knobs_of
 NUMBERS = {"chance": 2.0, "pairs": 4, "nothing": 0.4, "val_before": 95.0, "val_after": 94.5, "test_after": 94.0}
 
 
-@pytest.fixture
-def grid() -> pd.DataFrame:
+def audited() -> pd.DataFrame:
     lines = []
     for p_token, share in ((0.1, 3.0), (0.3, 20.0), (0.6, 400.0)):
         for path, factor in (("deployed", 1), ("image", 2)):
@@ -20,6 +19,11 @@ def grid() -> pd.DataFrame:
             lines.append({"setting": f"p_token-{p_token}", "path": path, **knobs, **found, **NUMBERS})
     lines[4]["share_high"] = np.inf
     return pd.DataFrame(lines)
+
+
+@pytest.fixture
+def grid() -> pd.DataFrame:
+    return audited()
 
 
 def test_only_knobs_that_differ_are_named(grid):
