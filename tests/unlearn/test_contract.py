@@ -15,7 +15,8 @@ from munkey.data.augment import Augmentation
 from munkey.experiment.params.load import load
 from munkey.models.family import System
 from munkey.settings import DataSettings, FinetuneSettings, Section
-from munkey.unlearn.contract import METHODS, Tuning, method
+from munkey.unlearn.contract import METHODS, Tuned, Tuning, method
+from tests.pages import block
 from tests.unlearn.world import (
     CROPS,
     EPOCHS,
@@ -32,6 +33,7 @@ from tests.unlearn.world import (
     tensors,
     tuning,
     unlearn,
+    whole,
     world,
 )
 
@@ -349,3 +351,18 @@ def test_needs_that_there_are_none_of_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match=r"needs \['retained labels'\]; there are: forget images"):
         method("lacking", title="", description="", family="vit", needs={"retained labels"})
     assert "lacking" not in METHODS
+
+
+def test_the_loop_on_the_page_moves_what_is_forgotten_to_its_second_class_and_leaves_its_input_alone() -> None:
+    exec(compile(block("extending", "python", '"my-loop"'), "docs/extending.md", "exec"), {"__name__": "page"})
+    try:
+        before = {name: value.clone() for name, value in tensors(original("my-loop")).items()}
+        after = METHODS["my-loop"].run(original("my-loop"), request("my-loop"), Tuned(lr_factor=1.0))
+        assert same(tensors(original("my-loop")), before)
+    finally:
+        METHODS.remove("my-loop")
+    images, _ = whole("forget")
+    logits, moved = (system.model(images).log_softmax(dim=1) for system in (original("cf"), after))
+    first, second = logits.topk(2).indices.T[..., None]
+    assert (moved - logits).gather(1, second).mean() > 0.1
+    assert (moved - logits).gather(1, first).mean() < 0
