@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from munkey.data.image_set import to_unit
+from munkey.encoders.hub_models import from_processor
 from munkey.encoders.registry import ENCODERS, find
 from tests.conftest import ROOT
 from tests.encoders.inputs import settings, tiny
@@ -31,6 +32,15 @@ def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_p
     cosines = torch.nn.functional.cosine_similarity(ours, direct)
     assert cosines.min() > 0.999  # processors round to whole pixel values after resizing, ours does not
     assert torch.allclose(ours, direct, atol=0.05)
+
+
+NORMAL = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": 32, "width": 48}}
+
+
+@pytest.mark.parametrize(("said", "resized"), [({}, True), ({"do_resize": True}, True), ({"do_resize": False}, False)])
+def test_pictures_are_resized_unless_a_processor_says_otherwise(said, resized):
+    size = from_processor(NORMAL | said).resize
+    assert (size and (size.height, size.width)) == ((32, 48) if resized else None)
 
 
 OFFLINE = """

@@ -3,7 +3,10 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
+from torchvision.datasets import CIFAR10, CIFAR100
 
+from munkey.data.registry import DATASETS
 from munkey.data.sets.cifar import combine
 from tests.data.inputs import RNG, counts
 
@@ -17,3 +20,9 @@ def test_cifar_s_two_parts_are_one_source():
     source = combine("cifar10", *parts)
     assert counts(source.splits) == [6, 4, 6]
     np.testing.assert_array_equal(np.concatenate(list(source.images))[:6], parts[0].data)
+
+
+@pytest.mark.parametrize(("name", "published"), [("cifar10", CIFAR10), ("cifar100", CIFAR100)])
+def test_what_is_downloaded_is_what_torchvision_names(name, published):
+    archive = DATASETS[name].archive()
+    assert (archive.url, archive.name, archive.md5) == (published.url, published.filename, published.tgz_md5)

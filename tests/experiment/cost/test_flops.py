@@ -55,6 +55,13 @@ def test_operations_and_weights_are_those_that_torch_counts(name):
     assert 2 * (network.step - network.forward - adapter) == backward.get_total_flops()
 
 
+def test_answering_an_image_takes_what_its_attention_or_its_mlp_takes_whichever_is_more():
+    """4 patches and [CLS], 5 tokens, in float32; and 3 x 8 x 8 pixels, twice."""
+    for ratio, numbers in ((1.0, 8 * 4 + 1 * 5), (16.0, 2 * 4 + 2 * 64)):
+        model = ModelSettings(patch_size=4, width=4, depth=2, heads=1, mlp_ratio=ratio)
+        assert Network(model, 8, 10).answer_bytes == 4 * (5 * numbers + 2 * 3 * 64)
+
+
 def test_answering_holds_the_weights_whatever_it_answers():
     """Ten classes more are ten more rows of the head, with a bias each, of 4 bytes a number."""
     few, many = (Network(SETTINGS, VIT.image_size, classes) for classes in (10, 20))
