@@ -147,17 +147,15 @@ def receipt_of(store: Store, sequence: int | None = None, request: str | None = 
 
     Raises CertificateError where there is none.
     """
-    entries = [entry for entry in store.log() if entry.rows]
+    entries = [entry for entry in store.log() if entry.sequences]
     if request is not None:
         entries = [entry for entry in entries if entry.request == request]
     elif sequence is not None:
-        entries = [entry for entry in entries if entry.first <= sequence <= entry.last]
+        entries = [entry for entry in entries if sequence in entry.sequences]
     if not entries:
         which = f"the number {sequence or 'asked for'}" if request is None else f"the request {request!r}"
         raise CertificateError(f"the chain has {counted(store.deletions, 'deletion')}, and none has {which}")
-    entry = entries[-1]
-    sequences = range(entry.first, entry.last + 1)
-    return Receipt(store.state.store.hex(), sequences, entry.before, entry.after, entry.when, entry.request)
+    return entries[-1]
 
 
 def naming(

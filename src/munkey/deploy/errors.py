@@ -4,6 +4,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+OTHER_VERSION = (  # what to do
+    "another version of munkey made it: use that one, or move it elsewhere, export again and forget what was forgotten"
+)
+
 
 def first_ten(values: Sequence[object]) -> str:
     """The first ten, separated by commas, and how many there are in all."""
@@ -12,10 +16,10 @@ def first_ten(values: Sequence[object]) -> str:
 
 
 class UnreadableModelError(ValueError):
-    """The directory is not a model that this version can read; nothing in it was changed."""
+    """The directory is not a model that this version can read; nothing in it was changed. path: of what is wrong."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}. Nothing was changed; put an undamaged export there")
+    def __init__(self, path: Path, why: str, what_to_do: str = "put an undamaged copy there") -> None:
+        super().__init__(f"{path}: {why}. Nothing was changed; {what_to_do}")
 
 
 class PictureError(ValueError):

@@ -7,7 +7,7 @@ from typing import Any
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.predictor import Added
 from munkey.deploy.model.sources import MemoryRow
-from munkey.deploy.store.chain import LogEntry, Receipt
+from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.verify import Report
 
 Json = dict[str, Any]
@@ -67,20 +67,10 @@ def samples(rows: Iterable[MemoryRow]) -> list[Json]:
     ]
 
 
-def log(entries: Iterable[LogEntry]) -> list[Json]:
-    """All deletions. first, last: their numbers in the chain, none where nothing was deleted."""
-    return [
-        {
-            "first": entry.first if entry.rows else None,
-            "last": entry.last if entry.rows else None,
-            "when": entry.when.isoformat(timespec="microseconds"),
-            "request": entry.request,
-            "deleted": entry.rows,
-            "before": entry.before,
-            "head": entry.after,
-        }
-        for entry in entries
-    ]
+def log(deletions: Iterable[Receipt]) -> list[Json]:
+    """All deletions: of what `forgotten` says, what the log keeps."""
+    fields = ("first", "last", "when", "request", "deleted", "before", "head")
+    return [{field: answer[field] for field in fields} for answer in map(forgotten, deletions)]
 
 
 def verified(report: Report, search: str) -> Json:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from munkey.core.files import CONFIGFILES, read_csv, write_csv, write_json
-from munkey.deploy.errors import ExportError
+from munkey.deploy.errors import ExportError, UnreadableModelError
 from munkey.deploy.model import export as exporting
 from munkey.deploy.model.export import export, renew
 from munkey.deploy.model.predictor import Predictor
@@ -168,5 +168,10 @@ def test_an_export_in_use_is_not_made_again(run):
     with pytest.raises(ExportError, match="in use"):
         renew("tiny", directory, chosen)
     assert [path.name for path in Path().iterdir() if "out" in path.name] == ["out"]
+    written = (directory / "manifest.json").read_text()
+    (directory / "manifest.json").write_text(written.replace('"version": 3', '"version": 2'))
+    with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and forget"):
+        renew("tiny", directory, chosen)
+    (directory / "manifest.json").write_text(written)
     with Predictor.load(directory) as model:
         assert 0 not in model.ids and model.store.deletions == 1

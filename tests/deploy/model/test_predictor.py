@@ -20,6 +20,7 @@ from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.retrieval import Retriever
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.matrices import Copied, MemoryView
+from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 from munkey.encoders import keys
 from munkey.memory import neighbors
@@ -228,15 +229,15 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(reading, predictor
 
 
 def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(predictor, images, monkeypatch):
-    one, files_of = images.ids_of("train")[-1], Store.files_of
+    one, sources_of = images.ids_of("train")[-1], Store.sources_of
 
-    def naming(store: Store, rows: np.ndarray) -> list[str | None]:
-        monkeypatch.setattr(Store, "files_of", files_of)
+    def naming(store: Store, rows: np.ndarray) -> list[Source]:
+        monkeypatch.setattr(Store, "sources_of", sources_of)
         predictor.forget([0])
         predictor.compact()  # each row has another number now
-        return files_of(store, rows)
+        return sources_of(store, rows)
 
-    monkeypatch.setattr(Store, "files_of", naming)
+    monkeypatch.setattr(Store, "sources_of", naming)
     found = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
     assert found.neighbors.ids[0, 0] == one and found.files[0, 0].endswith(f"{one}.png")
 
@@ -328,7 +329,7 @@ def test_a_request_is_carried_out_once(predictor):
     assert predictor.forget([0, 1], request="2026-17") == again and not first.repeated
     with pytest.raises(ValueError, match="2026-17"):
         predictor.forget([2], request="2026-17")
-    assert [(entry.request, entry.rows) for entry in predictor.log()] == [("2026-17", 2)] and 2 in predictor.ids
+    assert [(it.request, len(it.sequences)) for it in predictor.log()] == [("2026-17", 2)] and 2 in predictor.ids
 
 
 def test_a_copy_that_stays_is_named_or_forgotten_too(predictor, images):

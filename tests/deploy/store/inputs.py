@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.deploy.store.rows import Rows, rows_from
+from munkey.deploy.store.rows import Rows, Source, rows_from
 from munkey.deploy.store.store import Store
 
 WIDTHS = 9, 8  # of keys and tokens: no two files are of one size
@@ -28,6 +28,10 @@ def files_of(ids: np.ndarray) -> list[str]:
 def units_of(ids: np.ndarray) -> list[str | None]:
     """Every third row belongs to nobody."""
     return [None if one % 3 == 0 else f"person {one % 100}" for one in ids.tolist()]
+
+
+def sources(ids: np.ndarray) -> list[Source]:
+    return list(zip(files_of(ids), units_of(ids), strict=True))
 
 
 def create(folder: Path, count: int = 12, seed: int = 0) -> Store:

@@ -22,7 +22,7 @@ from munkey.deploy.store import disk, ledger
 from munkey.deploy.store.matrices import NAMES
 from munkey.deploy.store.rows import RECORD
 from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import WIDTHS, add, content, create, expected, files_of, numbers, raw, units_of
+from tests.deploy.store.inputs import WIDTHS, add, content, create, expected, numbers, raw, sources
 
 LOG = -1  # stands in a model of the memory, beside the ids, for its log of deletions
 LIKELY = {
@@ -58,7 +58,7 @@ def arm(events: int) -> None:
     fuse = [events]
     for name in ("write", "cut", "sync", "sync_folder"):
         setattr(disk, name, counted(getattr(disk, name), fuse))
-    for name in ("delete", "settled", "grow", "switch", "rewrite", "empty_wal"):
+    for name in ("delete", "settled", "switch", "rewrite", "empty_wal"):
         setattr(ledger.Ledger, name, counted(getattr(ledger.Ledger, name), fuse))
 
 
@@ -88,7 +88,7 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
 
 def state(store: Store) -> dict[int, bytes]:
     """The rows by id, and the log. `verify` compares it with what is blocked."""
-    return content(store) | {LOG: json.dumps([[it.rows, it.request] for it in store.log()]).encode()}
+    return content(store) | {LOG: json.dumps([[len(it.sequences), it.request] for it in store.log()]).encode()}
 
 
 def write_index(store: Store, random: np.random.Generator) -> None:
@@ -173,8 +173,7 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
         assert not (folder / "store.db-wal").stat().st_size, "the log of the killed writer is left, names in it"
         assert not any(part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))), "not zero"
         live = np.flatnonzero(view.live)
-        assert store.files_of(live) == files_of(view.ids[live]), "a source file is missing, or another row's"
-        assert store.units_of(live) == units_of(view.ids[live]), "a unit is missing, or another row's"
+        assert store.sources_of(live) == sources(view.ids[live]), "a file or unit is missing, or another row's"
         report = store.verify()  # no source file belongs to any other row
         assert report.sound, str(report)
         generations = [path.name for path in folder.glob("generation-*")]

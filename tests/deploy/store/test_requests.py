@@ -1,10 +1,12 @@
 """What a deletion was asked under, exact copies, and contents that may not come back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import create, files_of, raw, units_of
+from tests.deploy.store.inputs import create, raw
 from tests.deploy.store.test_damage import sql
 
 IDS, KEYS, TOKENS = raw(12)
@@ -17,13 +19,8 @@ def test_a_request_is_carried_out_once(folder):
     with create(folder) as store, Store.open(folder) as reader:
         first = store.delete(IDS[:2], request="R-1")
         again = store.delete(IDS[:2], request="R-1")
-        assert (first.request, first.repeated) == ("R-1", False) and again.repeated
-        assert (again.sequences, again.before, again.after, again.when) == (
-            first.sequences,
-            first.before,
-            first.after,
-            first.when,
-        )
+        assert (first.request, first.repeated) == ("R-1", False)
+        assert again == replace(first, repeated=True)
         with pytest.raises(
             ValueError, match=r"'R-1' was carried out at 20.*still holds 2 ids of these; .* another num"
         ):
@@ -45,15 +42,9 @@ def test_the_log_has_an_entry_a_deletion_also_where_nothing_was_there_to_delete(
         assert store.verify().sound
     with Store.open(folder) as reader:
         log = reader.log()
-        assert [(it.first, it.last, it.rows, it.request) for it in log] == [
-            (1, 2, 2, "R-1"),
-            (3, 2, 0, "R-2"),
-            (3, 3, 1, None),
-            (4, 4, 1, "R-3"),
-        ]
-        heads = [(it.before, it.after, it.when) for it in log]
-        assert heads[:3] == [(one.before, one.after, one.when) for one in receipts if one is not receipts[2]]
-        assert heads[1][0] == heads[1][1] == heads[0][1] and log[3].after == reader.head
+        assert [(len(it.sequences), it.request) for it in log] == [(2, "R-1"), (0, "R-2"), (1, None), (1, "R-3")]
+        assert log[:3] == [*receipts[:2], receipts[3]]
+        assert log[1].before == log[1].after == log[0].after and log[3].after == reader.head
 
 
 @pytest.mark.parametrize("request_number", ["", 7, "\udcff", b"R"])
@@ -133,20 +124,6 @@ def test_a_blocked_content_does_not_come_back(folder):
 def test_what_is_no_content_is_refused(contents, folder):
     with create(folder) as store, pytest.raises(ValueError, match="contents"):
         store.add([5, 6], KEYS[:2], TOKENS[:2], contents=contents)
-
-
-def test_units_and_times_stay_with_their_rows(folder):
-    with create(folder) as store, Store.open(folder) as reader:
-        at = store.added(np.arange(12))
-        store.delete(IDS[[0, 5]])
-        store.compact()
-        kept = np.delete(IDS, [0, 5])
-        assert reader.units_of(np.arange(10)) == units_of(kept) and reader.files_of(np.arange(10)) == files_of(kept)
-        assert reader.added(np.arange(10)).tolist() == np.delete(at, [0, 5]).tolist() and (at > 1.7e15).all()
-        person = units_of(kept)[0]
-        assert set(reader.ids_of_unit(person)) == {
-            one for one, unit in zip(kept, units_of(kept), strict=True) if unit == person
-        }
 
 
 @pytest.mark.parametrize(

@@ -8,49 +8,47 @@ import pytest
 from munkey.core.console import counted
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import Matrices
-from munkey.deploy.store.rows import RECORD
+from munkey.deploy.store.rows import NOWHERE, RECORD
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import mismatched
-from tests.deploy.store.inputs import add, create, files_of, raw
+from tests.deploy.store.inputs import add, create, files_of, raw, sources, units_of
 from tests.deploy.store.test_damage import sql
 
 IDS, KEYS, TOKENS = raw(12)
 
 
-def known(store: Store) -> dict[int, str | None]:
-    """The source file of each live row, by id."""
+def known(store: Store) -> dict[int, object]:
+    """Source file, unit and time of addition of each live row, by id."""
     rows = np.flatnonzero(store.view.live)
-    return dict(zip(store.view.ids[rows].tolist(), store.files_of(rows), strict=True))
+    told = zip(store.sources_of(rows), store.view.records["added"][rows].tolist(), strict=True)
+    return dict(zip(store.view.ids[rows].tolist(), told, strict=True))
 
 
-def test_rows_are_found_by_their_file_and_forgotten_with_it(folder):
+def test_rows_are_found_by_file_and_unit_which_are_forgotten_and_renumbered_with_them(folder):
+    gone, kept = IDS[[0, 5, 11]], np.delete(IDS, [0, 5, 11])
     with create(folder) as store, Store.open(folder) as reader:
-        expected = dict(zip(IDS.tolist(), files_of(IDS), strict=True))
-        for one, file in expected.items():
-            assert store.ids_from(file).tolist() == reader.ids_from(file).tolist() == [one]
-        store.delete(IDS[[0, 5, 11]])
-        left = {one: file for one, file in expected.items() if one not in IDS[[0, 5, 11]]}
-        assert known(store) == known(reader) == left
-        assert store.files_of(np.array([0, 1, 5])) == [None, expected[int(IDS[1])], None]
-        assert reader.ids_from(expected[int(IDS[5])]).size == 0
-
-
-def test_a_compaction_renumbers_them(folder):
-    with create(folder) as store, Store.open(folder) as reader:
-        add(store, 3, seed=7)
-        store.delete(IDS[[0, 5, 11]])
         before = known(store)
-        store.compact()
-        assert known(store) == known(reader) == before and len(before) == 12
-        assert {one: store.ids_from(str(file)).tolist() for one, file in before.items()} == {
-            one: [one] for one in before
-        }
+        assert [source for source, at in before.values() if at > 1.7e15] == sources(IDS)
+        store.delete(gone)
+        left = {one: told for one, told in before.items() if one not in gone}
+        assert known(store) == known(reader) == left and store.sources_of(np.array([0])) == [NOWHERE]
+        add(store, 3, seed=7)
+        left = known(store)
+        for then in (list, store.compact):
+            then()
+            assert known(store) == known(reader) == left and len(left) == 12
+            for one, file in zip(kept.tolist(), files_of(kept), strict=True):
+                assert store.ids_from(file).tolist() == reader.ids_from(file).tolist() == [one]
+            assert reader.ids_from(files_of(gone)[1]).size == 0
+            for unit in set(units_of(kept)) - {None}:
+                mine = [one for one, (source, _) in left.items() if source[1] == unit]
+                assert sorted(reader.ids_from(unit, "unit").tolist()) == sorted(mine)
         assert store.verify().sound
 
 
 def test_some_rows_have_none_and_some_share_one(folder):
     with Store.create(folder, IDS[:3], KEYS[:3], TOKENS[:3], files=["a", None, "a"]) as store:
-        assert known(store) == dict(zip(IDS[:3].tolist(), ["a", None, "a"], strict=True))
+        assert store.sources_of(np.arange(3)) == [("a", None), NOWHERE, ("a", None)]
         assert sorted(store.ids_from("a").tolist()) == sorted(IDS[[0, 2]].tolist())
 
 
@@ -106,7 +104,7 @@ def test_a_purge_leaves_no_byte_of_their_names(folder):
             names = [f"{random.integers(1 << 40):011x}/{'x' * random.integers(60)}.png" for _ in range(count)]
             new = {rows + place: (name, name[::-1]) for place, name in enumerate(names)}
             rows += count
-            ledger.grow(rows, 0, new)
+            ledger.settled(0, len(new), new)
             held |= new
         else:
             some = random.choice(list(held), min(len(held), int(random.choice([1, 20, 300]))), replace=False)

@@ -25,7 +25,7 @@ from munkey.deploy.http.request_queue import FullQueueError, RequestQueue
 from munkey.deploy.http.roles import ROLES, Tokens
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model.predictor import Predictor
-from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError, UnreadableMemoryError
+from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 
 ENDPOINTS = (
     "POST /predict, /forget, /purge, /certificate/check; GET /rows, /log, /certificate, /verify, /metrics, /health"
@@ -121,7 +121,7 @@ def refusal(error: Exception) -> JSONResponse:
             status, sentence = 422, f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"
         case FullQueueError() | LockedMemoryError():
             status, sentence, headers = 503, str(error), {"Retry-After": "1"}
-        case UnreadableModelError() | UnreadableMemoryError() | ClosedMemoryError() | OSError():
+        case UnreadableModelError() | ClosedMemoryError() | OSError():
             status, sentence = 503, f"the memory cannot be used now: {error}"
         case ValueError():  # PictureError among them
             status, sentence = 422, str(error)

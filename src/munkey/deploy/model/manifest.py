@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from munkey.core.files import atomic
-from munkey.deploy.errors import UnreadableModelError, understood
+from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, understood
 from munkey.settings import (
     Count,
     DataSettings,
@@ -163,7 +163,7 @@ def read_manifest(directory: Path) -> Manifest:
             raise UnreadableModelError(path, "is not the manifest of a model")
         if content.get("version") != MODEL_FORMAT:
             said = f"of format {json.dumps(content.get('version'))[:20]}, while this munkey reads format {MODEL_FORMAT}"
-            raise UnreadableModelError(path, said)
+            raise UnreadableModelError(path, said, OTHER_VERSION)
         try:
             manifest = Manifest.model_validate_json(json.dumps(content))
         except ValidationError as error:

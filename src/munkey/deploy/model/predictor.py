@@ -21,10 +21,9 @@ from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Evidence, Prediction, softmax
 from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed
 from munkey.deploy.search.search import Search
-from munkey.deploy.store.chain import LogEntry, Receipt
-from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
+from munkey.deploy.store.chain import Receipt, moment
+from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError
 from munkey.deploy.store.index import UnreadableIndexError
-from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.rows import checked_ids
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import Report
@@ -56,7 +55,8 @@ class Predictor:
         self._changing = threading.Lock()  # one thread at a time, from its choice of ids or rows on
         self.store = _store(directory, manifest, writer, wait)
         self.search = Search(self.store, manifest.lookup)
-        self.sources = SourceFiles(self.store, manifest.source, manifest.classes)
+        self.sources = SourceFiles(self.store, manifest.source)
+        self._classes = dict(enumerate(manifest.classes))
 
     @classmethod
     def load(
@@ -83,7 +83,7 @@ class Predictor:
         The logits are those of the pipeline, bit by bit on the same machine (docs/serving.md). No answer rests on a
         sample that was forgotten before the call. Raises PictureError for what is not a picture.
         """
-        view = self.store.view  # refused first in a forked child, where torch would wait forever
+        _ = self.store.view  # refused first in a forked child, where torch would wait forever
         given = pixels(images, self.manifest.stored)
         retrieved = self._retrieved(self._encoder.keys(given.images))
         logits = self._network.logits(given.images, retrieved.memory(self._network.device), retrieved.neighbors)
@@ -93,7 +93,7 @@ class Predictor:
             )
         names, answered = tuple(self.manifest.classes), logits
         if only_held_classes:
-            if not (held := self._held_classes(view)).any():
+            if not (held := np.isin(range(len(names)), self._held()[1])).any():
                 raise ValueError(f"{self.directory}: holds no sample of any class, so there is none to answer with")
             answered = np.where(held, logits, np.float32(-np.inf))
         labels = answered.argmax(axis=1)
@@ -138,10 +138,7 @@ class Predictor:
     @property
     def ids(self) -> np.ndarray:
         """The samples that the memory holds, ascending: (N,) int64."""
-        view = self.store.view
-        rows = np.flatnonzero(view.live)
-        ids = view.ids[rows]
-        return np.sort(ids[view.live[rows]])  # looked at last: the id of a row that is deleted meanwhile is zero
+        return np.sort(self._held()[0])
 
     @property
     def head(self) -> str:
@@ -155,16 +152,16 @@ class Predictor:
 
         files: as for `select`. Of each kind that is given, one must fit. Raises ValueError for what is not a class.
         """
-        classes, wanted = {self._classes[one] for one in self._numbers(labels)}, set(listed("units", units))
+        numbers, wanted = set(self._numbers(labels).tolist()), set(listed("units", units))
         found = self.sources.ids_of(files)
         lying = set().union(*found.values())
-        return [
-            row
-            for row in sorted(self.sources.rows())
-            if (not classes or row.label in classes)
-            and (not wanted or row.unit in wanted)
-            and (not found or row.id in lying)
-        ]
+        records, sources = self.sources.held()
+        columns = (records[name].tolist() for name in ("id", "label", "added"))
+        return sorted(
+            MemoryRow(one, self._classes.get(label), self.sources.place(file), unit, moment(at))
+            for one, label, at, (file, unit) in zip(*columns, sources, strict=True)
+            if (not numbers or label in numbers) and (not wanted or unit in wanted) and (not found or one in lying)
+        )
 
     def select(
         self,
@@ -183,14 +180,11 @@ class Predictor:
         nothing is missing. Raises UnknownIdsError or UnknownNamesError with all that names nothing, unless
         `ignore_missing`; AmbiguousFileError; ValueError for what is not an id or a class.
         """
-        wanted, view = np.unique(checked_ids(ids)), self.store.view
-        rows = np.flatnonzero(view.live)
-        held, numbers = view.ids[rows], view.labels[rows]
-        held, numbers = held[live := view.live[rows]], numbers[live]  # looked at last, as in `ids`
+        wanted, (held, numbers) = np.unique(checked_ids(ids)), self._held()
         unknown: list[int] = np.setdiff1d(wanted, held).tolist()
         found: list[tuple[str, Iterable[int]]] = [*self.sources.ids_of(files).items()]
         found += [(f"class {self._classes[one]}", held[numbers == one].tolist()) for one in self._numbers(labels)]
-        found += [(f"unit {unit}", self.store.ids_of_unit(unit).tolist()) for unit in listed("units", units)]
+        found += [(f"unit {unit}", self.store.ids_from(unit, "unit").tolist()) for unit in listed("units", units)]
         missing = [name for name, own in found if not own]
         if not ignore_missing and (unknown or missing) and (request is None or self.store.receipt(request) is None):
             raise UnknownNamesError([*map(str, unknown), *missing]) if missing else UnknownIdsError(unknown)
@@ -230,8 +224,8 @@ class Predictor:
             if also_identical:
                 wanted, identical = np.concatenate([wanted, identical]), identical[:0]
             receipt = self.store.delete(wanted, request=request, block_return=block_return)
-            left = self._held_classes(view)
-            emptied = tuple(name for one, name in self._classes.items() if one in labels and not left[one])
+            gone = np.setdiff1d(labels, self._held()[1])
+            emptied = tuple(name for one, name in self._classes.items() if one in gone)
         return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=emptied)
 
     @contextmanager
@@ -241,10 +235,13 @@ class Predictor:
         with self._changing:
             yield
 
-    def _held_classes(self, view: MemoryView) -> np.ndarray:
-        """Of which classes the memory holds a sample: (C,) bool."""
-        labels = np.array(view.labels)
-        return np.isin(np.arange(len(self.manifest.classes)), labels[view.live])  # looked at last: a dead row's is zero
+    def _held(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and labels of the samples that the memory holds: (N,) int64 each."""
+        view = self.store.view
+        rows = np.flatnonzero(view.live)
+        ids, labels = view.ids[rows], view.labels[rows]
+        live = view.live[rows]  # looked at last: what is deleted meanwhile is zero
+        return ids[live], labels[live]
 
     def forget_files(
         self,
@@ -258,7 +255,7 @@ class Predictor:
         ids = self.select(files=files, ignore_missing=ignore_missing, request=request).ids
         return self.forget(ids, request=request, **how)
 
-    def log(self) -> list[LogEntry]:
+    def log(self) -> list[Receipt]:
         """All deletions so far, in order."""
         return self.store.log()
 
@@ -295,15 +292,12 @@ class Predictor:
             same = np.sort(self.store.ids_with(contents))
             held = view.records["content"][self.store.rows_of(same)]
             # Ids that no sample ever had: after those of the data set and those added since.
-            first = self.manifest.memory.first_new_id + self.store.ever - self.manifest.memory.rows
+            ever = np.count_nonzero(view.live) + self.store.deletions
+            first = self.manifest.memory.first_new_id + ever - self.manifest.memory.rows
             ids = np.arange(first, first + len(keys))
             self.store.add(ids, keys, tokens, numbers, given.files, units, contents, allow_blocked=allow_blocked)
         own = {one: same[(held == content).all(axis=1)] for one, content in zip(ids.tolist(), contents, strict=True)}
         return Added(ids, {one: tuple(identical.tolist()) for one, identical in own.items() if identical.size})
-
-    @cached_property
-    def _classes(self) -> dict[int, str]:
-        return dict(enumerate(self.manifest.classes))
 
     @property
     def _tokens_are_keys(self) -> bool:
@@ -378,10 +372,7 @@ def _store(directory: Path, manifest: Manifest, writer: bool, wait: float) -> St
     folder = directory / MEMORY
     if folder.is_symlink():
         raise UnreadableModelError(folder, "is a link")
-    try:
-        store = Store.open(folder, writer=writer, wait=wait)
-    except UnreadableMemoryError as error:
-        raise UnreadableModelError(error.path, error.why) from error
+    store = Store.open(folder, writer=writer, wait=wait)
     state = store.state
     if state.store.hex() != manifest.memory.store:
         store.close()

@@ -8,9 +8,8 @@ import torch
 from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.deploy.search import exact
-from munkey.deploy.search.ranking import NearestRows
 from munkey.deploy.search.search import Search
-from munkey.deploy.store.matrices import MemoryView
+from munkey.deploy.store.matrices import NAMES, MemoryView
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
 from munkey.settings import InferenceSettings
@@ -59,7 +58,7 @@ class Retriever:
         while True:
             near, rows, view = self.search.nearest(queries, self.inference.k)
             present = rows != NOBODY
-            copied, names = view.copy(rows[present]), np.array(store.files_of(rows[present]), dtype=object)
+            copied, names = view.copy(rows[present]), [file for file, _ in store.sources_of(rows[present])]
             added = np.flatnonzero(self._are_added(copied.ids))
             tokens_lent, from_somebody, still_live = self._lent(view, rows[present][added])
             if copied.live.all() and still_live and store.view.generation == view.generation:
@@ -69,7 +68,8 @@ class Retriever:
         present[present] = known
         labels, files = np.full(rows.shape, NOBODY), np.full(rows.shape, None)
         tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
-        labels[present], tokens[present], files[present] = copied.labels[known], copied.tokens[known], names[known]
+        labels[present], tokens[present] = copied.labels[known], copied.tokens[known]
+        files[present] = np.array(names, dtype=object)[known]
         left = Neighbors(np.where(present, near.ids, NOBODY), np.where(present, near.cosines, np.float32(0)))
         return RetrievedRows(left, labels, tokens, files)
 
@@ -85,7 +85,9 @@ class Retriever:
             return np.zeros((0, view.tokens.shape[1]), dtype=np.float32), np.zeros(0, dtype=bool), True
         once, place = np.unique(rows, return_inverse=True)
         keys = view.keys[once]
-        near, lenders, _ = self._trained(view, keys)
+        end = int(self._are_added(view.ids).argmax())  # all trained rows lie before the first that was added
+        trained = {name: getattr(view, name)[:end] for name in NAMES}
+        near, lenders, _ = exact.nearest(replace(view, **trained), keys, self.inference.k)
         present = lenders != NOBODY
         copied = view.copy(lenders[present])
         tokens = np.zeros((*lenders.shape, view.tokens.shape[1]), dtype=np.float32)
@@ -94,11 +96,3 @@ class Retriever:
         weights = fusion_weights(cosines, torch.from_numpy(present), self.inference).numpy()
         average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
         return average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all())
-
-    def _trained(self, view: MemoryView, keys: np.ndarray) -> NearestRows:
-        """The K nearest trained rows. All of them lie before the first that was added."""
-        end = int(self._are_added(view.ids).argmax())
-        before = replace(
-            view, keys=view.keys[:end], tokens=view.tokens[:end], records=view.records[:end], live=view.live[:end]
-        )
-        return exact.nearest(before, keys, self.inference.k)

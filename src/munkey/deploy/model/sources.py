@@ -1,6 +1,7 @@
 """Which samples a name means: the memory keeps and forgets source file and unit together with the sample's row."""
 
 import os
+import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,14 +9,13 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import compress
 from pathlib import Path, PurePosixPath
-from posixpath import dirname
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from munkey.data.source import printable
 from munkey.deploy.errors import AmbiguousFileError
-from munkey.deploy.store.chain import moment
+from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 
 T = TypeVar("T")
@@ -58,28 +58,22 @@ def location(file: str | os.PathLike[str]) -> str:
 class SourceFiles:
     """The source files of a model's memory. One is a path as it was given, or relative to `root`, the data set's."""
 
-    def __init__(self, store: Store, root: str | None, classes: Sequence[str] = ()) -> None:
+    def __init__(self, store: Store, root: str | None) -> None:
         self._store, self._root = store, Path(location(root)) if root else Path()
-        self._classes = dict(enumerate(classes))
 
     def place(self, file: str | None) -> str | None:
         """Where a file lay when it was read, by what the memory says."""
-        return None if file is None else str(self._root / file)
+        return None if file is None else posixpath.normpath(posixpath.join(self._root, file))
 
-    def rows(self) -> list[MemoryRow]:
-        """All samples that the memory holds, in its order."""
+    def held(self) -> tuple[np.ndarray, list[Source]]:
+        """The records (N,) of all samples that the memory holds, and file and unit of each."""
         while True:
             view = self._store.view
             rows = np.flatnonzero(view.live)
-            files, units = map(self.place, self._store.files_of(rows)), self._store.units_of(rows)
-            records = view.records[rows]
+            sources, records = self._store.sources_of(rows), view.records[rows]
             live = view.live[rows]  # looked at last: what was deleted meanwhile is zero
             if self._store.view.generation == view.generation:  # else it was compacted, and has other rows
-                labels, times = (
-                    map(self._classes.get, records["label"].tolist()),
-                    map(moment, records["added"].tolist()),
-                )
-                return list(compress(map(MemoryRow, records["id"].tolist(), labels, files, units, times), live))
+                return records[live], list(compress(sources, live))
 
     def ids_of(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
         """The ids that each name means, none for one that means nothing. Looks at the memory alone, not at the disk.
@@ -92,20 +86,25 @@ class SourceFiles:
             raise ValueError("one of the files has an empty name")
         found = {str(name): self._meant(Path(name), self._ids_from) for name in names}
         if not all(found.values()):
-            placed = [(row.id, row.file) for row in self.rows() if row.file]
-            below: dict[str, set[int]] = defaultdict(set)
-            for one, file in placed:
-                below[dirname(file) or "."].add(one)
-            for folder in [PurePosixPath(folder) for folder in below]:
-                for above in folder.parents:
-                    below[str(above)] |= below[str(folder)]
+            inside: dict[str, list[tuple[str, int]]] = defaultdict(list)  # names and ids of the files in a folder
+            below: dict[str, list[str]] = defaultdict(list)  # folders below a place, as in `inside`
+            records, sources = self.held()
+            for one, (file, _) in zip(records["id"].tolist(), sources, strict=True):
+                folder, slash, name = (file or "").rpartition("/")
+                inside[folder + slash].append((name, one))
+            places = {folder: PurePosixPath(str(self.place(folder))) for folder in inside}
+            for folder, path in places.items():
+                for above in (path, *path.parents):
+                    below[str(above)].append(folder)
 
             def covered(place: str) -> set[int]:
                 """The ids below a folder, or of the files that a pattern stands for."""
                 if place in below or not set(place) & set("*?["):
-                    return below.get(place, set())
-                pattern = PurePosixPath(place).parts
-                return {one for one, file in placed if _fits(pattern, PurePosixPath(file).parts)}
+                    return {one for folder in below.get(place, ()) for name, one in inside[folder] if name}
+                parts = PurePosixPath(place).parts
+                *folders, last = (*parts, "*") if parts[-1] == "**" else parts
+                fitting = [own for folder, own in inside.items() if _fits(folders, places[folder].parts)]
+                return {one for own in fitting for name, one in own if name and fnmatchcase(name, last)}
 
             found |= {name: self._meant(Path(name), covered) for name, ids in found.items() if not ids}
         return found
@@ -125,10 +124,10 @@ class SourceFiles:
         return named | lying
 
 
-def _fits(pattern: tuple[str, ...], file: tuple[str, ...]) -> bool:
-    """Whether a file is one that the pattern stands for, both as the parts of their paths."""
+def _fits(pattern: Sequence[str], folder: Sequence[str]) -> bool:
+    """Whether a folder is one that the pattern stands for, both as the parts of their paths."""
     if not pattern:
-        return not file
+        return not folder
     if pattern[0] == "**":
-        return _fits(pattern[1:], file) or (bool(file) and _fits(pattern, file[1:]))
-    return bool(file) and fnmatchcase(file[0], pattern[0]) and _fits(pattern[1:], file[1:])
+        return _fits(pattern[1:], folder) or (bool(folder) and _fits(pattern, folder[1:]))
+    return bool(folder) and fnmatchcase(folder[0], pattern[0]) and _fits(pattern[1:], folder[1:])

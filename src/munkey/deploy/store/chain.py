@@ -17,21 +17,6 @@ class ChainLink(NamedTuple):
     mark: bytes = b""
 
 
-class LogEntry(NamedTuple):
-    """One deletion. first, last: sequence numbers of its rows (last < first where it had none); before, after: heads.
-
-    request: the number that it was asked under; rows: how many; when: UTC.
-    """
-
-    first: int
-    last: int
-    when: datetime
-    request: str | None
-    rows: int
-    before: str
-    after: str
-
-
 @dataclass(frozen=True)
 class Receipt:
     """A deletion that is on the disk. store: the memory's name; sequences: numbers of its rows in the log.
@@ -39,7 +24,8 @@ class Receipt:
     before, after: heads of the chain, hexadecimal; when: to the microsecond, UTC. request: the number that it was asked
     under; repeated: whether that request had been carried out before, so that nothing was done now.
 
-    A `Predictor` adds identical: ids of exact copies that stay in the memory; emptied: classes that have no row left.
+    A `Predictor` adds, if the deletion was not `repeated`, identical: ids of exact copies that stay in the memory;
+    emptied: classes that have no row left. The log keeps neither.
     """
 
     store: str

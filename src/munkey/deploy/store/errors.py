@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from munkey.core.console import counted
+from munkey.deploy.errors import UnreadableModelError, first_ten
 
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 OUTSIDE = {
@@ -15,12 +16,8 @@ OUTSIDE = {
 }
 
 
-class UnreadableMemoryError(ValueError):
-    """The folder is not a memory that this version can read; nothing in it was changed. path: of what is wrong."""
-
-    def __init__(self, path: Path, why: str) -> None:
-        self.path, self.why = path, why
-        super().__init__(f"{path}: {why}. Nothing was changed; put an undamaged copy of the memory there")
+class UnreadableMemoryError(UnreadableModelError):
+    """The folder is not a memory that this version can read; nothing in it was changed."""
 
 
 class LockedMemoryError(BlockingIOError):
@@ -39,8 +36,7 @@ class UnknownIdsError(KeyError):
         self.ids = ids
 
     def __str__(self) -> str:
-        listed = ", ".join(map(str, self.ids[:10])) + (", …" if len(self.ids) > 10 else "")
-        return f"{counted(len(self.ids), 'id')} not in the memory, so nothing was deleted: {listed}"
+        return f"{counted(len(self.ids), 'id')} not in the memory, so nothing was deleted: {first_ten(self.ids)}"
 
 
 def failure(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> Exception:

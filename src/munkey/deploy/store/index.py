@@ -8,7 +8,6 @@ number alone, until a purge or compaction. Whoever reads an index filters by `li
 import hashlib
 import operator
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,17 +99,6 @@ def grouped(moment: Moment, centroids: np.ndarray, rows: np.ndarray, lists: np.n
 def now(ledger: Ledger) -> Moment:
     state, last = ledger.state(), ledger.last()
     return Moment(state.store, state.generation, last.sequence, last.head)
-
-
-def latest(folder_of: Callable[[int], Path], ledger: Ledger) -> "Index | None":
-    """The index of the present generation. folder_of: where a generation lies. Raises UnreadableIndexError."""
-    while True:
-        number = ledger.state().generation
-        try:
-            return read_index(folder_of(number), ledger)
-        except UnreadableIndexError:
-            if ledger.state().generation == number:  # else it was compacted meanwhile
-                raise
 
 
 def read_index(folder: Path, ledger: Ledger) -> Index | None:

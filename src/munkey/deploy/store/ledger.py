@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from munkey.deploy.store.chain import ChainLink, LogEntry, Receipt, first_head, moment, next_head, next_mark, packed
+from munkey.deploy.errors import OTHER_VERSION
+from munkey.deploy.store.chain import ChainLink, Receipt, first_head, moment, next_head, next_mark, packed
 from munkey.deploy.store.errors import UnreadableMemoryError, failure
 from munkey.deploy.store.rows import NOWHERE, Source, entry
 
@@ -98,9 +99,8 @@ class Ledger:
         if self._number("PRAGMA application_id") != APPLICATION:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
         if (version := self._number("PRAGMA user_version")) != MEMORY_FORMAT:
-            raise UnreadableMemoryError(
-                self.path, f"of format {version}, while this munkey reads format {MEMORY_FORMAT}"
-            )
+            why = f"of format {version}, while this munkey reads format {MEMORY_FORMAT}"
+            raise UnreadableMemoryError(self.path, why, OTHER_VERSION)
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._ask(f"PRAGMA {setting}")
         made = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}  # a trigger could undo deletions
@@ -128,7 +128,7 @@ class Ledger:
     def _records(self, columns: str, types: tuple[Any, ...], rest: str, *values: int | str) -> list[tuple[Any, ...]]:
         """`SELECT columns FROM rest`. Raises UnreadableMemoryError where a value is not of its column's type."""
         answer = self._ask(f"SELECT {columns} FROM {rest}", *values)
-        if not all(isinstance(value, kind) for row in answer for value, kind in zip(row, types, strict=True)):
+        if any(not issubclass(own, kind) for at, kind in enumerate(types) for own in {type(row[at]) for row in answer}):
             table = rest.partition(" ")[0]
             raise UnreadableMemoryError(self.path, f"damaged: its table {table} holds what it must not")
         return answer
@@ -186,28 +186,18 @@ class Ledger:
         marks = dict(self._records("first, mark", (int, bytes), "deletions WHERE first <= last"))
         return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 
-    def log(self, rest: str = "ORDER BY number", *values: str) -> list[LogEntry]:
-        """Deletions, in order. rest: which."""
-        columns, types = (
-            "first, last, deletions.at, request, b.head, a.head",
-            (int, int, int, str | None, *[bytes | None] * 2),
-        )
+    def log(self, request: str | None = None) -> list[Receipt]:
+        """Deletions, in order: all, or the one that was asked under this number."""
         joined = "LEFT JOIN log AS b ON b.sequence = first - 1 LEFT JOIN log AS a ON a.sequence = last"
-        answer, start = (
-            self._records(columns, types, f"deletions {joined} {rest}", *values),
-            first_head(self.state().store),
-        )
+        columns, types = "first, last, b.head, a.head, deletions.at, request", (int, int, *[bytes | None] * 2, int)
+        which = "" if request is None else "WHERE request = ?"
+        rest, values = f"deletions {joined} {which} ORDER BY number", [] if request is None else [request]
+        answer, store = self._records(columns, (*types, str | None), rest, *values), self.state().store
+        start = first_head(store)
         return [
-            LogEntry(first, last, moment(at), request, last - first + 1, *((head or start).hex() for head in heads))
-            for first, last, at, request, *heads in answer
+            Receipt(store.hex(), range(first, last + 1), (b or start).hex(), (a or start).hex(), moment(at), asked)
+            for first, last, b, a, at, asked in answer
         ]
-
-    def receipt(self, request: str) -> Receipt | None:
-        """Of the deletion that was asked under this number; None where none was."""
-        store = self.state().store.hex()
-        for it in self.log("WHERE request = ?", request):
-            return Receipt(store, range(it.first, it.last + 1), it.before, it.after, it.when, request, repeated=True)
-        return None
 
     def hashes(self, contents: np.ndarray) -> list[bytes]:
         """HMAC-SHA-256 of each content (N, 16) under the secret of this memory."""
@@ -263,10 +253,8 @@ class Ledger:
         hashes: dict[int, list[bytes]] = {}
         self._ask("BEGIN")  # all of the same moment
         try:
-            links, deletions = (
-                self._links("ORDER BY sequence"),
-                self._records(columns, types, "deletions ORDER BY number"),
-            )
+            links = self._links("ORDER BY sequence")
+            deletions = self._records(columns, types, "deletions ORDER BY number")
             for number, one in self._records("deletion, hash", (int, bytes), "blocked"):
                 hashes.setdefault(number, []).append(one)
         finally:
@@ -311,18 +299,12 @@ class Ledger:
             self._keep(state._replace(erased=erased))
         return Receipt(state.store.hex(), sequences, last.head.hex(), head.hex(), moment(at), request)
 
-    def settled(self, erased: int) -> None:
-        """All dead rows up to the sequence number `erased` are zero on the disk."""
-        state = self.state()
-        with self._transaction():
-            self._keep(state._replace(erased=erased))
-
-    def grow(self, rows: int, erased: int, sources: Mapping[int, Source]) -> None:
-        """There are `rows` rows now. erased: as for `settled`; sources: of new rows, by number."""
+    def settled(self, erased: int, added: int = 0, sources: Mapping[int, Source] | None = None) -> None:
+        """All dead rows up to the sequence number `erased` are zero on the disk. added: rows; sources: by row."""
         state = self.state()
         with self._transaction() as connection:
-            connection.executemany(INSERT_SOURCE, ((row, *source) for row, source in sources.items()))
-            self._keep(state._replace(rows=rows, erased=erased))
+            connection.executemany(INSERT_SOURCE, ((row, *source) for row, source in (sources or {}).items()))
+            self._keep(state._replace(rows=state.rows + added, erased=erased))
 
     def switch(self, generation: int, kept: np.ndarray) -> None:
         """The rows `kept`, ascending, lie in another generation now, numbered from 0, none of them dead."""

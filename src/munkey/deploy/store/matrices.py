@@ -4,7 +4,6 @@
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -64,21 +63,11 @@ class MemoryView:
         return Copied(records["id"], records["label"], tokens, live)
 
 
-def stretches(rows: np.ndarray) -> Iterator[range]:
-    """The rows as ranges of at most BLOCK consecutive ones, ascending."""
-    ordered = np.unique(rows)
-    breaks = np.flatnonzero(np.diff(ordered) != 1)
-    starts, ends = ordered[np.r_[0, breaks + 1]], ordered[np.r_[breaks, -1]] + 1
-    for first, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        for start in range(first, end, BLOCK):
-            yield range(start, min(start + BLOCK, end))
-
-
 class Matrices:
     """The files of a generation. Raises UnreadableMemoryError where one is missing, a link, or too short."""
 
-    def __init__(self, folder: Path, widths: tuple[int, ...], flags: int) -> None:
-        """widths: numbers in a key and in a token. flags: os.O_RDONLY, os.O_RDWR, or with os.O_CREAT | os.O_EXCL."""
+    def __init__(self, folder: Path, widths: tuple[int, ...], flags: int, rows: int = 0) -> None:
+        """widths: numbers in a key and in a token. rows: how many must be there."""
         self.folder = folder
         types = (np.dtype(("<f4", widths[:1])), np.dtype(("<f4", widths[1:])), RECORD, np.dtype(bool))
         self._types = dict(zip(NAMES, types, strict=True))
@@ -91,19 +80,16 @@ class Matrices:
             except OSError as error:
                 self.close()
                 raise UnreadableMemoryError(folder / name, f"cannot be opened ({error.strerror})") from error
+            size, needed = os.fstat(self._files[name]).st_size, rows * self._types[name].itemsize
+            if size < needed:
+                self.close()
+                raise UnreadableMemoryError(folder / name, f"{size} bytes, where {rows} rows take {needed}")
 
     @classmethod
     def create(cls, folder: Path, widths: tuple[int, ...]) -> "Matrices":
         """Empty files in a new folder."""
         folder.mkdir()
         return cls(folder, widths, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-
-    def require(self, rows: int) -> None:
-        """Raise UnreadableMemoryError unless every file holds at least so many rows."""
-        for name, file in self._files.items():
-            size, needed = os.fstat(file).st_size, rows * self._types[name].itemsize
-            if size < needed:
-                raise UnreadableMemoryError(self.folder / name, f"{size} bytes, where {rows} rows take {needed}")
 
     def view(self, generation: int, rows: int) -> MemoryView:
         """Maps of the first `rows` rows."""
@@ -123,13 +109,8 @@ class Matrices:
 
     def append(self, at: int, rows: Rows) -> None:
         """Write live rows from row number `at` on. They are on the disk only after `sync`."""
-        arrays = {
-            "keys": rows.keys,
-            "tokens": rows.tokens,
-            "records": rows.records,
-            "live": np.ones(len(rows.keys), "?"),
-        }
-        for name, array in arrays.items():
+        arrays = rows.keys, rows.tokens, rows.records, np.ones(len(rows.keys), "?")
+        for name, array in zip(NAMES, arrays, strict=True):
             self._write(name, np.ascontiguousarray(array).reshape(-1).view("u1").data, at)
 
     def cut(self, rows: int) -> None:
@@ -153,9 +134,11 @@ class Matrices:
 
     def erase(self, rows: np.ndarray) -> None:
         """Zeros over key, token and record of some rows. They are on the disk only after `sync`."""
-        for part in stretches(rows) if rows.size else ():
+        ordered = np.unique(rows)
+        ends = (np.diff(ordered) != 1) | (np.arange(1, len(ordered)) % BLOCK == 0)
+        for part in np.split(ordered, np.flatnonzero(ends) + 1) if rows.size else ():  # consecutive ones
             for name in ("keys", "tokens", "records"):
-                self._write(name, bytes(len(part) * self._types[name].itemsize), part.start)
+                self._write(name, bytes(len(part) * self._types[name].itemsize), int(part[0]))
 
     def sync(self) -> None:
         for file in self._files.values():

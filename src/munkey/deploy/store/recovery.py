@@ -3,7 +3,6 @@
 import os
 import time
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -27,19 +26,9 @@ def generation_folder(folder: Path, number: int) -> Path:
 
 def matrices_of(folder: Path, state: LedgerState, flags: int) -> Matrices:
     """The matrices that the ledger names. Raises UnreadableMemoryError where they are missing or too short."""
-    disk.require_plain(generation_folder(folder, state.generation) / index.UNFINISHED)
-    matrices = Matrices(generation_folder(folder, state.generation), (state.key_width, state.token_width), flags)
-    try:
-        matrices.require(state.rows)
-    except UnreadableMemoryError:
-        matrices.close()
-        raise
-    return matrices
-
-
-def free_number(folder: Path, after: int) -> int:
-    """The next generation whose folder is not there."""
-    return next(number for number in count(after + 1) if not os.path.lexists(generation_folder(folder, number)))
+    own = generation_folder(folder, state.generation)
+    disk.require_plain(own / index.UNFINISHED)
+    return Matrices(own, (state.key_width, state.token_width), flags, state.rows)
 
 
 def generations(folder: Path) -> set[Path]:
@@ -65,36 +54,27 @@ def foreign(folder: Path, state: LedgerState) -> tuple[str, ...]:
     return ()
 
 
-def live_mask(ledger: Ledger, dead: np.ndarray, rows: int) -> np.ndarray:
-    """Which of the rows are live by the ledger: (rows,) bool."""
-    if dead.size and not (dead.min() >= 0 and dead.max() < rows):
-        raise UnreadableMemoryError(ledger.path, f"damaged: it lists dead rows that are not among its {rows}")
-    live = np.ones(rows, dtype=bool)
+def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
+    """Which of the rows are live by the ledger: (N,) bool.
+
+    Raises UnreadableMemoryError where the ledger names dead rows that are not there, or has lost deletions, since other
+    rows are hidden; and where rows from all over the memory do not match their commitments.
+    """
+    hidden = view.live.view("u1") == 0  # looked at first: a row is dead by the ledger before it is hidden
+    dead, live = ledger.dead(), np.ones(len(hidden), dtype=bool)
+    if dead.size and not (dead.min() >= 0 and dead.max() < len(live)):
+        raise UnreadableMemoryError(ledger.path, f"damaged: it lists dead rows that are not among its {len(live)}")
     live[dead] = False
-    return live
-
-
-def visible(view: MemoryView) -> np.ndarray:
-    """Which rows are not hidden: (N,) bool, a copy. A row is dead by the ledger before it is hidden, never after."""
-    return np.asarray(view.live.view("u1") != 0)
-
-
-def require_known(ledger: Ledger, hidden: np.ndarray) -> None:
-    """Raise UnreadableMemoryError where rows are hidden that the ledger has live: it has lost deletions."""
-    if len(hidden):
+    if len(lost := np.flatnonzero(live & hidden)):
         why = "it is older than the rows are, or its write-ahead log, store.db-wal, was lost"
-        raise UnreadableMemoryError(
-            ledger.path, f"does not know of {counted(len(hidden), 'deleted row')}, {listed(hidden)}: {why}"
-        )
-
-
-def require_sample(folder: Path, ledger: Ledger, view: MemoryView, live: np.ndarray) -> None:
-    """Raise UnreadableMemoryError where rows from all over the memory do not match their commitments."""
+        said = f"does not know of {counted(len(lost), 'deleted row')}, {listed(lost)}: {why}"
+        raise UnreadableMemoryError(ledger.path, said)
     rows = np.flatnonzero(live)
     if len(wrong := mismatched(ledger, view, rows[:: max(1, len(rows) // SAMPLE)])):
         why = "a file or the name of a source file was changed, or is of another memory"
         said = f"{counted(len(wrong), 'row')} not matching their commitment, {listed(wrong)}: {why}"
         raise UnreadableMemoryError(generation_folder(folder, view.generation), said)
+    return live
 
 
 def recover(folder: Path, ledger: Ledger) -> Matrices:
@@ -102,9 +82,8 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
     state, last = ledger.state(), ledger.last().sequence
     matrices = matrices_of(folder, state, os.O_RDWR)
     try:
-        live, view = live_mask(ledger, ledger.dead(), state.rows), matrices.view(state.generation, state.rows)
-        require_known(ledger, np.flatnonzero(live & ~visible(view)))
-        require_sample(folder, ledger, view, live)  # nothing has been changed up to here
+        view = matrices.view(state.generation, state.rows)
+        live = require_whole(folder, ledger, view)  # nothing has been changed up to here
         matrices.cut(state.rows)
         if not np.array_equal(view.live.view("u1"), live.view("u1")):
             matrices.set_live(live)
@@ -131,7 +110,11 @@ def followed(folder: Path, ledger: Ledger) -> MemoryView:
     while True:
         state = ledger.state()
         try:
-            view = checked_view(folder, ledger, state)
+            matrices = matrices_of(folder, state, os.O_RDONLY)
+            view = matrices.view(state.generation, state.rows)
+            matrices.close()
+            wait_until_hidden(folder, ledger, view)
+            require_whole(folder, ledger, view)
         except UnreadableMemoryError:
             now = ledger.state()
             if (now.generation, now.rows) == (state.generation, state.rows):  # else rows that came since may be dead
@@ -139,19 +122,6 @@ def followed(folder: Path, ledger: Ledger) -> MemoryView:
         else:
             if ledger.state().generation == state.generation:  # else it was compacted in between
                 return view
-
-
-def checked_view(folder: Path, ledger: Ledger, state: LedgerState) -> MemoryView:
-    """The rows that a state describes. Raises UnreadableMemoryError where they, or the ledger, are damaged."""
-    matrices = matrices_of(folder, state, os.O_RDONLY)
-    view = matrices.view(state.generation, state.rows)
-    matrices.close()
-    wait_until_hidden(folder, ledger, view)
-    seen, dead = visible(view), ledger.dead()
-    live = live_mask(ledger, dead, state.rows)
-    require_known(ledger, np.flatnonzero(live & ~seen))
-    require_sample(folder, ledger, view, view.live)
-    return view
 
 
 def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:

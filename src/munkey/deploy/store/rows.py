@@ -51,16 +51,6 @@ def checked_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
     return matrix
 
 
-def checked_labels(labels: ArrayLike | None, count: int) -> np.ndarray:
-    """int64 (count,); NOBODY where there are none."""
-    if labels is None:
-        return np.full(count, NOBODY, dtype="<i8")
-    given = checked_ids(labels)
-    if len(given) != count:
-        raise ValueError(f"{len(given)} labels for {count} ids")
-    return given
-
-
 def checked_texts(what: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
     """Texts of `count` rows, None where there is none. Raises ValueError for another number, and what is not text."""
     if isinstance(texts, str) or (texts is not None and len(texts) != count):
@@ -106,7 +96,10 @@ def rows_from(  # noqa: PLR0913  # the parts of a row
     if len(np.unique(ids)) != len(ids):
         raise ValueError("an id occurs twice among the rows to add")
     records = np.zeros(len(ids), RECORD)
-    records["id"], records["label"], records["added"] = ids, checked_labels(labels, len(ids)), time.time_ns() // 1000
+    given = np.full(len(ids), NOBODY) if labels is None else checked_ids(labels)
+    if len(given) != len(ids):
+        raise ValueError(f"{len(given)} labels for {len(ids)} ids")
+    records["id"], records["label"], records["added"] = ids, given, time.time_ns() // 1000
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(ids)), "u1").reshape(-1, 16)
     rows = Rows(records, checked_matrix("keys", keys, len(ids)), checked_matrix("tokens", tokens, len(ids)))
     if contents is None:
@@ -153,14 +146,9 @@ class Lookup:
     """
 
     def __init__(self, ids: np.ndarray, rows: np.ndarray) -> None:
-        order = np.argsort(ids, kind="stable")
-        self._ids, self._rows = ids[order], rows[order]
-
-    @classmethod
-    def of(cls, ids: np.ndarray, live: np.ndarray) -> "Lookup":
-        """Of the rows of a view that are live. ids, live: (N,) of all its rows."""
-        rows = np.flatnonzero(live)
-        return cls(ids[rows], rows)
+        order = np.argsort(ids[rows], kind="stable")
+        self._rows = rows[order]
+        self._ids = ids[self._rows]
 
     def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
         order = np.argsort(ids, kind="stable")

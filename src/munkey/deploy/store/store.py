@@ -5,23 +5,26 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
 from munkey.deploy.store import disk, index
-from munkey.deploy.store.chain import ChainLink, LogEntry, Receipt
+from munkey.deploy.store.chain import ChainLink, Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.deploy.store.index import UnreadableIndexError
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import BLOCK, Matrices, MemoryView, retire
 from munkey.deploy.store.recovery import (
     BESIDE,
     followed,
     foreign,
-    free_number,
     generation_folder,
     generations,
     recover,
@@ -29,6 +32,7 @@ from munkey.deploy.store.recovery import (
 )
 from munkey.deploy.store.rows import (
     Lookup,
+    Source,
     checked_contents,
     checked_ids,
     checked_sources,
@@ -61,7 +65,7 @@ class Store(AbstractContextManager["Store"]):
             self._matrices = recover(folder, ledger) if lock is not None else None
             self._changes, self._erased = ledger.changes(), ledger.last().sequence
             self._view = self._mapped()
-            self._lookup = Lookup.of(self._view.ids, self._view.live) if lock is not None else None
+            self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live if lock is not None else ()))
         except BaseException:
             self._abandon()
             raise
@@ -187,12 +191,6 @@ class Store(AbstractContextManager["Store"]):
         with self._alone():
             return self._ledger.last().sequence
 
-    @property
-    def ever(self) -> int:
-        """How many rows there ever were: those that are live, and those that were deleted."""
-        with self._alone():
-            return int(np.count_nonzero(self.view.live)) + self.deletions
-
     def chain(self) -> list[ChainLink]:
         """Every deleted row that the chain holds, in order."""
         with self._alone():
@@ -202,32 +200,19 @@ class Store(AbstractContextManager["Store"]):
         """The live row of each id, for a writer. Raises UnknownIdsError with all ids that the memory does not hold."""
         wanted = checked_ids(ids)
         with self._writing():
-            rows = self._places().find(wanted, self._view.live)
+            rows = self._lookup.find(wanted, self._view.live)
         if len(unknown := np.unique(wanted[rows < 0])):
             raise UnknownIdsError(unknown.tolist())
         return rows
 
-    def files_of(self, rows: np.ndarray) -> list[str | None]:
-        """The source file of each row (N,) of the present generation; None where none is known, or the row is dead."""
+    def sources_of(self, rows: np.ndarray) -> list[Source]:
+        """File and unit of each row (N,) of the present generation; None where none is known, or the row is dead."""
         with self._alone():
-            return [file for file, _ in self._ledger.sources_of(rows)]
+            return self._ledger.sources_of(rows)
 
-    def units_of(self, rows: np.ndarray) -> list[str | None]:
-        """The unit of each row, as `files_of`."""
-        with self._alone():
-            return [unit for _, unit in self._ledger.sources_of(rows)]
-
-    def added(self, rows: np.ndarray) -> np.ndarray:
-        """When each row (N,) of the present generation was added: microseconds since 1970; 0 where it is dead."""
-        return np.array(self.view.records["added"][rows])
-
-    def ids_from(self, file: str) -> np.ndarray:
-        """The ids of the rows that came from a source file: (N,) int64."""
-        return self._ids_of(lambda _: self._ledger.rows_from("file", file))
-
-    def ids_of_unit(self, unit: str) -> np.ndarray:
-        """The ids of the rows that belong to a unit: (N,) int64."""
-        return self._ids_of(lambda _: self._ledger.rows_from("unit", unit))
+    def ids_from(self, name: str, kind: Literal["file", "unit"] = "file") -> np.ndarray:
+        """The ids of the rows that came from a source file, or belong to a unit: (N,) int64."""
+        return self._ids_of(lambda _: self._ledger.rows_from(kind, name))
 
     def ids_with(self, contents: ArrayLike) -> np.ndarray:
         """The ids of the rows with one of these contents (M, 16): (N,) int64."""
@@ -254,7 +239,7 @@ class Store(AbstractContextManager["Store"]):
         with self._alone():
             return self._ledger.blocked(checked_contents(contents))
 
-    def log(self) -> list[LogEntry]:
+    def log(self) -> list[Receipt]:
         """All deletions, in order."""
         with self._alone():
             return self._ledger.log()
@@ -262,7 +247,7 @@ class Store(AbstractContextManager["Store"]):
     def receipt(self, request: str) -> Receipt | None:
         """Of the deletion that was asked under this number, `repeated`; None where none was."""
         with self._alone():
-            return self._ledger.receipt(request)
+            return next((replace(one, repeated=True) for one in self._ledger.log(request)), None)
 
     def verify(self, published: str | None = None) -> Report:
         """Recompute the chain and every commitment from the disk. published: a head that must be in the chain."""
@@ -284,8 +269,14 @@ class Store(AbstractContextManager["Store"]):
 
     def read_index(self) -> index.Index | None:
         """Rows grouped by centroids, where `write_index` has written some. Raises UnreadableIndexError."""
-        with self._alone():
-            return index.latest(lambda number: generation_folder(self.folder, number), self._ledger)
+        while True:
+            with self._alone():
+                number = self._ledger.state().generation
+                try:
+                    return index.read_index(generation_folder(self.folder, number), self._ledger)
+                except UnreadableIndexError:
+                    if self._ledger.state().generation == number:  # else it was compacted meanwhile
+                        raise
 
     # Writing
 
@@ -325,7 +316,7 @@ class Store(AbstractContextManager["Store"]):
             rows = rows_from(state.store, whole, keys, tokens, labels, known, contents)
             if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
                 raise ValueError(f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers")
-            held = self._places().find(rows.records["id"], self._view.live) >= 0
+            held = self._lookup.find(rows.records["id"], self._view.live) >= 0
             if held.any():
                 raise ValueError(f"these ids are in the memory already: {rows.records['id'][held].tolist()}")
             if not allow_blocked and (back := self._ledger.blocked(rows.records["content"])).any():
@@ -334,9 +325,10 @@ class Store(AbstractContextManager["Store"]):
                 total = state.rows + len(rows.keys)
                 matrices.append(state.rows, rows)
                 matrices.sync()
-                self._ledger.grow(total, self._erased, {state.rows + place: source for place, source in known.items()})
+                sources = {state.rows + place: source for place, source in known.items()}
+                self._ledger.settled(self._erased, len(rows.keys), sources)
                 self._view = matrices.view(state.generation, total)
-                self._places().add(rows.records["id"], np.arange(state.rows, total))
+                self._lookup.add(rows.records["id"], np.arange(state.rows, total))
 
     def delete(
         self, ids: ArrayLike | Iterable[int], *, request: str | None = None, block_return: bool = False
@@ -352,8 +344,8 @@ class Store(AbstractContextManager["Store"]):
         with self._writing() as matrices:
             wanted = np.unique(checked_ids(ids))
             checked_texts("request", [request], 1)
-            if request is not None and (earlier := self._ledger.receipt(request)):
-                if (held := wanted[self._places().find(wanted, self._view.live) >= 0]).size:
+            if request is not None and (earlier := self.receipt(request)):
+                if (held := wanted[self._lookup.find(wanted, self._view.live) >= 0]).size:
                     done = f"request {request!r} was carried out at {earlier.when.isoformat()}"
                     still = f"the memory still holds {counted(len(held), 'id')} of these"
                     raise ValueError(f"{done}, and {still}; give this deletion another number")
@@ -410,9 +402,9 @@ class Store(AbstractContextManager["Store"]):
         Returns as `purge`, which is part of it.
         """
         with self._writing() as old, self._whole():
-            number, rows = free_number(self.folder, self._view.generation), np.flatnonzero(self._view.live)
-            widths = self._ledger.state()[1:3]
-            new = Matrices.create(generation_folder(self.folder, number), widths)
+            numbers, rows = count(self._view.generation + 1), np.flatnonzero(self._view.live)
+            number = next(one for one in numbers if not os.path.lexists(generation_folder(self.folder, one)))
+            new = Matrices.create(generation_folder(self.folder, number), self._ledger.state()[1:3])
             for start, block in enumerate(blocks(rows)):
                 new.append(start * BLOCK, self._view.rows(block))
             index.carry(old.folder, new.folder, self._ledger, rows, number)
@@ -424,7 +416,7 @@ class Store(AbstractContextManager["Store"]):
             retire(old.folder)
             disk.sync_folder(self.folder)
             self._view = self._mapped()
-            self._lookup = Lookup.of(self._view.ids, self._view.live)
+            self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
         return self.purge()
 
     def close(self) -> None:
@@ -443,7 +435,3 @@ class Store(AbstractContextManager["Store"]):
             return followed(self.folder, self._ledger)
         state = self._ledger.state()
         return self._matrices.view(state.generation, state.rows)
-
-    def _places(self) -> Lookup:
-        assert self._lookup is not None  # a writer has one
-        return self._lookup

@@ -1,9 +1,10 @@
 """Whether a memory is what its chain says: recomputed from what is on the disk."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
 from munkey.deploy.store.chain import ChainLink, first_head, next_head
@@ -48,8 +49,10 @@ def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
     return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
 
 
-def parts(view: MemoryView, rows: np.ndarray) -> Iterator[Rows]:
-    return map(view.rows, blocks(rows))
+def chosen(view: MemoryView, rows: np.ndarray, which: Callable[[Rows], ArrayLike]) -> np.ndarray:
+    """Those of the rows that `which` is true of, (n,) bool of a part of them."""
+    found = [np.asarray(which(view.rows(block)), dtype=bool) for block in blocks(rows)]
+    return rows[np.concatenate(found)] if found else rows
 
 
 def mismatched(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
@@ -64,24 +67,17 @@ def mismatched(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray
 
 def nonzero(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Which of these rows hold any bit that is not zero."""
-    left = [
-        np.any([np.count_nonzero(array.view("u1").reshape(len(array), -1), axis=1) for array in part], axis=0)
-        for part in parts(view, rows)
-    ]
-    return rows[np.concatenate(left)] if left else rows
-
-
-def not_finite(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Which of these rows hold NaN or infinity."""
-    finite = [np.isfinite(part.keys).all(axis=1) & np.isfinite(part.tokens).all(axis=1) for part in parts(view, rows)]
-    return rows[~np.concatenate(finite)] if finite else rows
+    return chosen(
+        view,
+        rows,
+        lambda part: np.any([array.view("u1").reshape(len(array), -1).any(axis=1) for array in part], axis=0),
+    )
 
 
 def returned(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
     """Which of these rows stand in the log as deleted."""
-    back = [entry(one.tobytes()) in entries for part in parts(view, rows) for one in part.records["commitment"]]
-    suspects = rows[np.array(back, dtype=bool)]
-    return suspects[view.live[suspects]]
+    back = chosen(view, rows, lambda part: [entry(one.tobytes()) in entries for one in part.records["commitment"]])
+    return back[view.live[back]]
 
 
 def repeated(view: MemoryView, rows: np.ndarray) -> np.ndarray:
@@ -134,7 +130,9 @@ def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published
         "not matching their commitment": mismatched(ledger, view, live),
         "deleted and back": returned(view, live, {link.entry for link in links}),
         "with an id that another row has too": repeated(view, live),
-        "with numbers that are not finite": not_finite(view, live),
+        "with numbers that are not finite": chosen(
+            view, live, lambda part: ~np.isfinite(np.hstack([part.keys, part.tokens])).all(axis=1)
+        ),
     }
     yield from (f"{counted(len(rows), 'row')} {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
 
