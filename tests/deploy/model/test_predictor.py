@@ -138,9 +138,8 @@ def test_samples_are_found_and_forgotten_by_their_source_file(predictor, result)
     folder = result.parents[6] / "pictures"
     assert predictor.select(files=["a/00.png", folder / "b" / "01.png"]).ids.tolist() == [0, 1]
     with pytest.raises(UnknownNamesError, match=r"nobody\.png"):
-        predictor.forget_files(["a/00.png", "nobody.png"])
-    assert 0 in predictor.ids
-    predictor.forget_files(["a/00.png"])
+        predictor.select(files=["a/00.png", "nobody.png"])
+    predictor.forget(predictor.select(files=["a/00.png"]).ids)
     assert 0 not in predictor.ids
     with pytest.raises(UnknownNamesError, match=r"a/00\.png"):
         predictor.select(files=["a/00.png"])
@@ -169,7 +168,7 @@ def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, resu
     assert near.ids[0, 0] == 60 and near.labels[0, 0] == 1 and near.files[0][0] == str(file)
     assert near.ids[0, 1:].tolist() == token_before.ids[0, :3].tolist()
     assert predictor.verify().sound
-    predictor.forget_files([file])
+    predictor.forget(predictor.select(files=[file]).ids)
     predictor.compact()
     assert predictor.add(images.images[:2], [0, 1]).ids.tolist() == [61, 62]
 
@@ -307,7 +306,7 @@ def test_what_names_nothing_is_all_counted_and_the_first_ten_are_said(predictor)
     ("method", "named"),
     [
         ("forget", ["17"]),
-        ("forget_files", ["a/00.png"]),
+        ("select", {"files": "a/00.png"}),
         ("select", {"labels": "cat"}),
         ("select", {"units": "Anna"}),
         ("select", {"ids": "12"}),
@@ -323,8 +322,10 @@ def test_one_text_is_refused_in_words_wherever_a_list_is_wanted(method, named, p
 
 
 def test_a_request_is_carried_out_once(predictor):
-    first = predictor.forget_files(["a/00.png", "b/01.png"], request="2026-17")
-    again = predictor.forget_files(["a/00.png", "b/01.png"], request="2026-17")
+    files = ["a/00.png", "b/01.png"]
+    first, again = (
+        predictor.forget(predictor.select(files=files, request="2026-17").ids, request="2026-17") for _ in range(2)
+    )
     assert again == dataclasses.replace(first, repeated=True, identical=(), emptied=())
     assert predictor.forget([0, 1], request="2026-17") == again and not first.repeated
     with pytest.raises(ValueError, match="2026-17"):
@@ -367,7 +368,7 @@ def test_the_receipt_names_the_classes_that_have_no_sample_left(predictor):
 def test_classes_without_samples_are_answered_unless_that_is_switched_off(predictor, images):
     fish = predictor.predict(images.images).labels == 2
     assert fish.any()
-    predictor.forget_files(["c"])
+    predictor.forget(predictor.select(files=["c"]).ids)
     open_answer, held = (predictor.predict(images.images, only_held_classes=only) for only in (False, True))
     assert (open_answer.probabilities[:, 2] > 0).all() and np.array_equal(open_answer.logits, held.logits)
     assert not held.probabilities[:, 2].any() and set(held.classes) <= {"cat", "dog & co"}

@@ -59,7 +59,7 @@ def expected(
     ids: np.ndarray, keys: np.ndarray, tokens: np.ndarray, labels: np.ndarray | None = None
 ) -> dict[int, bytes]:
     """What `content` must say of these rows."""
-    rows: Rows = rows_from(b"", ids, keys, tokens, labels, {})
+    rows: Rows = rows_from(b"", ids, keys, tokens, labels)[0]
     return {
         int(record["id"]): key.tobytes() + token.tobytes() + record["label"].tobytes()
         for record, key, token in zip(*rows, strict=True)

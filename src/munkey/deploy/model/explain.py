@@ -35,8 +35,6 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     A neighbor's picture is read from its source file. images: of the data set, row i of sample i, for samples without a
     source file (of a run: results/NAME/data/DATASET/images.npy). Without either, the page says that there is none.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     near: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
     for row in prediction.explained():
         near[row.picture].append({"row": row, "picture": _picture(row, images)})
@@ -50,8 +48,17 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
         }
         for number, name in enumerate(prediction.classes)
     ]
-    environment = Environment(loader=PackageLoader("munkey.deploy", "."), undefined=StrictUndefined, autoescape=True)
-    return environment.get_template("explain.html.j2").render(title=TITLE, answers=answers)
+    return rendered("explain.html.j2", title=TITLE, answers=answers)
+
+
+def rendered(template: str, **values: object) -> str:
+    """A template of this package, filled in; HTML is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    loader, escape = PackageLoader("munkey.deploy", "."), select_autoescape(["html.j2"])
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, autoescape=escape)
+    environment.loader, environment.keep_trailing_newline = loader, True
+    return environment.get_template(template).render(values)
 
 
 def is_page(path: Path) -> bool:

@@ -11,6 +11,7 @@ from safetensors.torch import save as serialized
 from munkey.core.console import warn
 from munkey.core.files import atomic
 from munkey.deploy.errors import ExportError
+from munkey.deploy.model.explain import rendered
 from munkey.deploy.model.images import content_digests
 from munkey.deploy.model.manifest import (
     CARD,
@@ -111,18 +112,7 @@ def _write(result: TrainedSystem, folder: Path) -> None:
 
 def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
     """The card. metrics: by rate of the forget set and name, as in the metrics of the run."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("munkey.deploy", "."),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-        keep_trailing_newline=True,
-    )
-    template = environment.get_template("card.md.j2")
-    return template.render(manifest=manifest, metrics=metrics, meanings=MEANINGS)
+    return rendered("card.md.j2", manifest=manifest, metrics=metrics, meanings=MEANINGS)
 
 
 def _index(result: TrainedSystem, store: Store) -> None:
@@ -170,9 +160,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
             seed=place.seed,
             subset=place.subset,
             system=place.system,
-            commit=origin["commit"],
-            device=origin["device"],
-            versions=origin["versions"],
+            **{name: origin[name] for name in ("commit", "device", "versions")},
         ),
         files={},
     )

@@ -69,18 +69,15 @@ class KeyEncoder:
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
         if first_process() != os.getpid():
-            said = (
-                "forked from a process that had predicted, so torch would hang; start it by `spawn`, or fork it before"
-            )
+            said = "forked after a prediction, so torch would hang; start it by `spawn`, or fork it before"
             raise ClosedMemoryError(f"{directory}: {said}")
         reference = manifest.encoder
         self.batch_size, self.device = reference.settings.batch_size, device
         self.encode = built(reference.settings, device)
         probe, wanted = self.keys(PROBE)[0], np.array(reference.probe, dtype=np.float32)
         if probe.shape != wanted.shape or not probe @ wanted > ALIKE * np.linalg.norm(wanted):
-            raise UnreadableModelError(
-                directory, f"not made with the encoder {reference.settings.encoder} that is installed here"
-            )
+            said = f"not made with the encoder {reference.settings.encoder} that is installed here"
+            raise UnreadableModelError(directory, said)
 
     def keys(self, images: np.ndarray) -> np.ndarray:
         """Keys (N, d) of images (N, H, W, 3) uint8, as the pipeline has them. Raises ValueError for an unusable key."""

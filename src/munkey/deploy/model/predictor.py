@@ -4,7 +4,7 @@ import dataclasses
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +42,7 @@ class Added(NamedTuple):
     identical: dict[int, tuple[int, ...]]
 
 
-class Predictor:
+class Predictor(AbstractContextManager["Predictor"]):
     """An exported model. May be used from several threads; one process at a time may forget and add.
 
     What is damaged, foreign or of another version raises UnreadableModelError, at the latest when it is needed: weights
@@ -88,9 +88,8 @@ class Predictor:
         retrieved = self._retrieved(self._encoder.keys(given.images))
         logits = self._network.logits(given.images, retrieved.memory(self._network.device), retrieved.neighbors)
         if not np.isfinite(logits).all():
-            raise UnreadableModelError(
-                self.directory, "its answers are not finite: `verify` says whether the memory is damaged"
-            )
+            said = "its answers are not finite: `verify` says whether the memory is damaged"
+            raise UnreadableModelError(self.directory, said)
         names, answered = tuple(self.manifest.classes), logits
         if only_held_classes:
             if not (held := np.isin(range(len(names)), self._held()[1])).any():
@@ -243,18 +242,6 @@ class Predictor:
         live = view.live[rows]  # looked at last: what is deleted meanwhile is zero
         return ids[live], labels[live]
 
-    def forget_files(
-        self,
-        files: Iterable[str | Path],
-        *,
-        ignore_missing: bool = False,
-        request: str | None = None,
-        **how: bool,
-    ) -> Receipt:
-        """Forget the samples of these source files, named as for `select`. how: the other options of `forget`."""
-        ids = self.select(files=files, ignore_missing=ignore_missing, request=request).ids
-        return self.forget(ids, request=request, **how)
-
     def log(self) -> list[Receipt]:
         """All deletions so far, in order."""
         return self.store.log()
@@ -359,9 +346,6 @@ class Predictor:
     def close(self) -> None:
         """Release the memory. Closing twice is no error."""
         self.store.close()
-
-    def __enter__(self) -> "Predictor":
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()

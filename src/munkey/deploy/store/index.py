@@ -89,13 +89,6 @@ class Index:
         disk.sync_folder(folder)
 
 
-def grouped(moment: Moment, centroids: np.ndarray, rows: np.ndarray, lists: np.ndarray, covered: int) -> Index:
-    """An index of rows (M,) whose nearest centroids are `lists` (M,)."""
-    order = np.argsort(lists, kind="stable")
-    ends = np.cumsum(np.bincount(lists, minlength=len(centroids)))
-    return Index(moment, covered, centroids, rows[order].astype(np.int32), ends)
-
-
 def now(ledger: Ledger) -> Moment:
     state, last = ledger.state(), ledger.last()
     return Moment(state.store, state.generation, last.sequence, last.head)

@@ -69,9 +69,8 @@ class Ledger:
         if path.is_symlink() or not path.is_file():
             raise UnreadableMemoryError(path, "not found, so this folder is not a memory")
         try:
-            self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
-            )
+            uri = f"{path.absolute().as_uri()}?mode=rw"
+            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         except sqlite3.DatabaseError as error:
             raise failure(path, error) from error
         try:
@@ -86,9 +85,8 @@ class Ledger:
         """A new one. sources: of some rows, by number."""
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.executescript(
-            f"PRAGMA application_id={APPLICATION};PRAGMA user_version={MEMORY_FORMAT};BEGIN;{SCHEMA}"
-        )
+        named = f"PRAGMA application_id={APPLICATION};PRAGMA user_version={MEMORY_FORMAT}"
+        connection.executescript(f"{named};BEGIN;{SCHEMA}")
         seal = state.seal(first_head(state.store), b"")
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*state, seal))
         connection.executemany(INSERT_SOURCE, ((row, *source) for row, source in sources.items()))

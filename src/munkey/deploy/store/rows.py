@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,19 +58,9 @@ def checked_texts(what: str, texts: Sequence[str | None] | None, count: int) -> 
         raise ValueError(f"{what}s must be a list of {count}, one for each row, not {texts!r:.80}")
     given = list(texts or [None] * count)
     for text in given:
-        if text is not None and not (
-            isinstance(text, str) and text and not any("\ud800" <= c <= "\udfff" for c in text)
-        ):
+        if text is not None and not (isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)):
             raise ValueError(f"a {what} must be named in text, not {text!r}")
     return given
-
-
-def checked_sources(
-    files: Sequence[str | None] | None, units: Sequence[str | None] | None, count: int
-) -> dict[int, Source]:
-    """Where rows came from, by place among them; rows of which nothing is known are left out. Raises ValueError."""
-    named = zip(checked_texts("source file", files, count), checked_texts("unit", units, count), strict=True)
-    return {place: source for place, source in enumerate(named) if source != NOWHERE}
 
 
 def checked_contents(contents: ArrayLike) -> np.ndarray:
@@ -82,17 +73,21 @@ def checked_contents(contents: ArrayLike) -> np.ndarray:
 
 def rows_from(  # noqa: PLR0913  # the parts of a row
     store: bytes,
-    ids: np.ndarray,
+    ids: ArrayLike,
     keys: ArrayLike,
     tokens: ArrayLike,
-    labels: ArrayLike | None,
-    sources: Mapping[int, Source],
+    labels: ArrayLike | None = None,
+    files: Sequence[str | None] | None = None,
+    units: Sequence[str | None] | None = None,
     contents: ArrayLike | None = None,
-) -> Rows:
+) -> tuple[Rows, dict[int, Source]]:
     """Rows of a store, added now, with fresh salts and their commitments. Raises ValueError that says what is wrong.
 
-    ids: (N,), checked; sources: of some rows, by place; contents: (N, 16) uint8, by default from the bytes of the key.
+    contents: (N, 16) uint8, by default from the bytes of the key. Also returns the sources that are known, by place.
     """
+    ids = checked_ids(ids)
+    named = checked_texts("source file", files, len(ids)), checked_texts("unit", units, len(ids))
+    sources: list[Source] = list(zip(*named, strict=True))
     if len(np.unique(ids)) != len(ids):
         raise ValueError("an id occurs twice among the rows to add")
     records = np.zeros(len(ids), RECORD)
@@ -108,8 +103,8 @@ def rows_from(  # noqa: PLR0913  # the parts of a row
     if len(digest := checked_contents(contents)) != len(ids):
         raise ValueError(f"{len(digest)} contents for {len(ids)} ids")
     records["content"] = digest
-    records["commitment"] = commitments(store, rows, [sources.get(place, NOWHERE) for place in range(len(ids))])
-    return rows
+    records["commitment"] = commitments(store, rows, sources)
+    return rows, {place: source for place, source in enumerate(sources) if source != NOWHERE}
 
 
 def commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarray:

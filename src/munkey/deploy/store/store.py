@@ -35,16 +35,13 @@ from munkey.deploy.store.rows import (
     Source,
     checked_contents,
     checked_ids,
-    checked_sources,
     checked_texts,
     rows_from,
     same_contents,
 )
 from munkey.deploy.store.verify import Report, blocks, nonzero, verified
 
-ERASED_AT_ONCE = (
-    1000  # rows that a deletion overwrites before it is acknowledged; more are hidden, and overwritten later
-)
+ERASED_AT_ONCE = 1000  # rows that a deletion overwrites before it is acknowledged; `settle` overwrites more of them
 UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
 
 
@@ -89,18 +86,16 @@ class Store(AbstractContextManager["Store"]):
         by default of the keys. Raises ValueError for ids that are negative or repeated, and numbers that are not finite
         floats; FileExistsError where the folder holds anything.
         """
-        name, whole = secrets.token_bytes(16), checked_ids(ids)
-        known = checked_sources(files, units, len(whole))
-        rows = rows_from(name, whole, keys, tokens, labels, known, contents)
+        name = secrets.token_bytes(16)
+        rows, known = rows_from(name, ids, keys, tokens, labels, files, units, contents)
         widths = rows.keys.shape[1], rows.tokens.shape[1]
         with disk.new_folder(Path(folder)) as new:
             matrices = Matrices.create(generation_folder(new, 1), widths)
             matrices.append(0, rows)
             matrices.seal()
             matrices.close()
-            Ledger.create(
-                new / "store.db", LedgerState(name, *widths, 1, len(whole), 0, secrets.token_bytes(32)), known
-            )
+            state = LedgerState(name, *widths, 1, len(rows.keys), 0, secrets.token_bytes(32))
+            Ledger.create(new / "store.db", state, known)
         return cls.open(folder, writer=True)
 
     @classmethod
@@ -289,8 +284,9 @@ class Store(AbstractContextManager["Store"]):
             if view.generation != self._view.generation:
                 return False
             rows = np.flatnonzero(view.live[: len(lists)])
-            made = index.grouped(index.now(self._ledger), centroids, rows, lists[rows], len(lists))
-            made.write(matrices.folder)
+            ordered = rows[np.argsort(lists[rows], kind="stable")].astype(np.int32)
+            ends = np.cumsum(np.bincount(lists[rows], minlength=len(centroids)))
+            index.Index(index.now(self._ledger), len(lists), centroids, ordered, ends).write(matrices.folder)
             return True
 
     def add(  # noqa: PLR0913  # the parts of a row
@@ -311,16 +307,15 @@ class Store(AbstractContextManager["Store"]):
         deleted with `block_return`, unless `allow_blocked`.
         """
         with self._writing() as matrices:
-            state, whole = self._ledger.state(), checked_ids(ids)
-            known = checked_sources(files, units, len(whole))
-            rows = rows_from(state.store, whole, keys, tokens, labels, known, contents)
+            state = self._ledger.state()
+            rows, known = rows_from(state.store, ids, keys, tokens, labels, files, units, contents)
+            new = rows.records["id"]
             if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
                 raise ValueError(f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers")
-            held = self._lookup.find(rows.records["id"], self._view.live) >= 0
-            if held.any():
-                raise ValueError(f"these ids are in the memory already: {rows.records['id'][held].tolist()}")
+            if (held := self._lookup.find(new, self._view.live) >= 0).any():
+                raise ValueError(f"these ids are in the memory already: {new[held].tolist()}")
             if not allow_blocked and (back := self._ledger.blocked(rows.records["content"])).any():
-                raise ValueError(f"deleted before, and blocked since: {whole[back].tolist()}, so nothing was added")
+                raise ValueError(f"deleted before, and blocked since: {new[back].tolist()}, so nothing was added")
             with self._whole():
                 total = state.rows + len(rows.keys)
                 matrices.append(state.rows, rows)
@@ -328,7 +323,7 @@ class Store(AbstractContextManager["Store"]):
                 sources = {state.rows + place: source for place, source in known.items()}
                 self._ledger.settled(self._erased, len(rows.keys), sources)
                 self._view = matrices.view(state.generation, total)
-                self._lookup.add(rows.records["id"], np.arange(state.rows, total))
+                self._lookup.add(new, np.arange(state.rows, total))
 
     def delete(
         self, ids: ArrayLike | Iterable[int], *, request: str | None = None, block_return: bool = False
