@@ -152,7 +152,6 @@ use rule job as main_audited with:
     log:
         LAYOUT.log("main_audited"),
     params:
-        datasets=PARAMS.datasets,
         rows=EXHIBITS.rows,
         code=code("tables.main_audited"),
     message:
@@ -162,10 +161,11 @@ use rule job as main_audited with:
 use rule job as audit_page with:
     input:
         tables=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
-        controls=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="controls.json"),
-        figures=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="shares.svg"),
-        storage=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="storage.csv"),
-        attacks=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="attacks.csv"),
+        beside=expand(
+            LAYOUT.audit,
+            dataset=PARAMS.datasets,
+            part=["controls.json", "shares.svg", "storage.csv", "attacks.csv"],
+        ),
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
         template=f"{workflow.basedir}/workflow/report/audit.html.j2",
         parts=PARTS,
@@ -175,7 +175,6 @@ use rule job as audit_page with:
         LAYOUT.log("audit/page"),
     params:
         name=PARAMS.name,
-        datasets=PARAMS.datasets,
         rows=EXHIBITS.rows,
         code=code("report.audit_page", lambda _: audits.attacks("logits")),  # their titles
     message:

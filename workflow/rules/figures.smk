@@ -33,9 +33,6 @@ use rule job as chart with:
     wildcard_constraints:
         chart=plan.one_of(EXHIBITS.charts),
     params:
-        kind=lambda w: EXHIBITS.charts[w.chart]["kind"],
-        dataset=lambda w: EXHIBITS.charts[w.chart]["dataset"],
-        seeds=PARAMS.seeds,
         threshold=PARAMS.selection.threshold,
         caption=lambda w: caption(w.chart),
         code=code("report.chart"),

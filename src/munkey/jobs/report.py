@@ -13,7 +13,7 @@ from munkey.experiment.run.job import now
 from munkey.memory import neighbors
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, PAPERS_METHOD, ChartSource
-from munkey.report.figures.examples import Deletion, Snapshot, examples
+from munkey.report.figures.examples import Snapshot, examples
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.retrieval import retrieval_plot
@@ -22,28 +22,15 @@ from munkey.report.page import page as pages
 from munkey.report.tables import paper
 from munkey.report.tables import summary as summaries
 from munkey.report.tables.ablations import read
-from munkey.report.tables.audits import residue_of, storage_tables
+from munkey.report.tables.audits import attacks_tables, residue_of, storage_tables
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.settings import InferenceSettings
 
 
-def chart(
-    svg: Path,
-    kind: str,
-    dataset: str | None,
-    seeds: list[int],
-    threshold: float,
-    inputs: Mapping[str, Path | list[Path]],
-) -> None:
-    """Draw one chart. kind: in munkey.report.figures.charts; inputs: files by name, as `traces` one for each seed."""
-    traces = inputs.get("traces", [])
-    source = ChartSource(
-        {name: path for name, path in inputs.items() if isinstance(path, Path)},
-        dataset,
-        threshold,
-        dict(zip(seeds, traces, strict=True)) if isinstance(traces, list) and traces else {},
-    )
-    theme.save(CHARTS[kind].draw(source), svg.with_suffix(""))
+def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
+    """Draw one chart. chart: KIND or KIND-DATASET; inputs: files by name, as `traces` one for each seed."""
+    kind, _, dataset = chart.partition("-")
+    theme.save(CHARTS[kind].draw(ChartSource(inputs, dataset, threshold)), svg.with_suffix(""))
 
 
 def retrieval(
@@ -61,12 +48,12 @@ def retrieval(
     full, left: neighbors in the whole memory and in what is left of it; before, after: logits.
     """
     dataset = prepared.load(images.parent)
-    snapshots = (
+    original, unlearned = (
         Snapshot(neighbors.read(near, dataset.ids), read_npz(logits, "logits")["logits"])
         for near, logits in ((full, before), (left, after))
     )
-    deletion = Deletion(dataset, forget_sets.read(forget), *snapshots)
-    theme.save(retrieval_plot(examples(deletion, inference)), svg.with_suffix(""))
+    chosen = examples(dataset, forget_sets.read(forget), original, unlearned, inference)
+    theme.save(retrieval_plot(chosen), svg.with_suffix(""))
 
 
 def audit_cost(main_table: Path, audit_table: Path, svg: Path, dataset: str) -> None:
@@ -97,10 +84,6 @@ def page(
     figures: list[Path],
     ranks: list[Path],
     audits: list[Path],
-    controls: list[Path],
-    shares: list[Path],
-    costs: list[Path],
-    storage: list[Path],
     records: list[Path],
     tracking: Path,
     name: str,
@@ -109,18 +92,16 @@ def page(
     ablation_rows: list[Row],
     settings: Mapping[str, Mapping[str, Any]],
     seeds: int,
-    audited: list[str],
     config: Mapping[str, Any],
 ) -> None:
     """Make the report: tables, figures and what they came from, on one page.
 
-    ablations, comparison, ranks: their table, if it was made; audits, controls, shares, costs, storage: one for each
-    data set in `audited`; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
+    ablations, comparison, ranks: their table, if it was made; audits: a table for each data set that was audited, in
+    the folder of its audit; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
     """
-    main = read(main_table)
-    by_dataset = dict(zip(audited, map(read_table, audits), strict=True))
+    main, found = read(main_table), {path.parent: read_table(path) for path in audits}
     cases, grids, ranked = ([*map(read, paths)] for paths in (ablations, selections, ranks))
-    said, compared, left = paper.statements(settings, seeds), [*map(paper.read, comparison)], residue_of(by_dataset)
+    said, compared, left = paper.statements(settings, seeds), [*map(paper.read, comparison)], residue_of(found)
     results = pages.PageResults(main, cases, rows, ablation_rows, grids, said, left, ranked, compared)
     text = pages.rendered(
         template,
@@ -128,12 +109,12 @@ def page(
         datasets=list(settings),
         grid=grid,
         story=pages.story(results),
-        costs=[pages.cost(*each, main) for each in zip(audited, by_dataset.values(), costs, strict=True)],
-        audits=[*map(pages.audit_in_report, by_dataset, by_dataset.values(), storage, controls, shares)],
+        costs=[pages.cost(folder, audit, main) for folder, audit in found.items()],
+        audits=[pages.audit_in_report(folder, audit) for folder, audit in found.items()],
         chapters=pages.chapters(results),
         figures=[pages.figure(path, main) for path in figures],
         origin=pages.origin([read_json(path) for path in records], now()),
-        runs=pages.links(read_json(tracking)["runs"]),
+        runs=[run for run in read_json(tracking)["runs"] if run["page"]],  # those that MLflow has
         params=yaml.safe_dump(dict(config), sort_keys=False),
     )
     write_text(page, text)
@@ -143,20 +124,16 @@ def audit_page(
     page: Path,
     template: Path,
     tables: list[Path],
-    controls: list[Path],
-    figures: list[Path],
-    storage: list[Path],
-    attacks: list[Path],
     metrics: list[Path],
     name: str,
-    datasets: list[str],
     rows: list[Row],
 ) -> None:
-    """Show the audits of all data sets on one page. Of each kind of file, one for each data set."""
+    """Show the audits of all data sets on one page. tables, metrics: one for each, the former in folders of audits."""
     shown = []
-    for number, dataset in enumerate(datasets):
-        own = pages.attacks_of(read_table(attacks[number]), read_metrics([metrics[number]]), rows)
-        further = [*storage_tables(read_table(storage[number])), *own]
-        files = (controls[number], figures[number])
-        shown.append(pages.audit_chapter(dataset, read_table(tables[number]), *files, further))
+    for table, of_main_run in zip(tables, metrics, strict=True):
+        folder = table.parent
+        attacks = attacks_tables(read_table(folder / "attacks.csv"), read_metrics([of_main_run]), rows)
+        titled = [each._replace(title=f"Attacks on one model: {each.title}") for each in attacks]
+        further = [*storage_tables(read_table(folder / "storage.csv")), *titled]
+        shown.append(pages.audit_chapter(folder, read_table(table), further))
     write_text(page, pages.rendered(template, name=name, audits=shown))

@@ -26,11 +26,9 @@ def tables(metrics: list[Path], rows: list[Row], outputs: Mapping[str, Path]) ->
         write_text(outputs[output], text)
 
 
-def main_audited(
-    main_table: Path, audit_tables: list[Path], datasets: list[str], rows: list[Row], outputs: Mapping[str, Path]
-) -> None:
-    """Make the main table once more, with what the audits found to be left. audit_tables: one for each data set."""
-    residue = residue_of(dict(zip(datasets, map(read_table, audit_tables), strict=True)))
+def main_audited(main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]) -> None:
+    """Make the main table once more, with what the audits found to be left. audit_tables: in the audits' folders."""
+    residue = residue_of({path.parent: read_table(path) for path in audit_tables})
     for path in outputs.values():
         write_text(path, main.main_table(read_table(main_table), rows, markup_of(path), residue))
 

@@ -19,7 +19,7 @@ def shown(changes: dict[str, object] | None = None) -> Exhibits:
 
 def test_rows_are_originals_oracles_and_methods_as_listed():
     rows = shown({"methods": ["munkey", "sisa", "l1-sparse", "knn"]}).rows
-    assert [(row["name"], row["title"], row["oracle"], row["context"]) for row in rows] == [
+    assert [(row["name"], row["title"], row["oracle"], row.get("context", False)) for row in rows] == [
         ("original-t", "Original (T)", "retrain-t", True),
         ("original-m", "Original (M)", "retrain-m", True),
         ("original-s", "Original (S)", "retrain-s", True),
@@ -31,9 +31,7 @@ def test_rows_are_originals_oracles_and_methods_as_listed():
         ("l1-sparse", "ℓ₁-sparse", "retrain-t", False),
         ("knn", "KNN", None, False),
     ]
-    assert [row["latex_title"] for row in rows] == [
-        row["title"] if row["name"] != "l1-sparse" else METHODS["l1-sparse"].latex_title for row in rows
-    ]
+    assert rows[8]["latex_title"] == METHODS["l1-sparse"].latex_title != rows[8]["title"]
 
 
 def test_rows_are_what_the_tables_read():
@@ -42,7 +40,7 @@ def test_rows_are_what_the_tables_read():
 
 def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_deletion():
     rows = shown({"methods": ["cf"]}).ablation_rows
-    assert [(row["name"], row["oracle"], row["context"]) for row in rows] == [
+    assert [(row["name"], row["oracle"], row.get("context", False)) for row in rows] == [
         ("original-m", "retrain-m", True),
         ("retrain-m", None, False),
         ("munkey", "retrain-m", False),
@@ -64,10 +62,8 @@ def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set
         *("tokens-digits", "tokens-cifar10"),
     ]
     two = shown(TWO)
-    assert list(two.charts) == charts
+    assert two.charts == charts
     assert two.figures == [*charts, "retrieval-digits-rate0.1", "retrieval-cifar10-rate0.05"]
-    assert two.charts["tokens-cifar10"] == {"kind": "tokens", "dataset": "cifar10"}
-    assert two.charts["overview"] == {"kind": "overview", "dataset": None}
 
 
 def test_ranks_are_shown_where_there_are_seeds_and_methods_enough():

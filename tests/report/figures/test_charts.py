@@ -10,8 +10,8 @@ from munkey.report.figures.charts import CHARTS, ChartSource
 from tests.report.figures.test_figures import curve, grid, methods, training
 
 
-def source(traces=None, **files):
-    return ChartSource({name: str(path) for name, path in files.items()}, "digits", threshold=0.25, traces=traces or {})
+def source(**files):
+    return ChartSource(files, "digits", threshold=0.25)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
 
 
 def test_sensitivity_is_drawn_from_the_traces_of_all_seeds_with_its_threshold(trace):
-    figure = CHARTS["sensitivity"].draw(source({7: str(trace), 8: str(trace)}))
+    figure = CHARTS["sensitivity"].draw(source(traces=[trace, trace]))
     left, _ = figure.axes
     assert left.get_title(loc="left") == "digits" and figure.get_supxlabel().endswith("over n = 2 seeds")
     assert [line.get_ydata()[0] for line in left.lines if line.get_linestyle() == ":"] == [0.25]

@@ -5,7 +5,6 @@ import csv
 import pandas as pd
 
 from munkey.report.page import glossary
-from munkey.report.page.page import chapter
 from munkey.report.tables.main import main_tables
 from munkey.report.tables.markup import Titled
 from munkey.report.tables.runtime import runtime_table, short_tables
@@ -36,14 +35,6 @@ def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
 
 def test_a_table_brings_the_terms_that_it_uses():
     frame = pd.DataFrame({"Method": ["CF", "Retrain (T)"], "FA": ["1.0 ± 0.5", "–"]})
-    names = [term.names[0] for term in glossary.explained(frame)]
+    names = [term.names[0] for term in glossary.explained([Titled("", frame)])]
     assert names == ["FA", "±", "Retrain (T)", "–"]
-    assert [term.names[0] for term in glossary.explained(frame[:1].assign(FA="1"))] == ["FA"]
-
-
-def test_a_chapter_explains_its_columns_once_and_links_its_files():
-    frame = pd.DataFrame({"Method": ["CF"], "FA": ["<b>1</b>"]})
-    made = chapter("a", "A", [Titled("x", frame), Titled("y", frame)], files=["../tables/main.csv"])
-    assert [term.names for term in made.terms] == [("FA",)]
-    assert made.files == [("tables/main.csv", "../tables/main.csv")]
-    assert '<th title="forget accuracy: ' in made.tables[0].html and "<th>Method</th>" in made.tables[0].html
+    assert [term.names[0] for term in glossary.explained([Titled("", frame[:1].assign(FA="1"))])] == ["FA"]

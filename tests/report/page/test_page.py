@@ -2,13 +2,12 @@
 
 import base64
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.core.files import sealed, write_csv, write_json, write_text
+from munkey.core.files import write_csv, write_json, write_text
 from munkey.experiment.plan import exhibits
 from munkey.report.page import page
 from munkey.report.tables import paper
@@ -25,7 +24,7 @@ LEFT = {"digits": {"cf": "2.4"}}
 
 def report(**contents):
     empty = {name: [] for name in ("datasets", "costs", "audits", "chapters", "figures", "runs")}
-    empty |= {"name": "small", "grid": "", "story": page.chapter("story", "In short", []), "origin": {}, "params": ""}
+    empty |= {"name": "small", "grid": "", "story": page.Chapter("story", "In short", []), "origin": {}, "params": ""}
     return page.rendered(REPORT, **(empty | contents))
 
 
@@ -43,10 +42,18 @@ def in_order(text, parts):
 
 
 def test_the_page_escapes_text_but_not_tables():
-    chapter = page.chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
+    chapter = page.Chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
     text = report(grid="<script>", chapters=[chapter], params="a: <b>")
     assert " &lt;script&gt;" in text and "<script>" not in text.split("<script>\n")[0] and "<td><b>1</b></td>" in text
     assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
+
+
+def test_a_chapter_explains_its_columns_once_and_links_its_files():
+    frame = pd.DataFrame({"Method": ["CF"], "FA": ["<b>1</b>"]})
+    text = report(chapters=[page.Chapter("a", "A", [Titled("", frame)] * 2, files=["../tables/main.csv"])])
+    assert re.findall("<dt>(.*?)</dt>", text) == ["FA"]
+    assert '<a href="../tables/main.csv">tables/main.csv</a>' in text
+    assert text.count('<th title="forget accuracy: ') == text.count("<th>Method</th>") == 2
 
 
 def test_the_page_shows_all_that_it_is_given():
@@ -54,7 +61,7 @@ def test_the_page_shows_all_that_it_is_given():
         datasets=["digits", "other"],
         figures=[page.Figure("pairs", "Pairs.", PICTURE, "../figures/pairs.svg")],
         origin={"Commit": "abc"},
-        runs=[page.Link("digits: CF", "http://localhost/#/1")],
+        runs=[{"experiment": "digits", "name": "CF", "page": "http://localhost/#/1"}],
     )
     assert "<title>munkey: digits, other (small)</title>" in text and "Configuration <b>small</b>" in text
     assert f'src="{PICTURE}"' in text and 'href="../figures/pairs.svg"' in text
@@ -65,7 +72,8 @@ def test_the_page_shows_all_that_it_is_given():
 
 
 def test_runs_in_a_store_of_its_own_are_seen_while_its_pages_are_served():
-    text = report(runs=[page.Link("digits: CF", "http://127.0.0.1:5000/#/experiments/1/runs/2")])
+    address = "http://127.0.0.1:5000/#/experiments/1/runs/2"
+    text = report(runs=[{"experiment": "digits", "name": "CF", "page": address}])
     assert '<a href="http://127.0.0.1:5000">' in text and "<code>make ui</code>" in text
 
 
@@ -80,10 +88,10 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
 
 
 def test_what_is_left_is_shown_before_all_else():
-    chapter = page.chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
-    chapters = [page.chapter("main", "Unlearning", [])]
+    chapter = page.Chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
+    chapters = [page.Chapter("main", "Unlearning", [])]
     shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")
-    text = report(audits=[page.AuditChapter("digits", shares, {}, chapter)], chapters=chapters)
+    text = report(audits=[page.AuditChapter(shares, {}, chapter)], chapters=chapters)
     heading = ['<h2 id="audit">', 'href="../audit/index.html"']
     in_order(text, ['href="#audit"', '<h2 id="story">', "base64,AAAA", *heading, "<td>2.4</td>", 'id="main"'])
     assert "audit" not in report(chapters=chapters)
@@ -95,17 +103,16 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
     assert list(chapters) == ["main", "runtime", *run, "selection"]
     assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 7
     (main,), (selection,) = chapters["main"].tables, chapters["selection"].tables
-    assert main.title.startswith("digits: mean ± sd") and "<td>SCRUB</td>" in main.html
-    assert ">left [%]</th>" in main.html and "<td>2.4</td>" in main.html
-    assert selection.title == "digits" and "<td>why</td>" in selection.html
-    files = {name: [file.address for file in chapter.files] for name, chapter in chapters.items()}
-    assert files["main"] == ["../tables/main.csv", "../metrics.csv"]
-    assert files["ablations"] == ["../tables/ablations.csv"]
-    assert files["selection"] == ["../selection/digits/table.csv"]
+    assert main.title.startswith("digits: mean ± sd") and "SCRUB" in main.frame.values
+    assert "2.4" in main.frame["left [%]"].values
+    assert selection.title == "digits" and "why" in selection.frame.values
+    assert chapters["main"].files == ["../tables/main.csv", "../metrics.csv"]
+    assert chapters["ablations"].files == ["../tables/ablations.csv"]
+    assert chapters["selection"].files == ["../selection/digits/table.csv"]
 
 
 def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
-    chapters = page.chapters(replace(results, cases=[], grids=[], compared=[paper.compare(results.main)]))
+    chapters = page.chapters(results._replace(cases=[], grids=[], compared=[paper.compare(results.main)]))
     assert [chapter.id for chapter in chapters] == ["main", "runtime"]
     text = report(story=page.story(results), chapters=chapters)
     assert "Ablations" not in text and "#figures" not in text and 'id="figures"' not in text
@@ -113,14 +120,14 @@ def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
 
 def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_compare(results):
     both = paper.compare(summarize(tidy(dataset="cifar10"), ROWS))
-    chapter = page.chapters(replace(results, compared=[both]))[-1]
+    chapter = page.chapters(results._replace(compared=[both]))[-1]
     assert chapter.title == "The paper's numbers" and chapter.remarks == ["no comparison"] and len(chapter.tables) == 2
-    assert [file.address for file in chapter.files] == ["../tables/paper.csv"]
+    assert chapter.files == ["../tables/paper.csv"]
 
 
 def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link():
     worse = summarize(tidy(MEASURED | {"original-m": [(64, 70, 70, 50)] * 3}), KEYED_ROWS)
-    results = page.PageResults(worse, [], KEYED_ROWS, [], [], [])
+    results = page.PageResults(worse, [], KEYED_ROWS, [], [], [], {})
     text = report(story=page.story(results), chapters=page.chapters(results))
     assert text.count("64.00 % of the test samples correctly; KNN, a vote of the same keys, 75.00 %") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text
@@ -130,14 +137,9 @@ def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link
 def test_ranks_have_a_chapter_where_there_is_enough_to_rank(results):
     index = pd.MultiIndex.from_product([["digits"], range(10), [0.1]], names=["dataset", "seed", "rate"])
     ranks = pd.DataFrame({"CF": 1.0, "SSD": 2.0, "AMUN": 3.0}, index=index).reset_index()
-    chapters = {chapter.id: chapter for chapter in page.chapters(replace(results, ranks=[ranks]))}
+    chapters = {chapter.id: chapter for chapter in page.chapters(results._replace(ranks=[ranks]))}
     assert "critical difference 1.05" in chapters["ranks"].tables[0].title
     assert "only seeds" in chapters["ranks"].remarks[0]
-
-
-def test_only_runs_that_mlflow_has_are_linked():
-    run = {"experiment": "digits", "name": "CF", "page": "http://localhost/1"}
-    assert page.links([run, run | {"page": ""}]) == [page.Link("digits: CF", "http://localhost/1")]
 
 
 def test_a_figures_caption_names_its_data_set(tmp_path):
@@ -175,17 +177,17 @@ LINE |= {
 
 
 @pytest.fixture
-def audit_files(tmp_path):
-    """Controls and the forest plot of an audit."""
-    write_json(tmp_path / "controls.json", {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]})
-    with sealed(tmp_path / "shares.svg") as temporary:
-        temporary.write_bytes(b"picture")
-    return tmp_path / "controls.json", tmp_path / "shares.svg"
+def audit_folder(tmp_path):
+    """The folder of an audit, with its controls and its forest plot."""
+    folder = tmp_path / "digits"
+    write_json(folder / "controls.json", {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]})
+    write_text(folder / "shares.svg", "picture")
+    return folder
 
 
-def test_the_page_of_the_audits_shows_tables_controls_and_figure_in_one_file(audit_files):
+def test_the_page_of_the_audits_shows_tables_controls_and_figure_in_one_file(audit_folder):
     attacks = Titled("Attacks", pd.DataFrame({"Method": ["CF"], "MIA": ["51.7"]}))
-    shown = page.audit_chapter("digits", pd.DataFrame([LINE]), *audit_files, [attacks])
+    shown = page.audit_chapter(audit_folder, pd.DataFrame([LINE]), [attacks])
     text = page.rendered(AUDIT, name="a<b", audits=[shown, shown])
     assert "<h2>digits</h2>" in text and "<b>a&lt;b</b>" in text
     assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text and "51.7" in text
@@ -195,14 +197,14 @@ def test_the_page_of_the_audits_shows_tables_controls_and_figure_in_one_file(aud
     assert 'width="280.8pt"' in base64.b64decode(narrow).decode()  # 3.9 inches, 374 pixels: all of it fits a phone
 
 
-def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_files, tmp_path):
+def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_folder):
     key = {"dataset": "digits", "rate": 0.1, "seed": 0, "method": "munkey", "title": "MUNKEY", "why": np.nan}
     found = [
         key | {"file": file, "ids": n, "ids_of": 3, "rows": 2 * n, "rows_of": 6}
         for file, n in (("original", 3), ("unlearned", 0))
     ]
-    write_csv(tmp_path / "storage.csv", found)
+    write_csv(audit_folder / "storage.csv", found)
     audit = pd.DataFrame([LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}])
-    table, storage = page.audit_in_report("digits", audit, tmp_path / "storage.csv", *audit_files).chapter.tables
-    assert table.html.count("SCRUB") == 2 and ", oracle" not in table.html
-    assert "<td>6 of 6</td>" in storage.html and "<td>0 of 6</td>" in storage.html
+    table, storage = page.audit_in_report(audit_folder, audit).chapter.tables
+    assert table.frame.iloc[:, 0].tolist() == ["SCRUB", "SCRUB, image alone"]
+    assert {"6 of 6", "0 of 6"} <= set(storage.frame.iloc[0])

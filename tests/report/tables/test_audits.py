@@ -1,5 +1,7 @@
 """The table of an audit, and its forest plot."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -127,7 +129,7 @@ def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
 
 def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
     names = ["original-m", "munkey", "munkey", "retrain-m", "munkey"]
-    (column,) = residue_of({"digits": audit.assign(name=names)}).values()
+    (column,) = residue_of({Path("digits"): audit.assign(name=names)}).values()
     assert column == {
         "original-m": "100.0 [100.0, 100.0]",
         "munkey": "4.2 [-2.0, 10.5]",
@@ -137,7 +139,7 @@ def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
 
 def test_where_an_audit_has_no_power_no_share_is_given(audit):
     powerless = audit.assign(name="munkey", verdict="no power").iloc[[1]]
-    assert residue_of({"digits": powerless}) == {"digits": {"munkey": "no power"}}
+    assert residue_of({Path("digits"): powerless}) == {"digits": {"munkey": "no power"}}
 
 
 def stored(rate: float, seed: int, file: str, ids: float, rows: float, why: str | None = None) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TypedDict
+from typing import Any
 
 from munkey.core.paths import fill
 from munkey.encoders.published_name import known_as
@@ -17,21 +17,7 @@ from munkey.unlearn.contract import METHODS, Method
 ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
 
 
-class TableRow(TypedDict):
-    """A row of the tables, as `munkey.report.tables.summary.Row` reads it."""
-
-    name: str
-    title: str
-    latex_title: str
-    oracle: str | None
-    context: bool
-
-
-class Chart(TypedDict):
-    """A figure that is drawn from tables or a trace. dataset: None where it shows all."""
-
-    kind: str
-    dataset: str | None
+TableRow = dict[str, Any]  # the fields of munkey.report.tables.summary.Row
 
 
 class Exhibits:
@@ -68,23 +54,23 @@ class Exhibits:
         return self.params.seeds[0]
 
     @cached_property
-    def charts(self) -> dict[str, Chart]:
-        """Figures that are drawn from tables or a trace, by name: one of each kind, or one for each data set."""
-        charts: dict[str, Chart] = {}
+    def charts(self) -> list[str]:
+        """Figures that are drawn from tables or a trace: KIND, or KIND-DATASET for each data set."""
+        charts: list[str] = []
         for kind, described in CHARTS.items():
             varied = any(self.params.for_case(dataset).ablations.get("inference.k") for dataset in self.params.datasets)
             if kind == "neighbors" and not varied:
                 continue
             if "{dataset}" in "".join(described.inputs(self.plan.layout).values()):
-                charts |= {f"{kind}-{dataset}": Chart(kind=kind, dataset=dataset) for dataset in self.params.datasets}
+                charts += [f"{kind}-{dataset}" for dataset in self.params.datasets]
             else:
-                charts[kind] = Chart(kind=kind, dataset=None)
+                charts.append(kind)
         return charts
 
     @property
     def ranked(self) -> bool:
         """Whether there are seeds and methods enough to rank."""
-        methods = [row for row in self.rows if row["oracle"] and not row["context"]]
+        methods = [row for row in self.rows if row["oracle"] and not row.get("context")]
         return enough(len(self.params.datasets) * len(self.params.seeds), len(methods))
 
     @property
@@ -94,9 +80,9 @@ class Exhibits:
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
         """What a chart is drawn from: files, and traces of all seeds."""
-        chart, inputs = self.charts[name], {}
-        for role, path in CHARTS[chart["kind"]].inputs(self.plan.layout).items():
-            files = [fill(path, dataset=chart["dataset"], seed=seed) for seed in self.params.seeds]
+        (kind, _, dataset), inputs = name.partition("-"), {}
+        for role, path in CHARTS[kind].inputs(self.plan.layout).items():
+            files = [fill(path, dataset=dataset, seed=seed) for seed in self.params.seeds]
             inputs[role] = files if role == "traces" else files[0]
         return inputs
 
@@ -127,14 +113,13 @@ class Exhibits:
 
 def _original_row(family: Family) -> TableRow:
     title = f"Original ({str(family.letter).upper()})"
-    return TableRow(name=family.original, title=title, latex_title=title, oracle=family.oracle, context=True)
+    return {"name": family.original, "title": title, "oracle": family.oracle, "context": True}
 
 
 def _oracle_row(family: Family) -> TableRow:
-    title = f"Retrain ({str(family.letter).upper()})"
-    return TableRow(name=str(family.oracle), title=title, latex_title=title, oracle=None, context=False)
+    return {"name": family.oracle, "title": f"Retrain ({str(family.letter).upper()})", "oracle": None}
 
 
 def _method_row(method: Method) -> TableRow:
     oracle = method.original.oracle
-    return TableRow(name=method.name, title=method.title, latex_title=method.latex_title, oracle=oracle, context=False)
+    return {"name": method.name, "title": method.title, "latex_title": method.latex_title, "oracle": oracle}

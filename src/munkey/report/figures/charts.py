@@ -4,9 +4,8 @@ Planning reads this, so what draws is imported when it draws.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from munkey.core.files import read_json, read_npz, read_table
 from munkey.core.paths import Layout, fill
@@ -23,14 +22,13 @@ MOMENTS = ("start", "middle", "end")  # of training, at which the trace keeps to
 class ChartSource:
     """What a chart is drawn from.
 
-    files: paths of the inputs, by their names in `ChartKind.inputs`; traces: those of each seed. dataset: that of the
-    traces. threshold: of pathway sensitivity, above which no pair is selected.
+    files: paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for each seed. dataset:
+    that of the traces. threshold: of pathway sensitivity, above which no pair is selected.
     """
 
-    files: Mapping[str, Path]
-    dataset: str | None
+    files: Mapping[str, Any]
+    dataset: str
     threshold: float
-    traces: Mapping[int, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,22 +75,23 @@ def _sensitivity(source: ChartSource) -> "Figure":
 
     from munkey.report.figures.curves import sensitivity_plot
 
-    traces = [pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed) for seed, path in source.traces.items()]
+    traces = [
+        pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed) for seed, path in enumerate(source.files["traces"])
+    ]
     return sensitivity_plot(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
 
 
 def _tokens(source: ChartSource) -> "Figure":
-    from munkey.report.figures.projection import Projection, projection_plot, umap_2d
+    from munkey.report.figures.projection import projection_plot, umap_2d
 
     trace, classes = read_npz(source.files["trace"]), read_json(source.files["classes"])
-    labels = trace["labels"].astype("int64")
     epochs = sorted(int(name.removeprefix("tokens_")) for name in trace if name.startswith("tokens_"))
-    projections = []
+    panels = {}
     moments = MOMENTS if len(epochs) == len(MOMENTS) else MOMENTS[::2]  # one epoch has no middle
     for epoch, moment in zip(epochs, moments, strict=True):
-        tokens, features = (umap_2d(trace[f"{kind}_{epoch}"], seed=0) for kind in ("tokens", "features"))
-        projections.append(Projection(f"{moment} (epoch {epoch})", tokens, features, labels, classes))
-    return projection_plot(projections)
+        planes = [umap_2d(trace[f"{kind}_{epoch}"], seed=0) for kind in ("tokens", "features")]
+        panels[f"{moment} (epoch {epoch})"] = planes
+    return projection_plot(panels, trace["labels"].astype("int64"), classes)
 
 
 CHARTS: dict[str, ChartKind] = {

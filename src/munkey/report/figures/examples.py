@@ -20,38 +20,24 @@ class Snapshot:
     logits: np.ndarray
 
 
-@dataclass(frozen=True)
-class Deletion:
-    """A data set before and after the ids `forgotten` were deleted from the memory."""
-
-    dataset: Dataset
-    forgotten: np.ndarray
-    before: Snapshot
-    after: Snapshot
-
-
-def examples(deletion: Deletion, settings: InferenceSettings) -> list[Example]:
-    """A test sample and a forget sample.
+def examples(
+    dataset: Dataset, forgotten: np.ndarray, before: Snapshot, after: Snapshot, settings: InferenceSettings
+) -> list[Example]:
+    """A test sample and a forget sample, before and after the ids `forgotten` were deleted from the memory.
 
     The test sample is the one that gave the largest weight to deleted rows. The forget sample is the first one whose
     predicted class changed, or the first one if none did. Both are chosen to show the effect of deletion.
     """
-    dataset, before, after = deletion.dataset, deletion.before, deletion.after
     near = before.neighbors.first(settings.k)
-    lost = np.where(np.isin(near.ids, deletion.forgotten), weights(near.cosines, settings), 0).sum(axis=1)
+    lost = np.where(np.isin(near.ids, forgotten), weights(near.cosines, settings), 0).sum(axis=1)
     test = int(np.where(dataset.splits == "test", lost, -1).argmax())
-    changed, rows = before.logits.argmax(axis=1) != after.logits.argmax(axis=1), dataset.rows(deletion.forgotten)
+    changed, rows = before.logits.argmax(axis=1) != after.logits.argmax(axis=1), dataset.rows(forgotten)
     forget = int(rows[changed[rows]][0] if changed[rows].any() else rows[0])
-    return [
-        Example(
-            title,
-            dataset.images[row],
-            dataset.classes[dataset.labels[row]],
-            _answer(deletion, before, row, settings),
-            _answer(deletion, after, row, settings),
-        )
-        for row, title in {test: "test sample", forget: "forget sample"}.items()
-    ]
+    shown = []
+    for row, title in {test: "test sample", forget: "forget sample"}.items():
+        answers = [_answer(dataset, forgotten, near.ids[row], each, row, settings) for each in (before, after)]
+        shown.append(Example(title, dataset.images[row], dataset.classes[dataset.labels[row]], *answers))
+    return shown
 
 
 def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
@@ -60,15 +46,21 @@ def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
     return fusion_weights(torch.from_numpy(cosines), present, settings).numpy()
 
 
-def _answer(deletion: Deletion, snapshot: Snapshot, row: int, settings: InferenceSettings) -> Answer:
-    """What the sample in a row retrieves, and which class is predicted."""
-    dataset, earlier = deletion.dataset, deletion.before.neighbors.ids[row, : settings.k]
+def _answer(
+    dataset: Dataset,
+    forgotten: np.ndarray,
+    earlier: np.ndarray,
+    snapshot: Snapshot,
+    row: int,
+    settings: InferenceSettings,
+) -> Answer:
+    """What the sample in a row retrieves, and which class is predicted. earlier: ids that it retrieved before."""
     near = snapshot.neighbors.of(np.array([row])).first(settings.k)
     neighbors = []
     for sample, weight in zip(near.ids[0].tolist(), weights(near.cosines, settings)[0].tolist(), strict=True):
         place = dataset.rows(np.array([sample]))[0]
         status: Status = "correct" if dataset.labels[place] == dataset.labels[row] else "wrong class"
-        if sample in deletion.forgotten:
+        if sample in forgotten:
             status = "forgotten"
         elif sample not in earlier:
             status = "new"

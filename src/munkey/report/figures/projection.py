@@ -1,7 +1,6 @@
 """Tokens and features in the plane (fig. UMAP)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -14,17 +13,6 @@ from munkey.report.figures import theme
 
 LEGEND_CLASSES = 20  # with more classes than this, a color bar takes the place of the legend
 RASTERIZED = 500  # more points than this are a picture in the SVG, or it would be many megabytes
-
-
-@dataclass(frozen=True)
-class Projection:
-    """One moment of training: tokens and features (N, 2) in the plane, labels (N,) as indices into classes."""
-
-    title: str
-    tokens: np.ndarray
-    features: np.ndarray
-    labels: np.ndarray
-    classes: list[str]
 
 
 def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
@@ -41,25 +29,20 @@ def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
 
 
 @matplotlib.rc_context(theme.THEME)
-def projection_plot(projections: Sequence[Projection]) -> Figure:
+def projection_plot(panels: Mapping[str, Sequence[np.ndarray]], labels: np.ndarray, classes: Sequence[str]) -> Figure:
     """Exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
 
+    panels: tokens and features (N, 2) in the plane, by the title of the moment; labels (N,): indices into classes.
     Each panel is a separate projection: positions can be compared within a panel, but not between panels. Up to 20
-    classes have a color and a marker each; more have a color bar. Raises ValueError for no projections or
-    arrays that do not match.
+    classes have a color and a marker each; more have a color bar.
     """
-    if not projections:
-        raise ValueError("projection: no panels, so there is nothing to draw")
-    for one in projections:
-        _check(one)
-    classes, labels = projections[0].classes, projections[0].labels
-    columns, few = max(len(projections), 2), len(classes) <= LEGEND_CLASSES
+    columns, few = max(len(panels), 2), len(classes) <= LEGEND_CLASSES
     figure = theme.canvas(min(theme.DOUBLE, 0.6 + 2.1 * columns), 4.6 if few else 4.2)
-    grid = figure.subplots(2, len(projections), squeeze=False)
-    for column, projection in zip(grid.T, projections, strict=True):
-        _scatter(column[0], projection.tokens, projection.labels, len(classes))
-        _scatter(column[1], projection.features, projection.labels, len(classes))
-        column[0].set_title(projection.title)
+    grid = figure.subplots(2, len(panels), squeeze=False)
+    for column, (moment, planes) in zip(grid.T, panels.items(), strict=True):
+        for axes, points in zip(column, planes, strict=True):
+            _scatter(axes, points, labels, len(classes))
+        column[0].set_title(moment)
         column[1].set_xlabel("UMAP 1 (no unit)")
     grid[0, 0].set_ylabel("exemplar tokens\nUMAP 2 (no unit)")
     grid[1, 0].set_ylabel("[CLS] features\nUMAP 2 (no unit)")
@@ -74,19 +57,6 @@ def projection_plot(projections: Sequence[Projection]) -> Figure:
         mapped = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, len(classes) - 1), "viridis")
         figure.colorbar(mapped, ax=grid, label=f"index of the {title}", aspect=40)
     return theme.freeze(figure)
-
-
-def _check(one: Projection) -> None:
-    shape = (len(one.labels), 2)
-    if not len(one.labels) or one.tokens.shape != shape or one.features.shape != shape:
-        raise ValueError(
-            f"projection {one.title!r}: tokens {one.tokens.shape} and features {one.features.shape} must be (N, 2) with"
-            f" N = {len(one.labels)} labels, N > 0"
-        )
-    if not (np.isfinite(one.tokens).all() and np.isfinite(one.features).all()):
-        raise ValueError(f"projection {one.title!r}: positions hold NaN or infinite values")
-    if one.labels.min() < 0 or one.labels.max() >= len(one.classes):
-        raise ValueError(f"projection {one.title!r}: labels go beyond the {len(one.classes)} classes")
 
 
 def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:

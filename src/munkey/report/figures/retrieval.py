@@ -13,11 +13,8 @@ from matplotlib.patches import Patch
 from munkey.report.figures import theme
 
 Status = Literal["correct", "wrong class", "forgotten", "new"]
-
-
-BORDERS: dict[
-    str, tuple[str, Any, str]
-] = {  # by the status of a neighbor: color, line and words; the lines differ as well as the colors
+# By the status of a neighbor: color, line and words; the lines differ as well as the colors.
+BORDERS: dict[Status, tuple[str, Any, str]] = {
     "correct": (theme.GREEN, "-", "same class"),
     "wrong class": (theme.ORANGE, "--", "wrong class"),
     "forgotten": (theme.PURPLE, ":", "forgotten"),
@@ -58,16 +55,9 @@ class Example:
 def retrieval_plot(examples: Sequence[Example]) -> Figure:
     """Two rows of pictures per sample: what it retrieves before deletion, and after.
 
-    A new neighbor is one that was not retrieved before; in parentheses stands whether it has the query's class. Raises
-    ValueError for no examples or an unknown status.
+    A new neighbor is one that was not retrieved before; in parentheses stands whether it has the query's class.
     """
-    if not examples:
-        raise ValueError("retrieval: no samples, so there is nothing to draw")
-    answers = [answer for example in examples for answer in (example.before, example.after)]
-    unknown = {neighbor.status for answer in answers for neighbor in answer.neighbors} - set(BORDERS)
-    if unknown:
-        raise ValueError(f"retrieval: unknown status {sorted(unknown)}; there are {', '.join(BORDERS)}")
-    columns = 1 + max(len(answer.neighbors) for answer in answers)
+    columns = 1 + max(len(answer.neighbors) for example in examples for answer in (example.before, example.after))
     figure = theme.canvas(theme.DOUBLE, 0.5 + 2 * len(examples) * (theme.DOUBLE / (columns + 0.5) + 0.35))
     grid = figure.subplots(2 * len(examples), columns, squeeze=False, width_ratios=[1.25] + [1] * (columns - 1))
     for number, example in enumerate(examples):

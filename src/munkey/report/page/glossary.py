@@ -9,9 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pandas as pd
-
-from munkey.report.tables.markup import ABSENT
+from munkey.report.tables.markup import ABSENT, Titled
 
 TERMS = Path(__file__).with_suffix(".csv")
 
@@ -31,12 +29,13 @@ def terms() -> list[Term]:
         return [Term(tuple(line["names"].split("; ")), line["what"], line["good"]) for line in csv.DictReader(lines)]
 
 
-def explained(frame: pd.DataFrame) -> list[Term]:
-    """The terms that a table uses: in its head, in its first column, and in its cells those that are signs."""
-    cells = {str(cell) for cell in frame.to_numpy().flat}
-    shown = {*map(str, frame.columns), *frame.iloc[:, 0].astype(str), *(cells & {ABSENT})}
-    if any("±" in cell for cell in cells):
-        shown.add("±")
+def explained(tables: Iterable[Titled]) -> list[Term]:
+    """The terms that tables use: in their heads, in their first columns, and in their cells those that are signs."""
+    shown: set[str] = set()
+    for _, frame, _ in tables:
+        cells = {str(cell) for cell in frame.to_numpy().flat}
+        shown |= {*map(str, frame.columns), *frame.iloc[:, 0].astype(str), *(cells & {ABSENT})}
+        shown |= {"±"} if any("±" in cell for cell in cells) else set()
     return [term for term in terms() if _is_shown(term, shown)]
 
 

@@ -6,8 +6,7 @@ set, its forest plot, its controls and its tables.
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +19,9 @@ from munkey.report.figures.charts import PAPERS_METHOD, caption
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.shares import cost_plot, forest_plot
 from munkey.report.page import glossary
-from munkey.report.page.glossary import Term
 from munkey.report.tables import ablations, paper
 from munkey.report.tables import main as tables
-from munkey.report.tables.audits import Residue, attacks_tables, audit_table, first_rows, storage_tables
+from munkey.report.tables.audits import Residue, audit_table, first_rows, storage_tables
 from munkey.report.tables.markup import Titled, html_table
 from munkey.report.tables.ranks import LINE, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table, short_tables
@@ -54,48 +52,28 @@ class Figure(NamedTuple):
     narrow: str = ""
 
 
-class HtmlTable(NamedTuple):
-    """A table of the page: its title, empty for none, its HTML, and a remark below it."""
+class Chapter(NamedTuple):
+    """A part of the page: remarks, then tables, whose cells are HTML. id: the anchor that links point to.
 
-    title: str
-    html: markupsafe.Markup
-    remark: str = ""
-
-
-class Link(NamedTuple):
-    """A link of the page."""
-
-    name: str
-    address: str
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """A part of the page: remarks, then tables. id: the anchor that links point to.
-
-    terms: what its columns mean; files: the tables as CSV.
+    files: the tables as CSV, by their addresses from the page.
     """
 
     id: str
     title: str
-    tables: Sequence[HtmlTable]
+    tables: Sequence[Titled]
     remarks: Sequence[str] = ()
-    terms: Sequence[Term] = ()
-    files: Sequence[Link] = ()
+    files: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class AuditChapter:
+class AuditChapter(NamedTuple):
     """What a page shows of a data set's audit. figure: the forest plot; controls: in words, by family."""
 
-    dataset: str
     figure: Figure
     controls: Mapping[str, Sequence[str]]
     chapter: Chapter
 
 
-@dataclass(frozen=True)
-class PageResults:
+class PageResults(NamedTuple):
     """What the tables of the page are made from.
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
@@ -110,20 +88,9 @@ class PageResults:
     case_rows: Sequence[Row]
     grids: Sequence[pd.DataFrame]
     statements: Sequence[str]
-    residue: Residue = field(default_factory=dict)
+    residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
     compared: Sequence[pd.DataFrame] = ()
-
-
-def chapter(
-    name: str, title: str, contents: Iterable[Titled], remarks: Sequence[str] = (), files: Sequence[str] = ()
-) -> Chapter:
-    """A part of the page from tables whose cells are HTML. files: addresses of CSV files, from the page."""
-    contents = list(contents)
-    made = [HtmlTable(table.title, _html(table.frame), table.remark) for table in contents]
-    used = {term for table in contents for term in glossary.explained(table.frame)}
-    terms = [term for term in glossary.terms() if term in used]
-    return Chapter(name, title, made, remarks, terms, [Link(file.removeprefix("../"), file) for file in files])
 
 
 def rendered(template: Path, **content: object) -> str:
@@ -133,7 +100,7 @@ def rendered(template: Path, **content: object) -> str:
     environment = Environment(
         loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters["linked"] = _linked
+    environment.filters |= {"linked": _linked, "html": _html, "terms": glossary.explained}
     return environment.get_template(template.name).render(**content) + "\n"
 
 
@@ -145,34 +112,27 @@ def _linked(text: str) -> markupsafe.Markup:
 
 def _html(frame: pd.DataFrame) -> markupsafe.Markup:
     """A table whose heads say what they mean when a pointer rests on them."""
-    return markupsafe.Markup(re.sub("<th>(.*?)</th>", _head, html_table(frame)))
+
+    def head(found: re.Match[str]) -> str:
+        what = glossary.of_column(found[1])
+        return f'<th title="{markupsafe.escape(what)}">{found[1]}</th>' if what else found[0]
+
+    return markupsafe.Markup(re.sub("<th>(.*?)</th>", head, html_table(frame)))
 
 
-def _head(found: re.Match[str]) -> str:
-    what = glossary.of_column(found[1])
-    return f'<th title="{markupsafe.escape(what)}">{found[1]}</th>' if what else found[0]
-
-
-def audit_chapter(
-    dataset: str, audit: pd.DataFrame, controls: Path, figure: Path, further: Sequence[Titled]
-) -> AuditChapter:
-    """audit: its rows. controls, figure: files of it. further: tables below that of the audit."""
+def audit_chapter(folder: Path, audit: pd.DataFrame, further: Sequence[Titled]) -> AuditChapter:
+    """folder: of an audit, named for its data set; audit: rows of its table; further: tables below these."""
+    dataset, picture = folder.name, folder / "shares.svg"
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage")]  # from the folder of either page
-    shown = chapter(dataset, dataset, [audit_table(audit, dataset), *further], files=files)
+    shown = Chapter(dataset, dataset, [audit_table(audit, dataset), *further], files=files)
     narrow = theme.data_url(forest_plot(audit, theme.NARROW))
-    drawn = Figure("", SHARES, data_url(figure), f"../audit/{dataset}/{figure.name}", narrow)
-    return AuditChapter(dataset, drawn, read_json(controls), shown)
+    drawn = Figure("", SHARES, data_url(picture), f"../audit/{dataset}/{picture.name}", narrow)
+    return AuditChapter(drawn, read_json(folder / "controls.json"), shown)
 
 
-def audit_in_report(dataset: str, audit: pd.DataFrame, storage: Path, controls: Path, figure: Path) -> AuditChapter:
+def audit_in_report(folder: Path, audit: pd.DataFrame) -> AuditChapter:
     """What the report shows of an audit, with what its storage audit found."""
-    return audit_chapter(dataset, first_rows(audit), controls, figure, storage_tables(read_table(storage)))
-
-
-def attacks_of(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
-    """The tables of attacks on one model, titled as such."""
-    tables = attacks_tables(found, tidy, rows)
-    return [Titled(f"Attacks on one model: {titled.title}", titled.frame) for titled in tables]
+    return audit_chapter(folder, first_rows(audit), storage_tables(read_table(folder / "storage.csv")))
 
 
 def data_url(path: str | Path) -> str:
@@ -182,7 +142,7 @@ def data_url(path: str | Path) -> str:
 
 def story(results: PageResults) -> Chapter:
     """What matters most: a short table for each data set."""
-    return chapter("story", "In short", short_tables(results.main, results.rows, results.residue), files=[MAIN])
+    return Chapter("story", "In short", short_tables(results.main, results.rows, results.residue), files=[MAIN])
 
 
 def chapters(results: PageResults) -> list[Chapter]:
@@ -191,21 +151,21 @@ def chapters(results: PageResults) -> list[Chapter]:
     selection_files = [f"../selection/{grid['dataset'][0]}/table.csv" for grid in results.grids]
     main = tables.main_tables(results.main, results.rows, "html", results.residue)
     every = [
-        chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
+        Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
         *(
-            chapter("ranks", "Ranks", [rank_table(each.set_index(LINE))], [REMARK], ["../tables/ranks.csv"])
+            Chapter("ranks", "Ranks", [rank_table(each.set_index(LINE))], [REMARK], ["../tables/ranks.csv"])
             for each in results.ranks
         ),
-        chapter("runtime", "Run time", [runtime_table(results.main, results.rows, "html")], files=[MAIN]),
+        Chapter("runtime", "Run time", [runtime_table(results.main, results.rows, "html")], files=[MAIN]),
         *(
-            chapter(name, title, titled, files=["../tables/ablations.csv"])
+            Chapter(name, title, titled, files=["../tables/ablations.csv"])
             for cases in results.cases
             for name, title in ABLATIONS.items()
             if (titled := list(ablations.TABLES[name](cases, results.case_rows, "html")))
         ),
-        chapter("selection", "Selection of p_image and p_token", selections, files=selection_files),
+        Chapter("selection", "Selection of p_image and p_token", selections, files=selection_files),
         *(
-            chapter("paper", "The paper's numbers", paper.tables(each), results.statements, ["../tables/paper.csv"])
+            Chapter("paper", "The paper's numbers", paper.tables(each), results.statements, ["../tables/paper.csv"])
             for each in results.compared
         ),
     ]
@@ -218,8 +178,9 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
     return Figure(path.stem, caption(path.stem), data_url(path), f"../figures/{path.name}", narrow)
 
 
-def cost(dataset: str, audit: pd.DataFrame, path: Path, main: pd.DataFrame) -> Figure:
-    """The figure of forgetting against its cost of a data set that was audited. path: its SVG."""
+def cost(folder: Path, audit: pd.DataFrame, main: pd.DataFrame) -> Figure:
+    """The figure of forgetting against its cost. folder, audit: of an audit, as for `audit_chapter`."""
+    dataset, path = folder.name, folder / "cost.svg"
     narrow = theme.data_url(cost_plot(main[main["dataset"] == dataset], audit, PAPERS_METHOD, theme.NARROW))
     return Figure(f"cost-{dataset}", f"{COST} {dataset}.", data_url(path), f"../audit/{dataset}/{path.name}", narrow)
 
@@ -231,17 +192,9 @@ def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
     return {
         "Report made": date,
         "Jobs ran": f"{started} to {ended} (UTC)",
-        "Machine": _each(origin["device"] for origin in origins),
-        "Commit": _each(origin["commit"] for origin in origins),
-        "Versions": _each(f"{name} {at}" for origin in origins for name, at in origin["versions"].items()),
+        "Machine": ", ".join(sorted({origin["device"] for origin in origins})),
+        "Commit": ", ".join(sorted({origin["commit"] for origin in origins})),
+        "Versions": ", ".join(
+            sorted({f"{name} {version}" for origin in origins for name, version in origin["versions"].items()})
+        ),
     }
-
-
-def links(runs: Iterable[Mapping[str, str]]) -> list[Link]:
-    """Links to those runs that MLflow has. runs: experiment, name, and page, which is empty where it has none."""
-    return [Link(f"{run['experiment']}: {run['name']}", run["page"]) for run in runs if run["page"]]
-
-
-def _each(values: Iterable[str]) -> str:
-    """Every value once."""
-    return ", ".join(sorted(set(values)))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -55,12 +56,15 @@ def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
 
 
-def residue_of(audits: Mapping[str, pd.DataFrame]) -> Residue:
-    """The column `left [%]` of the main table: the share on the deployed path; none where an audit has no power."""
+def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
+    """The column `left [%]` of the main table: the share on the deployed path; none where an audit has no power.
+
+    audits: their rows, by their folders, which are named for the data sets.
+    """
     residue = {}
-    for dataset, audit in audits.items():
+    for folder, audit in audits.items():
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
-        residue[dataset] = {
+        residue[folder.name] = {
             str(line["name"]): "no power" if line["verdict"] == "no power" else interval(line, "share")
             for _, line in deployed.iterrows()
         }
