@@ -146,8 +146,7 @@ def times_table(times: Mapping[str, Curve]) -> str:
 def draw_bytes(axes: Axes, parts: dict[str, float]) -> None:
     rows = np.array([1e4, LARGEST])
     for number, (name, size) in enumerate(parts.items()):
-        style = point_style(number)
-        axes.plot(rows, rows * size / 1e9, color=style.color, marker=style.marker, label=name)
+        axes.plot(rows, rows * size / 1e9, label=name, **point_style(number))
     axes.set(
         xscale="log", yscale="log", xlabel="rows", ylabel="gigabytes", title="Size at 768 dimensions: rows times bytes"
     )
@@ -157,10 +156,10 @@ def draw_bytes(axes: Axes, parts: dict[str, float]) -> None:
 def draw_times(axes: Axes, times: dict[str, Curve]) -> None:
     for number, (name, curve) in enumerate(times.items()):
         style, last = point_style(number), curve["rows"][-1]
-        axes.plot(curve["rows"], curve["seconds"], color=style.color, marker=style.marker, label=name)
+        axes.plot(curve["rows"], curve["seconds"], label=name, **style)
         drawn_on = [at(curve, last), at(curve, LARGEST)]
-        axes.plot([last, LARGEST], drawn_on, color=style.color, linestyle=DASHES[1])
-        axes.plot(LARGEST, drawn_on[-1], color=style.color, marker=style.marker, markerfacecolor="none")
+        axes.plot([last, LARGEST], drawn_on, color=style["color"], linestyle=DASHES[1])
+        axes.plot(LARGEST, drawn_on[-1], markerfacecolor="none", **style)
     axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds", title="Time: hollow markers not measured")
     axes.legend(fontsize=6)
 

@@ -5,7 +5,6 @@ python -m tools.headline
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -26,22 +25,17 @@ ROWS = {  # of the audit: what was done to the model, in words
 MARKS = {-32: "worse than\nnever seen", 0: "as if\nnever seen", 100: "nothing\nforgotten"}
 
 
-class Left(NamedTuple):
-    """What is left of a forgotten picture, percent, with the ends of its 95 % interval."""
+def left(table: str) -> dict[str, list[float]]:
+    """Of ROWS, what is left of a forgotten picture and the ends of its 95 % interval, percent.
 
-    share: float
-    low: float
-    high: float
-
-
-def left(table: str) -> dict[str, Left]:
-    """What is left by ROWS, from the table of an audit in Markdown. Raises KeyError where a row is missing."""
+    table: of an audit, in Markdown. Raises KeyError where a row is missing.
+    """
     found = {line["Model, and what was done"]: line["left [%]"] for line in lines_of(table[table.index("|") :])}
-    return {words: Left(*map(float, re.findall(r"-?[\d.]+", found[name]))) for name, words in ROWS.items()}
+    return {words: [*map(float, re.findall(r"-?[\d.]+", found[name]))] for name, words in ROWS.items()}
 
 
 @matplotlib.rc_context(theme.THEME)
-def headline(shares: dict[str, Left]) -> Figure:
+def headline(shares: dict[str, list[float]]) -> Figure:
     """A line for each row: its share, its interval, and the share in digits."""
     figure = theme.canvas(theme.DOUBLE, 2.5)
     axes = figure.subplots()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -165,35 +165,28 @@ def leaderboard() -> str:
     return "\n\n".join(made) or "*Nobody has entered yet.*"
 
 
-class Line(NamedTuple):
-    """A row. distance: of what is left from 0; gap: at the largest rate. Infinite where there is none."""
-
-    distance: float
-    gap: float
-    cells: list[str]
-
-
 def _table(alike: Sequence[Entry], dataset: str) -> str:
     """A table of entries that were run in the same setting, on one of its data sets."""
     rates, seeds = alike[0].run.rates[dataset], alike[0].run.seeds
     columns = [*LEADING, *(f"Avg Gap @{100 * rate:g} %" for rate in rates), *TRAILING]
-    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: (line.distance, line.gap))
+    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: line[:2])
     about = (
         f"*{dataset}, n = {len(seeds)} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten;"
         " left: an audit's share and its 95 % interval*"
     )
-    rows = [columns, ["---"] * len(columns), *(line.cells for line in lines)]
+    rows = [columns, ["---"] * len(columns), *(cells for *_, cells in lines)]
     return "\n".join([about, "", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> Line:
+def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> tuple[float, float, list[str]]:
+    """What is left as a distance from 0, the gap at the largest rate, infinite where there is none; the cells."""
     own, run = entry.header, entry.run
     rows = [Row(name, name, None) for name in entry.systems[1:]] + [Row(own.method, run.title, run.oracle)]
     summary = summarize(entry.metrics, rows)
     summary = summary[(summary["dataset"] == dataset) & (summary["method"] == own.method)]
     at = {float(line["rate"]): line for _, line in summary.iterrows()}
     largest, audit = at[rates[0]], run.audits.get(dataset)
-    gap, told = largest.get("gap_mean", math.nan), audit is not None and audit.verdict != "no power"
+    gap = largest.get("gap_mean", math.nan)
     cells = [
         f"[{run.title}]({own.link.removeprefix('docs/')})",
         cell(largest, "TA", "markdown"),
@@ -204,8 +197,8 @@ def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> Line:
         own.authors,
         f"[{own.commit[:7]}](../{FOLDER}/{entry.folder.name}/{OVERLAY})",
     ]
-    distance = abs(audit.share) if audit and told and audit.share is not None else math.inf
-    return Line(distance, math.inf if pd.isna(gap) else float(gap), cells)
+    distance = abs(audit.share) if audit and audit.share is not None and audit.verdict != "no power" else math.inf
+    return distance, math.inf if pd.isna(gap) else float(gap), cells
 
 
 def _left(audit: AuditOutcome | None) -> str:
@@ -245,7 +238,8 @@ def write(folder: Path) -> None:
         if (commit := record["provenance"]["commit"]) != own.commit:
             raise ParamsError(f"{path} was made at {commit}, {ENTRY} says {own.commit}")
     for path, dataset in unlearned.items():
-        differing = _differing(records[path]["settings"], plan.unlearn_settings(dataset, own.method))
+        made, said = records[path]["settings"], plan.unlearn_settings(dataset, own.method)
+        differing = {name for name in {*made, *said} if made.get(name) != said.get(name)}
         if differing - ({"method"} if plan.params.search else set()):
             raise ParamsError(
                 f"{path} was made with other settings than {OVERLAY} says: {', '.join(sorted(differing))}"
@@ -265,10 +259,6 @@ def write(folder: Path) -> None:
         audits=audits,
     )
     write_json(folder / RUN, found.model_dump())
-
-
-def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
-    return {name for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
 def _audit(plan: Plan, dataset: str, method: str) -> AuditOutcome | None:

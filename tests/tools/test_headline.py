@@ -8,7 +8,7 @@ from tools.headline import AUDIT, ROWS, headline, left
 
 def test_the_headline_shows_the_kept_audit_in_words():
     found = left((ROOT / AUDIT).read_text())
-    assert found["MUNKEY: delete its row"] == (1.6, 1.0, 2.2) and found["Amnesiac: train wrong labels for it"][0] < 0
+    assert found["MUNKEY: delete its row"] == [1.6, 1.0, 2.2] and found["Amnesiac: train wrong labels for it"][0] < 0
     axes = headline(found).axes[0]
     dots = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"]
     assert dots == [share.share for share in found.values()]

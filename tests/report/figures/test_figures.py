@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
 from munkey.report.figures import diagram, projection, retrieval, theme
@@ -160,32 +160,21 @@ def test_all_text_is_inside_the_figure_and_large_enough(name):
         assert text.get_fontsize() >= 8
 
 
-def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds_and_munkey_stands_out():
+def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds():
     later = methods().assign(rate=0.02, gap_mean=1.0, gap_sd=np.nan)
     gaps, seconds = gap_plot(pd.concat([later, methods()]), "MUNKEY").axes
-    names = {label.get_text(): label for label in gaps.get_yticklabels()}
-    order = methods().sort_values("gap_mean")["title"].tolist()
-    assert list(names) == order and order[0] == "MUNKEY"
-    assert names["MUNKEY"].get_fontweight() == "bold" and names["CF"].get_fontweight() == "normal"
+    order = methods().sort_values("gap_mean")
+    assert [label.get_text() for label in gaps.get_yticklabels()] == order["title"].tolist()
     first, second = seconds.lines
-    assert first.get_xdata()[0] == 0.008 and seconds.get_xscale() == "log"
+    assert first.get_xdata().tolist() == order["unlearn_s_mean"].tolist()
     assert first.get_ydata()[0] < 0 < second.get_ydata()[0]  # one rate above the other
-    assert [text.get_text() for text in gaps.figure.legends[0].get_texts()] == ["10 % forgotten", "2 % forgotten"]
-
-
-def test_where_no_method_has_a_gap_and_a_time_the_figure_says_so():
-    (text,) = ALL["forgetting, nothing to draw"]().texts
-    assert text.get_text() == "No method has both a gap and a time to unlearn."
 
 
 def test_losses_are_means_over_seeds_with_a_line_for_each_subset_and_a_panel_for_each_family():
-    figure = ALL["losses"]()
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == [f"{name}, original and retrained ({letter})" for name in ("digits", "other") for letter in "TM"]
-    for axes in figure.axes:
-        assert [line.get_label() for line in axes.lines] == ["on all samples", "without 2 %", "without 10 %"]
+    panels = ALL["losses"]().axes
+    assert len(panels) == 4
+    for axes in panels:
         assert [line.get_ydata()[1] for line in axes.lines] == [1.0, 1.0, 1.0]  # of 1/2, 2/2, 3/2
-        assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
 
 def test_a_rate_looks_the_same_in_every_panel_of_the_losses_and_stands_in_the_legend_wherever_it_is():
@@ -204,9 +193,6 @@ def test_what_is_left_stands_beside_the_seconds_of_unlearning_or_of_retraining()
     drawn = {names[round(line.get_ydata()[0])]: line for line in seconds.lines}
     assert drawn.keys() == {*methods()["title"], "ViT, oracle"}
     assert (drawn["ViT, oracle"].get_xdata()[0], drawn["MUNKEY"].get_xdata()[0]) == (20.0, 0.008)
-    assert (drawn["ViT, oracle"].get_marker(), drawn["Amnesiac"].get_marker()) == ("^", "D")
-    words = [text.get_text() for text in shares.figure.legends[0].get_texts()]
-    assert words == ["residue", "over-forgets", "control", "95 % by chance"]
 
 
 @pytest.mark.parametrize(
@@ -222,22 +208,18 @@ def test_the_axis_of_shares_holds_the_marks_and_all_intervals_within_reason(low,
     assert limits(rows) == pytest.approx(expected)
 
 
-def test_the_chosen_pair_is_a_star_and_panels_in_percent_have_one_scale():
-    figure = ALL["pairs"]()
-    for axes in figure.axes:
-        marks = [line.get_marker() for line in axes.lines if line.get_linestyle() == "None"]
-        assert marks == ["X", "o", "o", "*", "o"]
-    assert [label.get_fontweight() for label in figure.axes[0].get_yticklabels()] == [*["normal"] * 3, "bold", "normal"]
-    assert len({round(float(np.ptp(axes.get_xlim())), 6) for axes in figure.axes[2:]}) == 1
-    assert figure.axes[1].get_xlim()[0] == 0
-    assert [line.get_xdata()[0] for line in figure.axes[1].lines if line.get_linestyle() == ":"] == [0.3]
+def test_every_pair_has_its_numbers_and_panels_in_percent_have_one_scale():
+    gap, sensitivity, *percent = ALL["pairs"]().axes
+    assert [line.get_xdata()[0] for line in gap.lines] == grid()["gap"].tolist()
+    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [0.3]
+    assert len({round(float(np.ptp(axes.get_xlim())), 6) for axes in percent}) == 1
     assert selection_plot(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")
 
 
 def test_ten_classes_differ_in_color_and_in_shape():
     styles = [theme.point_style(number) for number in range(100)]
-    assert len(set(styles)) == 100
-    assert len({style.color for style in styles[:10]}) == len({style.marker for style in styles[:10]}) == 10
+    assert len({tuple(style.values()) for style in styles}) == 100
+    assert all(len({style[what] for style in styles[:10]}) == 10 for what in ("color", "marker"))
 
 
 def test_curves_over_training_are_means_over_seeds_with_a_band():
@@ -264,14 +246,6 @@ def is_seen_on_both(color):
     return 0.1 < np.dot(to_rgb(color), (0.2126, 0.7152, 0.0722)) < 0.8
 
 
-def test_frames_and_marks_tell_what_became_of_neighbors_and_predictions():
-    figure = ALL["retrieval"]()
-    frames = [{to_hex(spine.get_edgecolor()) for spine in axes.spines.values()} for axes in figure.axes]
-    assert frames[2] == {theme.PURPLE.lower()} and frames[8] == {theme.BLUE.lower()}
-    queries = [axes.get_xlabel() for axes in figure.axes if "predicted" in axes.get_xlabel()]
-    assert [("✓" in text, "✗" in text) for text in queries] == [(True, False), (False, True)] * 2
-
-
 @pytest.mark.soak
 def test_umap_gives_the_same_plane_for_the_same_seed():
     points = RNG.normal(size=(40, 6)).astype(np.float32)
@@ -284,13 +258,13 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
     ("draw", "frame", "message"),
     [
         (neighbors_plot, curve().iloc[:0], "no rows"),
-        (neighbors_plot, curve().drop(columns="TA_sd"), "lacks the columns"),
         (neighbors_plot, curve().assign(TA_mean=np.nan), "NaN"),
-        (partial(selection_plot, threshold=0.3), grid().assign(chosen=True), "at most one chosen"),
-        (partial(gap_plot, emphasized="MUNKEY"), methods().assign(unlearn_s_mean=0.0), "must be positive"),
         (sensitivity_plot, training().assign(P_s=np.inf), "infinite"),
+        (partial(selection_plot, threshold=0.3), grid().iloc[:0], "no rows"),
+        (grid_plot, audited().iloc[:0], "no rows"),
+        (relearning_plot, relearned().iloc[:0], "no rows"),
+        (forest_plot, costs()[1].iloc[:0], "no rows"),
         (loss_curves, trainings().assign(loss=np.nan), "NaN"),
-        (loss_curves, trainings().iloc[:0], "no rows"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, frame, message):
@@ -298,9 +272,7 @@ def test_what_cannot_be_drawn_is_refused(draw, frame, message):
         draw(frame)
 
 
-def test_the_k_curve_has_a_line_per_data_set_ticks_at_k_and_no_bar_below_zero():
+def test_the_k_curve_has_a_line_per_data_set_and_no_bar_below_zero():
     accuracy, gap = neighbors_plot(curve().assign(gap_sd=5.0)).axes
-    for axes in (accuracy, gap):
-        assert [line.get_label() for line in axes.containers] == ["digits", "other"]
-        assert axes.get_xticks().tolist() == [1, 2, 4, 32]
+    assert [bar.lines[0].get_ydata().tolist() for bar in accuracy.containers] == [[90.125, 90.25, 90.5, 94.0]] * 2
     assert min(segment[:, 1].min() for bar in gap.collections for segment in bar.get_segments()) == 0

@@ -54,15 +54,8 @@ def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
 
 def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):
     shares, *others = grid_plot(grid).axes
-    assert [label.get_text().strip() for label in shares.get_yticklabels()] == ["0.1", "0.3", "0.6"]
     dots = {line.get_label(): line for line in shares.lines}["as deployed, 95 %"]
     assert dots.get_xdata().tolist() == [3.0, 20.0, shares.get_xlim()[1]]
     arrows = [line for line in shares.lines if line.get_marker() == ">" and len(line.get_xdata())]
     assert [line.get_ydata().tolist() for line in arrows] == [[2]]
-    assert [axes.get_xlabel() for axes in others] == ["put there\n[sd]", "$P_s$\nbefore", "validation\nafter [%]"]
     assert others[1].lines[0].get_xdata().tolist() == [0.05, 0.15, 0.3]
-
-
-def test_a_frame_without_rows_is_refused(grid):
-    with pytest.raises(ValueError, match="kept"):
-        grid_plot(grid.iloc[:0])

@@ -4,6 +4,7 @@ An estimate from the models' arithmetic and a machine's benchmark file. `munkey 
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -80,7 +81,10 @@ def work_of(plan: Plan) -> dict[str, float]:
     """
     on = Machine("any", dict.fromkeys(BENCHED, 1e9), memory=0.0, gpu=gpu_visible(), measured=False)
     by_rule: dict[str, list[Work]] = {}
-    sizes = {dataset: _known_or_typical(plan, dataset) for dataset in plan.params.datasets}
+    sizes = dict.fromkeys(plan.params.datasets, TYPICAL)
+    for dataset in sizes:
+        with suppress(ParamsError, DamagedFileError, FileNotFoundError):
+            sizes[dataset] = size_of(plan, dataset)
     for each in Workload(plan, plan.main, sizes).all():
         rule = "unlearn_candidate" if each.step == "unlearn" and each.what in plan.searched else each.step
         by_rule.setdefault(rule, []).extend([each] if each.operations else [])
@@ -89,13 +93,6 @@ def work_of(plan: Plan) -> dict[str, float]:
         for rule, kinds in by_rule.items()
         if kinds
     }
-
-
-def _known_or_typical(plan: Plan, dataset: str) -> Size:
-    try:
-        return size_of(plan, dataset)
-    except (ParamsError, DamagedFileError, FileNotFoundError):
-        return TYPICAL
 
 
 def seconds_of(work: Work, on: Machine) -> float:

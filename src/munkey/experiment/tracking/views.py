@@ -97,17 +97,16 @@ def views_of(runs: "Sequence[Run]", owner: str) -> list[RunsView]:
     for run in runs:
         if run.tags.get("kind") in ("method", "run"):
             places.setdefault((run.experiment, run.tags["rate"]), []).append(run)
-    return [_view(experiment, rate, each, owner) for (experiment, rate), each in places.items()]
-
-
-def _view(experiment: str, rate: str, runs: "Sequence[Run]", owner: str) -> RunsView:
-    name = f"Methods by gap, {100 * float(rate):g} % forgotten"
-    name += "" if owner == "results/default" else f" ({owner})"
-    latest = max(run.ended or "1970-01-01T00:00:00+00:00" for run in runs)
-    created = round(datetime.fromisoformat(latest).timestamp() * 1000)
-    state = base64.b64encode(zlib.compress(json.dumps(_state(runs, rate, owner)).encode())).decode()
-    envelope = {"name": name, "createdAt": created, "state": f"deflate;{state}"}
-    return RunsView(experiment, _key(owner, rate), name, json.dumps(envelope))
+    views = []
+    for (experiment, rate), each in places.items():
+        name = f"Methods by gap, {100 * float(rate):g} % forgotten"
+        name += "" if owner == "results/default" else f" ({owner})"
+        latest = max(run.ended or "1970-01-01T00:00:00+00:00" for run in each)
+        created = round(datetime.fromisoformat(latest).timestamp() * 1000)
+        state = base64.b64encode(zlib.compress(json.dumps(_state(each, rate, owner)).encode())).decode()
+        envelope = {"name": name, "createdAt": created, "state": f"deflate;{state}"}
+        views.append(RunsView(experiment, _key(owner, rate), name, json.dumps(envelope)))
+    return views
 
 
 def _key(owner: str, rate: str) -> str:

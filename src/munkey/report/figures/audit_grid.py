@@ -12,7 +12,6 @@ from munkey.report.figures.shares import limits
 from munkey.report.tables.audits import deployed_rows, knob_text, knobs_of
 from munkey.settings import short_names
 
-COLUMNS = ["path", "share", "share_low", "share_high", "chance", "nothing", "P_s", "val_after"]
 COLUMNS_FONT = "DejaVu Sans Mono"
 PANELS = {  # what stands beside the shares, in which color
     "nothing": ("put there\n[sd]", theme.VERMILLION),
@@ -26,9 +25,9 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
     """grid: rows of munkey.audits.grid for one data set. Filled dots: shares as deployed, with their 95 % intervals;
     crosses: by the image alone. Behind them, the band in which 95 % of shares fall by chance where nothing is left.
 
-    Raises ValueError for no rows or missing columns.
+    Raises ValueError for no rows.
     """
-    theme.checked(grid, COLUMNS, ["nothing", "P_s", "val_after"], "kept")
+    theme.checked(grid, list(PANELS), "kept")
     rows = deployed_rows(grid)
     image = grid[grid["path"] == "image"].set_index("setting")["share"].reindex(rows["setting"]).to_numpy()
     figure = theme.canvas(theme.DOUBLE, 1.0 + 0.17 * len(rows))

@@ -11,8 +11,6 @@ from matplotlib.ticker import MaxNLocator
 
 from munkey.report.figures import theme
 
-COLUMNS = ["dataset", "seed", "subset", "system", "epoch", "loss"]
-
 
 @matplotlib.rc_context(theme.THEME)
 def loss_curves(losses: pd.DataFrame) -> Figure:
@@ -20,10 +18,9 @@ def loss_curves(losses: pd.DataFrame) -> Figure:
 
     Means over seeds, with bands of one standard deviation, down to 0 at most.
 
-    losses: of `munkey.report.tables.summary.training_losses`. Raises ValueError for no rows, missing columns or
-    NaN.
+    losses: of `munkey.report.tables.summary.training_losses`. Raises ValueError for no rows or NaN.
     """
-    frame = theme.checked(losses, COLUMNS, ["epoch", "loss"], "losses")
+    frame = theme.checked(losses, ["loss"], "losses")
     frame["family"] = frame["system"].str.rpartition("-")[2].str.upper()
     datasets, families = sorted(frame["dataset"].unique()), list(dict.fromkeys(frame["family"]))
     looks: dict[str, dict[str, Any]] = {}  # of subsets

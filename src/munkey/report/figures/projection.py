@@ -49,7 +49,7 @@ def projection_plot(panels: Mapping[str, Sequence[np.ndarray]], labels: np.ndarr
     title = f"class (N = {len(labels)} samples, one seed)"
     if few:
         styles = [theme.point_style(number) for number in range(len(classes))]
-        handles = [Line2D([], [], linestyle="", markersize=4.5, marker=marker, color=color) for color, marker in styles]
+        handles = [Line2D([], [], linestyle="", markersize=4.5, **style) for style in styles]
         fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
         look: dict[str, Any] = {"loc": "outside lower center", "handletextpad": 0.1, "columnspacing": 1.2}
         figure.legend(handles, classes, title=title, ncols=max(1, min(len(classes), fitting)), **look)
@@ -66,7 +66,6 @@ def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -
         axes.scatter(x, y, s=size, c=labels, cmap="viridis", vmin=0, vmax=classes - 1, lw=0, rasterized=raster)
     else:
         for label in np.unique(labels):
-            color, marker = theme.point_style(int(label))
-            among = labels == label
-            axes.scatter(x[among], y[among], s=size, color=color, marker=marker, lw=0, alpha=0.8, rasterized=raster)
+            among, style = labels == label, theme.point_style(int(label))
+            axes.scatter(x[among], y[among], s=size, lw=0, alpha=0.8, rasterized=raster, **style)
     axes.set(xticks=[], yticks=[])

@@ -7,7 +7,6 @@ from matplotlib.ticker import ScalarFormatter
 
 from munkey.report.figures import theme
 
-COLUMNS = ["family", "name", "title", "role", "seed", "step", "FA"]
 ACROSS = 4  # panels
 STYLES = {  # of a role: its color, its dashes, and what it means
     "method": (theme.BLUE, theme.DASHES[0], "after unlearning"),
@@ -21,9 +20,9 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     """A panel for each method, in it the oracle and the original of its family. Means over seeds, bands of one sd.
 
     curves: as `munkey.report.tables.relearning.curves_of` makes them. Steps are on a scale that is linear up to 1, then
-    logarithmic. Raises ValueError for no rows, missing columns or NaN.
+    logarithmic. Raises ValueError for no rows or NaN.
     """
-    frame = theme.checked(curves, COLUMNS, ["step", "FA"], "relearned")
+    frame = theme.checked(curves, ["FA"], "relearned")
     methods = frame[frame["role"] == "method"].groupby(["family", "name"], sort=False)
     rows = -(-len(methods) // ACROSS)
     figure = theme.canvas(theme.DOUBLE, 0.7 + 1.35 * rows)

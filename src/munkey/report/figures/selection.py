@@ -31,13 +31,9 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
 
     Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap, points), chosen.
     The four panels in percent span equally many points. threshold: xi, dotted. Raises ValueError for an empty frame,
-    NaN, several data sets, or several chosen pairs.
+    or NaN.
     """
-    numbers = ["p_image", "p_token", *METRICS]
-    frame = theme.checked(frame, ["dataset", *numbers, "chosen"], numbers, "pairs")
-    if frame["dataset"].nunique() != 1 or frame["chosen"].sum() > 1:
-        raise ValueError("pairs: one data set and at most one chosen pair (p_image, p_token) are needed")
-    frame = frame.sort_values(["p_image", "p_token"], ignore_index=True)
+    frame = theme.checked(frame, list(METRICS), "pairs").sort_values(["p_image", "p_token"], ignore_index=True)
     never = (frame["p_image"] == 0) & (frame["p_token"] == 0)
     looks = [
         CHOSEN if chosen else NEVER_DROPPED if both else OTHER

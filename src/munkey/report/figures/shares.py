@@ -15,8 +15,6 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.report.figures import theme
 from munkey.report.tables.audits import audited_name, first_rows
 
-COLUMNS = ["family", "title", "role", "path", "share", "share_low", "share_high", "chance", "verdict"]
-TIMES = ["method", "rate", "unlearn_s_mean", "train_s_mean"]
 NARROWEST, WIDEST = (-25.0, 110.0), (-300.0, 300.0)  # percent
 MARKS = {0: "never seen", 100: "nothing done"}
 
@@ -56,10 +54,9 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     the band in which 95 % of shares fall by chance where nothing is left. An interval that has no end, or ends far
     beyond the axis, has an arrow there.
 
-    Of methods alone, other paths than the deployed one are shown. width: inches. Raises ValueError for no rows or
-    missing columns.
+    Of methods alone, other paths than the deployed one are shown. width: inches. Raises ValueError for no rows.
     """
-    rows = first_rows(theme.checked(audit, COLUMNS, ["share"], "forest"))
+    rows = first_rows(theme.checked(audit, ["share"], "forest"))
     figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
     _panel(figure.subplots(), rows, width)
     _legend(figure, rows)
@@ -70,23 +67,21 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 def cost_plot(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
     """A line for each method and each oracle of a data set, the least that is left first; beside it, its seconds.
 
-    An oracle's seconds are those of its training. summary: of that data set, with the columns TIMES; seconds are those
-    at its largest rate. audit: rows of `munkey.audits.family_audit`. width: inches. Raises ValueError where no row has
-    both a share and a time.
+    An oracle's seconds are those of its training. summary: of that data set; seconds are those at its largest rate.
+    audit: rows of `munkey.audits.family_audit`. width: inches. Raises ValueError where no row has both a share and a
+    time.
     """
-    times, columns = theme.checked(summary, TIMES, ["rate"], "cost"), ["name", *COLUMNS]
-    largest = times[times["rate"] == times["rate"].max()].set_index("method")
-    rows = theme.checked(audit, columns, ["share"], "cost")
-    rows = rows[(rows["path"] == DEPLOYED) & rows["role"].isin(["method", "oracle"])]
+    largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
+    rows = audit[(audit["path"] == DEPLOYED) & audit["role"].isin(["method", "oracle"])]
     rows = rows.assign(x=rows["name"].map(largest["unlearn_s_mean"].fillna(largest["train_s_mean"]))).dropna(subset="x")
-    rows = theme.checked(rows, [*columns, "x"], ["x"], "cost").sort_values("share", key=abs, ignore_index=True)
+    rows = theme.checked(rows, ["share"], "cost").sort_values("share", key=abs, ignore_index=True)
     figure = theme.canvas(width, 1.1 + theme.LINE_HEIGHT * len(rows))
     shares, seconds = figure.subplots(1, 2, sharey=True, width_ratios=theme.PANEL_WIDTHS)
     _panel(shares, rows, width, emphasized)
     for place, line in rows.iterrows():
         style = _style(line)
         seconds.plot(line["x"], place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    label = f"time to forget {100 * times['rate'].max():g} % of the training set [s]"
+    label = f"time to forget {100 * summary['rate'].max():g} % of the training set [s]"
     theme.seconds_axis(seconds, theme.fitted(label, width, 22))
     _legend(figure, rows)
     return theme.freeze(figure)

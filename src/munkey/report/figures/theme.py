@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from munkey.core.files import sealed, write_text
+from munkey.core.files import read_bytes, sealed, write_text
 
 DOUBLE = 6.8  # inches: both columns of the paper
 NARROW = 3.9  # inches: a phone's screen
@@ -62,17 +62,10 @@ THEME: Any = {  # as matplotlib wants it
 }
 
 
-class PointStyle(NamedTuple):
-    """A color and a marker."""
-
-    color: str
-    marker: str
-
-
-def point_style(number: int) -> PointStyle:
+def point_style(number: int) -> dict[str, Any]:
     """A color and a marker for a class or a data set; of the first ten, no two share either."""
     turn, place = divmod(number, len(CLASS_COLORS))
-    return PointStyle(CLASS_COLORS[place], CLASS_MARKERS[(place + turn) % len(CLASS_MARKERS)])
+    return {"color": CLASS_COLORS[place], "marker": CLASS_MARKERS[(place + turn) % len(CLASS_MARKERS)]}
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
@@ -88,9 +81,10 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     return [svg, png]
 
 
-def data_url(figure: Figure) -> str:
-    """The figure's SVG as a data URL."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(_svg(figure).encode()).decode()}"
+def data_url(svg: Figure | Path) -> str:
+    """An SVG, drawn or in a file, as a data URL."""
+    content = read_bytes(svg) if isinstance(svg, Path) else _svg(svg).encode()
+    return f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
 
 
 def _svg(figure: Figure) -> str:
@@ -128,17 +122,14 @@ def freeze(figure: Figure) -> Figure:
     return figure
 
 
-def checked(frame: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str], figure: str) -> pd.DataFrame:
-    """The `columns` of a frame. Raises ValueError for no rows, missing columns, or `numbers` that are not finite."""
-    missing = [name for name in columns if name not in frame.columns]
-    if missing:
-        raise ValueError(f"{figure}: the frame lacks the columns {missing}")
+def checked(frame: pd.DataFrame, numbers: Sequence[str], figure: str) -> pd.DataFrame:
+    """A frame, its rows numbered from 0. Raises ValueError for no rows, or `numbers` that are not finite."""
     if frame.empty:
         raise ValueError(f"{figure}: the frame has no rows, so there is nothing to draw")
     bad = [name for name in numbers if not np.isfinite(frame[name].to_numpy(dtype=float)).all()]
     if bad:
         raise ValueError(f"{figure}: the columns {bad} hold values that are NaN or infinite")
-    return frame[list(columns)].reset_index(drop=True)
+    return frame.reset_index(drop=True)
 
 
 def seed_count(counts: "pd.Series[int]") -> str:

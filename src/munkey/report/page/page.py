@@ -4,7 +4,6 @@ The report has the story first, then sortable tables, figures, and its origin; t
 set, its forest plot, its controls and its tables.
 """
 
-import base64
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import markupsafe
 import pandas as pd
 
-from munkey.core.files import read_bytes, read_json, read_table
+from munkey.core.files import read_json, read_table
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD, caption
 from munkey.report.figures.forgetting import gap_plot
@@ -126,18 +125,13 @@ def audit_chapter(folder: Path, audit: pd.DataFrame, further: Sequence[Titled]) 
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage")]  # from the folder of either page
     shown = Chapter(dataset, dataset, [audit_table(audit, dataset), *further], files=files)
     narrow = theme.data_url(forest_plot(audit, theme.NARROW))
-    drawn = Figure("", SHARES, data_url(picture), f"../audit/{dataset}/{picture.name}", narrow)
+    drawn = Figure("", SHARES, theme.data_url(picture), f"../audit/{dataset}/{picture.name}", narrow)
     return AuditChapter(drawn, read_json(folder / "controls.json"), shown)
 
 
 def audit_in_report(folder: Path, audit: pd.DataFrame) -> AuditChapter:
     """What the report shows of an audit, with what its storage audit found."""
     return audit_chapter(folder, first_rows(audit), storage_tables(read_table(folder / "storage.csv")))
-
-
-def data_url(path: str | Path) -> str:
-    """An SVG as a data URL."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(read_bytes(path)).decode()}"
 
 
 def story(results: PageResults) -> Chapter:
@@ -175,14 +169,16 @@ def chapters(results: PageResults) -> list[Chapter]:
 def figure(path: Path, main: pd.DataFrame) -> Figure:
     """A figure with its caption. path: its SVG; main: the summary from which that of the gaps is drawn narrow, too."""
     narrow = theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW)) if path.stem == "forgetting" else ""
-    return Figure(path.stem, caption(path.stem), data_url(path), f"../figures/{path.name}", narrow)
+    return Figure(path.stem, caption(path.stem), theme.data_url(path), f"../figures/{path.name}", narrow)
 
 
 def cost(folder: Path, audit: pd.DataFrame, main: pd.DataFrame) -> Figure:
     """The figure of forgetting against its cost. folder, audit: of an audit, as for `audit_chapter`."""
     dataset, path = folder.name, folder / "cost.svg"
     narrow = theme.data_url(cost_plot(main[main["dataset"] == dataset], audit, PAPERS_METHOD, theme.NARROW))
-    return Figure(f"cost-{dataset}", f"{COST} {dataset}.", data_url(path), f"../audit/{dataset}/{path.name}", narrow)
+    return Figure(
+        f"cost-{dataset}", f"{COST} {dataset}.", theme.data_url(path), f"../audit/{dataset}/{path.name}", narrow
+    )
 
 
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:

@@ -76,11 +76,16 @@ def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
 
     settings: sections as in params.yaml; `unlearn` lists every value that is tried of each setting of each method.
     """
-    stated = {"seeds": SEEDS, **STATED, **STATED_OF[dataset]}
-    compared = {name: value for name, value in stated.items() if not (name in PAIR and is_selected(settings))}
-    ours = {name: seeds if name == "seeds" else _value(settings, name) for name in compared}
-    differing = [name for name, value in compared.items() if not _agree(name, ours[name], value)]
-    return [_phrase(name, ours[name], compared[name]) for name in differing] + _differences_of_methods(settings)
+    phrases = [] if seeds == SEEDS else [_phrase("seeds", seeds, SEEDS)]
+    for name, stated in {**STATED, **STATED_OF[dataset]}.items():
+        section, _, key = name.partition(".")
+        ours = settings[section][key] if key else settings[section]
+        agree = ours in stated if isinstance(stated, tuple) else ours == stated
+        if name == "forget.rates":  # in any order
+            agree = sorted(ours) == sorted(stated)
+        if not agree and not (name in PAIR and is_selected(settings)):
+            phrases.append(_phrase(name, ours, stated))
+    return phrases + _differences_of_methods(settings)
 
 
 def is_rehearsal(settings: Settings, seeds: int) -> bool:
@@ -118,18 +123,6 @@ def _tried(settings: Settings, name: str) -> list[float]:
     """The values that are tried of METHOD.KEY; none where the method does not run."""
     method, key = name.split(".")
     return list(settings["unlearn"][method][key]) if method in settings["unlearn"] else []
-
-
-def _value(settings: Settings, name: str) -> Any:
-    """The parameter at SECTION.NAME or NAME. Raises KeyError where it is not handed over."""
-    section, _, key = name.partition(".")
-    return settings[section][key] if key else settings[section]
-
-
-def _agree(name: str, ours: Any, stated: Any) -> bool:
-    if name == "forget.rates":  # in any order
-        return bool(sorted(ours) == sorted(stated))
-    return bool(ours in stated if isinstance(stated, tuple) else ours == stated)
 
 
 def _phrase(name: str, ours: object, stated: object) -> str:
