@@ -14,19 +14,12 @@ from munkey.experiment.params.load import (
     read_params,
     refusals,
 )
+from munkey.experiment.params.overlays import merge
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS, method
 from tests.conftest import ROOT, changed
 
 PRESETS = sorted((ROOT / "workflow/presets").glob("*.yaml"))
-
-
-def overlaid(config, overlay):
-    """As Snakemake's --configfile does: maps are merged, everything else is replaced."""
-    merged = dict(config)
-    for key, value in overlay.items():
-        merged[key] = overlaid(merged[key], value) if isinstance(merged.get(key), dict) else value
-    return merged
 
 
 def test_the_projects_parameters_are_valid(config):
@@ -39,7 +32,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if path := overlay.get("source", {}).get("path"):
         (tmp_path / path).mkdir(parents=True)
-    load(overlaid(config, overlay))
+    load(merge(config, overlay))
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,6 @@ def trace(tmp_path):
     return tmp_path / "trace.npz"
 
 
-def test_there_are_charts_of_six_kinds():
-    assert list(CHARTS) == ["overview", "forgetting", "neighbors", "selection", "sensitivity", "tokens"]
-    assert CHARTS["overview"].draw(source()).axes
-
-
 def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
     digits = curve()[curve()["dataset"] == "digits"].rename(columns={"k": "value"})
     table = pd.concat(
