@@ -24,9 +24,9 @@ from munkey.memory.neighbors import nearest, without_self
 from munkey.models import system
 from munkey.models.family import FAMILIES, Family, MemberKeys, Recipe, Retrieval, System, Training
 from munkey.models.networks.munkey import NETWORKS
-from munkey.unlearn import adversarial
+from munkey.unlearn import adversarial, prepare
 from munkey.unlearn.adversarial import Attacked
-from munkey.unlearn.contract import METHODS, Request, Tuning
+from munkey.unlearn.contract import METHODS, Request
 from tests.conftest import unit_rows
 from tests.meta import META, HostNeededError, LikeAGpu, like_a_gpu
 
@@ -134,7 +134,8 @@ def request_of(params: Params, name: str, resident: bool) -> Request:
     method, family = METHODS[name], METHODS[name].original
     recipe = recipe_of(params, family) if family.letter else None
     parts = {part: samples_of(*where, resident) for part, where in SPLITS.items()}
-    tuning = Tuning.of(recipe, params.finetune.model_copy(update={"epochs": 2, "batch_size": 4})) if recipe else None
+    finetune = params.finetune.model_dump() | {"epochs": 2, "batch_size": 4}
+    tuning = prepare.tuning(recipe, {"finetune": finetune})
     generator = Stage("meta", name).torch_generator()
     forgotten = DATA.ids[slice(*SPLITS["forget"])]
     return Request(forgotten, generator, META, lambda _: None, method.needs, parts, recipe, tuning)

@@ -8,7 +8,6 @@ from munkey.evaluation.selection import (
     Pair,
     Systems,
     chosen,
-    means_after,
     pairs_of,
     select,
     table,
@@ -98,7 +97,7 @@ def test_a_pair_that_was_not_measured_is_an_error():
 
 def test_the_table_tells_every_pair_with_its_reason_and_its_means():
     pairs = pairs_of(measured(), GRID, SYSTEMS)
-    lines = table("digits", select(pairs, settings()), means_after(measured(), GRID, SYSTEMS))
+    lines = table("digits", select(pairs, settings()), measured(), GRID, SYSTEMS)
     assert list(lines[0]) == [
         *("dataset", "p_image", "p_token", "P_s", "gap", "reference", "chosen", "reason"),
         *("TA", "RA", "FA", "VA", "MIA", "n"),

@@ -14,6 +14,7 @@ from munkey.models.families import sisa
 from munkey.models.family import FAMILIES, Training
 from munkey.models.networks.sisa import Sisa, SisaArchitecture
 from munkey.training.checkpoint import Checkpoint, CheckpointFile
+from munkey.unlearn.contract import METHODS
 from tests.conftest import VIT, lively
 from tests.conftest import image_set as random_images
 from tests.models.inputs import STAGE, quiet, recipe, trained
@@ -22,6 +23,7 @@ from tests.unlearn.world import (
     SISA_STAGE,
     original,
     recorded,
+    request,
     same,
     sisa_recipe,
     tensors,
@@ -53,6 +55,11 @@ def without(ids):
     return samples_of(np.setdiff1d(world().dataset.ids_of("train"), ids))
 
 
+def delete(ids):
+    """The system without these samples, and the request that had them deleted."""
+    return unlearn("sisa", forget_ids=ids, data={"retain": without(ids)})
+
+
 # Deletion
 
 
@@ -69,23 +76,24 @@ def test_one_deleted_sample_retrains_its_shard_from_its_slice_on(part):
     members = world().dataset.ids_of("train")
     cells = cells_of(members)
     gone = members[cells.slices == part][:1]
-    deletion = sisa.delete(original("sisa"), gone, training(without(gone)))
-    assert (deletion.retrained, deletion.slices) == (2 - part, 10)
-    assert len(deletion.history) == 2 * (2 - part)
-    assert same(tensors(deletion.system), tensors(oracle(without(gone))))
+    deleted, asked = delete(gone)
+    assert asked.facts == {"retrained_slices": 2 - part, "slices": 10}
+    assert len(asked.history) == 2 * (2 - part)
+    assert same(tensors(deleted), tensors(oracle(without(gone))))
     shard = int(cells.shards[members == gone][0])
     for other in range(5):
         for kept in range(2):
-            before, after = (s.model.state(other, kept).state_dict() for s in (original("sisa"), deletion.system))
+            before, after = (s.model.state(other, kept).state_dict() for s in (original("sisa"), deleted))
             assert same(before, after) == (other != shard or kept < part)
 
 
 def test_deleting_twice_is_deleting_once():
     members = world().dataset.ids_of("train")
     first, second = members[:3], members[3:6]
-    once = sisa.delete(original("sisa"), members[:6], training(without(members[:6]))).system
-    after_first = sisa.delete(original("sisa"), first, training(without(first))).system
-    twice = sisa.delete(after_first, second, training(without(members[:6]))).system
+    once, _ = delete(members[:6])
+    after_first, _ = delete(first)
+    asked = request("sisa", forget_ids=second, data={"retain": without(members[:6])})
+    twice = METHODS["sisa"].run(after_first, asked, METHODS["sisa"].settings())
     assert same(tensors(once), tensors(twice))
 
 

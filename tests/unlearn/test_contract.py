@@ -15,6 +15,7 @@ from munkey.data.augment import Augmentation
 from munkey.experiment.params.load import load
 from munkey.models.family import System
 from munkey.settings import DataSettings, FinetuneSettings, Section
+from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS, Tuned, Tuning, method
 from tests.pages import block
 from tests.unlearn.world import (
@@ -175,7 +176,7 @@ def test_fine_tuning_shares_rate_crops_and_number_format_with_the_training_of_th
     data = DataSettings(image_size=12, pixel_mean=0.4, pixel_std=0.2)
     train = TRAIN.model_copy(update={"crop_scale": [0.3, 0.9], "crop_ratio": [0.5, 2.0], "precision": "bfloat16"})
     finetune = FinetuneSettings(epochs=7, batch_size=3, betas=[0.1, 0.2], weight_decay=0.4)
-    tuned = Tuning.of(replace(recipe("vit"), data=data, train=train), finetune)
+    tuned = prepare.tuning(replace(recipe("vit"), data=data, train=train), {"finetune": finetune.model_dump()})
     augment = Augmentation(size=12, scale=[0.3, 0.9], ratio=[0.5, 2.0], mean=0.4, std=0.2)
     assert tuned == Tuning(settings=finetune, base_lr=4e-3, augment=augment, precision="bfloat16")
 

@@ -15,7 +15,7 @@ from munkey.encoders import keys
 from munkey.models import system
 from munkey.settings import FinetuneSettings
 from munkey.unlearn import prepare
-from munkey.unlearn.contract import METHODS, Tuning
+from munkey.unlearn.contract import METHODS
 from tests.conftest import ROOT
 from tests.unlearn.world import MODEL, original, recipe, same, tensors, world
 
@@ -79,7 +79,7 @@ def test_only_images_that_a_method_declares_are_put_on_the_device(monkeypatch: p
 
 def test_how_to_fine_tune_comes_from_the_section_finetune() -> None:
     tuned = prepare.tuning(recipe("vit"), {"finetune": SECTION, "data": {}})
-    assert tuned == Tuning.of(recipe("vit"), FinetuneSettings(**SECTION))
+    assert tuned.settings == FinetuneSettings(**SECTION)
     assert prepare.tuning(recipe("sisa"), {"data": {}}) is None
     assert prepare.tuning(None, {"finetune": SECTION}) is None
 

@@ -125,15 +125,11 @@ def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
     """Percent but for the contrast, in sd of test margins. What was refused is left out."""
     line: Line = {}
     if isinstance(share, Share):
-        line |= {"contrast": share.contrast, **_estimate("share", share.share)}
+        line |= {"contrast": share.contrast, **share.share.columns("share")}
         line |= {"chance": share.chance, "p_chance": share.p_chance, "p_pairs": share.p_pairs}
     for name, finding in attacks.items():
         for number in ("auroc", "tpr_1", "tpr_5"):
             if isinstance(estimate := getattr(finding, number, None), Estimate):
-                line |= _estimate(f"{name}_{number}", estimate)
+                line |= estimate.columns(f"{name}_{number}")
         line[f"{name}_p"] = getattr(finding, "p", None)
     return line
-
-
-def _estimate(name: str, estimate: Estimate) -> Line:
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

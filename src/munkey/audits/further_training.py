@@ -76,20 +76,13 @@ def trained_further(system: System, training: Training, settings: RelearnSetting
         epochs=len(counts),  # an epoch here is what lies between two measurements
         batches=lambda epoch: Loader(samples, list(islice(batches, counts[epoch - 1])), training.device),
         step=step,
-        optimizer=adamw(parameters(resumed.system), train.betas, train.weight_decay),
+        optimizer=adamw(resumed.parameters(), train.betas, train.weight_decay),
         rate=lambda _: settings.lr_factor * train.lr,
         report=training.report,
         precision=Precision(train.precision, training.device),
         after_epoch=measured,
     ).run()
     return [before, *({name: line[name] for name in before} for line in history)]
-
-
-def parameters(system: System) -> list[nn.Parameter]:
-    """All that learns: the weights, and the tokens of a memory."""
-    assert system.model is not None
-    tokens = [cast("nn.Parameter", system.memory.tokens)] if system.memory else []
-    return [*system.model.parameters(), *tokens]
 
 
 def answering(learning: System, held: ExemplarMemory | None) -> System:

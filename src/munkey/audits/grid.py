@@ -13,6 +13,8 @@ from munkey.audits.read_evidence import halves_of, path_margins
 from munkey.audits.registry import Refused
 from munkey.core.files import read_npz
 
+SPLITS = ("val", "test")
+
 
 class Setting(TypedDict):
     """A point of the grid. knobs: values by dotted name; before, after: files of logits, a model each."""
@@ -24,11 +26,10 @@ class Setting(TypedDict):
 
 
 class GridModels(NamedTuple):
-    """One system of a setting. margins: (S, N) by path; accuracy: by split, P_s: means over models; P_s of members."""
+    """One system of a setting. margins: (S, N) by path; means: over models, P_s and the accuracies val and test."""
 
     margins: dict[str, np.ndarray]
-    accuracy: dict[str, float]
-    sensitivity: float
+    means: dict[str, float]
 
 
 def grid_lines(
@@ -47,29 +48,28 @@ def grid_lines(
                 **setting["knobs"],
                 **{"path": path, "pairs": nothing.count},
                 **numbers(residual_share(Pairs(after.margins[path], halves, nothing)), {}),
-                **{"nothing": reference.contrast, "nothing_p": reference.p_pairs, "P_s": before.sensitivity},
-                **{f"{split}_before": value for split, value in before.accuracy.items()},
-                **{f"{split}_after": value for split, value in after.accuracy.items()},
+                **{"nothing": reference.contrast, "nothing_p": reference.p_pairs, "P_s": before.means["P_s"]},
+                **{f"{split}_before": before.means[split] for split in SPLITS},
+                **{f"{split}_after": after.means[split] for split in SPLITS},
             }
             for path in paths
         ]
 
 
 def _models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
-    from munkey.evaluation.metrics import accuracy, pathway_sensitivity
+    from munkey.evaluation.metrics import accuracy, pathways
 
     phi: dict[str, list[np.ndarray]] = {path: [] for path in paths}
-    accuracies: dict[str, list[float]] = {"val": [], "test": []}
-    sensitivities: list[float] = []
+    measured: dict[str, list[float]] = {name: [] for name in (*SPLITS, "P_s")}
     for file in files:
         arrays = read_npz(file)
         for path, rows in phi.items():
             rows.append(path_margins(arrays, path))
-        for split, values in accuracies.items():
+        for split in SPLITS:
             among = arrays["splits"] == split
-            values.append(accuracy(arrays["logits"][among], arrays["labels"][among]))
+            measured[split].append(accuracy(arrays["logits"][among], arrays["labels"][among]))
         members = arrays["labels"][np.searchsorted(arrays["ids"], arrays["memory_ids"])]
-        cut = {name: accuracy(arrays[f"{name}_logits"], members) for name in ("image", "token", "both")}
-        sensitivities.append(pathway_sensitivity(**cut))
-    means = {split: float(np.mean(values)) for split, values in accuracies.items()}
-    return GridModels({path: np.stack(rows) for path, rows in phi.items()}, means, float(np.mean(sensitivities)))
+        cut = {name: arrays[f"{name}_logits"] for name in ("image", "token", "both")}
+        measured["P_s"].append(pathways(cut, members)["P_s"])
+    means = {name: float(np.mean(values)) for name, values in measured.items()}
+    return GridModels({path: np.stack(rows) for path, rows in phi.items()}, means)

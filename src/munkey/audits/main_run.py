@@ -45,8 +45,7 @@ def attack_lines(run: Evaluation) -> list[Line]:
         line: Line = run.key | {"attack": attack.name}
         for number in ("auroc", "tpr_1"):
             estimate = getattr(finding, number, None)  # none where it refused
-            if isinstance(estimate, Estimate):
-                line |= {number: estimate.value, f"{number}_low": estimate.low, f"{number}_high": estimate.high}
+            line |= estimate.columns(number) if isinstance(estimate, Estimate) else {}
         lines.append(line)
     return lines
 

@@ -39,6 +39,9 @@ class Estimate(Finding):
     low: float
     high: float
 
+    def columns(self, name: str) -> dict[str, float]:
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 Run = TypeVar("Run", bound=Callable[..., Finding])
 

@@ -12,10 +12,6 @@ from munkey.settings import EncoderSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
-VIT = "google/vit-base-patch16-224"
-DINO = "facebook/dinov2-base"
-CLIP = "openai/clip-vit-base-patch32"
-
 
 @dataclass(frozen=True)
 class ModelType:
@@ -35,37 +31,27 @@ MODEL_TYPES = {  # by config.json's model_type
 }
 
 
-@encoder(
+def _published(name: str, hub: str, feature: str, revision: str) -> None:
+    """Register the encoder of a repository on the hub. feature: what it answers with, for the table of encoders."""
+
+    @encoder(name, f"{hub}, {feature}", size="own", revision=revision, hub=hub)
+    def build(settings: EncoderSettings, device: str) -> Encoder:
+        return from_transformers(hub, settings.revision, device)
+
+
+_published(
     "vit-b16",
-    f"{VIT}, final [CLS] before the classifier, d = 768 (the paper's)",
-    size="own",
-    revision="3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3",
-    hub=VIT,
+    "google/vit-base-patch16-224",
+    "final [CLS] before the classifier, d = 768 (the paper's)",
+    "3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3",
 )
-def vit_b16(settings: EncoderSettings, device: str) -> Encoder:
-    return from_transformers(VIT, settings.revision, device)
-
-
-@encoder(
-    "dinov2",
-    f"{DINO}, pooled [CLS], d = 768",
-    size="own",
-    revision="f9e44c814b77203eaa57a6bdbbd535f21ede1415",
-    hub=DINO,
-)
-def dinov2(settings: EncoderSettings, device: str) -> Encoder:
-    return from_transformers(DINO, settings.revision, device)
-
-
-@encoder(
+_published("dinov2", "facebook/dinov2-base", "pooled [CLS], d = 768", "f9e44c814b77203eaa57a6bdbbd535f21ede1415")
+_published(
     "clip",
-    f"{CLIP}, projected image embedding, d = 512",
-    size="own",
-    revision="3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268",
-    hub=CLIP,
+    "openai/clip-vit-base-patch32",
+    "projected image embedding, d = 512",
+    "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268",
 )
-def clip(settings: EncoderSettings, device: str) -> Encoder:
-    return from_transformers(CLIP, settings.revision, device)
 
 
 def is_transformers(folder: Path) -> bool:

@@ -1,6 +1,6 @@
 """Metrics from logits (sec. 4): TA, RA, FA, MIA, pathway sensitivity. All in percent but P_s. No model is needed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from scipy.special import logsumexp
@@ -44,15 +44,19 @@ def membership_inference(
     equal numbers, and is scored on forget against the other; the halves swap and the two scores are averaged, so it is
     never scored on what it has seen. The sign is kept: below 50, forget samples look less like members than test ones.
     """
+    fits = cross_fits(retain, test, test_labels, generator)
+    return 100 * float(np.mean([auroc(score(forget), score(test[scored])) for score, scored in fits]))
+
+
+def cross_fits(
+    retain: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
+) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
+    """Both attacks of `membership_inference`, as from `fitted_attack`, and the rows of test that each may score."""
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
-    scores = []
     for fitted, scored in halves.split(test, test_labels):
         size = min(len(fitted), len(retain))
         members = retain[generator.choice(len(retain), size=size, replace=False)]
-        outsiders = test[generator.choice(fitted, size=size, replace=False)]
-        score = fitted_attack(members, outsiders)
-        scores.append(auroc(score(forget), score(test[scored])))
-    return 100 * float(np.mean(scores))
+        yield fitted_attack(members, test[generator.choice(fitted, size=size, replace=False)]), scored
 
 
 def fitted_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -81,6 +85,13 @@ def pathway_sensitivity(image: float, token: float, both: float) -> float:
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
 
+def pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
+    """A_image, A_token and A_both in percent, and P_s, from the logits of a memory's members by what is at work."""
+    accuracies = {name: accuracy(logits, labels) for name, logits in cut.items()}
+    sensitivity = pathway_sensitivity(**accuracies)
+    return {f"A_{name}": value for name, value in accuracies.items()} | {"P_s": sensitivity}
+
+
 def measure(
     predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray, generator: np.random.Generator
 ) -> dict[str, float]:
@@ -104,9 +115,7 @@ def measure(
     }
     if "memory_ids" in predictions:
         members = labels[np.searchsorted(ids, predictions["memory_ids"])]
-        cut = {name: accuracy(predictions[f"{name}_logits"], members) for name in ("image", "token", "both")}
-        metrics |= {f"A_{name}": value for name, value in cut.items()}
-        metrics["P_s"] = pathway_sensitivity(**cut)
+        metrics |= pathways({name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}, members)
     return metrics
 
 

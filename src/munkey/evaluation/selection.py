@@ -106,19 +106,19 @@ def chosen(verdicts: Sequence[PairVerdict]) -> Pair | None:
     return next((verdict.pair for verdict in verdicts if verdict.chosen), None)
 
 
-def means_after(tidy: pd.DataFrame, cases: Iterable[str], systems: Systems) -> list[dict[str, float]]:
-    """Accuracies and MIA of each case after deletion in percent, means over n seeds."""
-    measured = [_by_seed(tidy, case, systems.after) for case in cases]
-    return [{name: after[name].mean() for name in SHOWN} | {"n": len(after)} for after in measured]
-
-
 def table(
-    dataset: str, verdicts: Sequence[PairVerdict], means: Sequence[Mapping[str, float]]
+    dataset: str, verdicts: Sequence[PairVerdict], tidy: pd.DataFrame, cases: Iterable[str], systems: Systems
 ) -> list[dict[str, object]]:
-    """The lines of the selection's table: each pair, the decision on it, and its means after deletion."""
+    """The lines of the selection's table: each pair, the decision on it, and its means after deletion over n seeds.
+
+    cases: of the verdicts, in their order; tidy: as in `pairs_of`.
+    """
     return [
-        {"dataset": dataset, **asdict(verdict.pair), "chosen": verdict.chosen, "reason": verdict.reason, **mean}
-        for verdict, mean in zip(verdicts, means, strict=True)
+        {"dataset": dataset, **asdict(pair), "chosen": chosen, "reason": reason}
+        | {name: after[name].mean() for name in SHOWN}
+        | {"n": len(after)}
+        for (pair, chosen, reason), case in zip(verdicts, cases, strict=True)
+        for after in [_by_seed(tidy, case, systems.after)]
     ]
 
 

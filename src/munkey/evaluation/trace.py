@@ -21,10 +21,7 @@ class Trace:
         """Note the accuracies of each pathway after an epoch; at the three moments tokens and [CLS] features too."""
         family, labels = FAMILIES[system.family], self.samples.labels
         cut = family.cut_logits(system, self.samples, self.recipe.data, self.device)
-        accuracies = {name: metrics.accuracy(logits, labels) for name, logits in cut.items()}
-        sensitivity = metrics.pathway_sensitivity(**accuracies)
-        named = {f"A_{name}": value for name, value in accuracies.items()}
-        self.lines.append({"epoch": epoch, **named, "P_s": sensitivity})
+        self.lines.append({"epoch": epoch, **metrics.pathways(cut, labels)})
         if epoch in self.moments:
             assert system.memory is not None
             features = family.features(system, self.samples, self.recipe.data, self.device)

@@ -60,6 +60,6 @@ def select(
     verdicts = selection.select(selection.pairs_of(tidy, pairs, systems), settings, required)
     best = selection.chosen(verdicts)
     print(f"chosen: {best or 'none, no pair passes'}")
-    lines = selection.table(dataset, verdicts, selection.means_after(tidy, pairs, systems))
+    lines = selection.table(dataset, verdicts, tidy, pairs, systems)
     write_csv(table, lines)
     write_json(chosen, {"chosen": best and {"p_image": best.p_image, "p_token": best.p_token}})

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from munkey.core.device import to_device
 from munkey.core.ids import NOBODY, rows_of
-from munkey.settings import InferenceSettings
+from munkey.settings import Fusion, InferenceSettings
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,9 @@ def drawn_weights(weights: Tensor, quantile: Tensor) -> Tensor:
     return torch.zeros_like(weights).scatter(1, first, 1.0) * (weights > 0)
 
 
-def fusion_weights(cosines: Tensor, present: Tensor, settings: InferenceSettings) -> Tensor:
-    """The weight of each neighbor (..., K), as `settings` fuses them."""
-    if settings.fusion == "rank":
-        return rank_weights(present)
-    return similarity_weights(cosines, present, settings.temperature)
+def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float) -> Tensor:
+    """The weight of each neighbor (..., K). temperature: not read by the fusion `rank`."""
+    return rank_weights(present) if fusion == "rank" else similarity_weights(cosines, present, temperature)
 
 
 def fuse(tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings) -> Fused:
@@ -98,7 +96,7 @@ def fuse(tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSe
     `ensemble`: K passes, a token each, whose logits are averaged by weight. `softmax` and `rank`: one pass with the
     weighted average token.
     """
-    weights = fusion_weights(cosines, present, settings)
+    weights = fusion_weights(cosines, present, settings.fusion, settings.temperature)
     if settings.fusion == "ensemble":
         return Fused(tokens, weights)
     return Fused((weights[:, :, None] * tokens).sum(dim=1, keepdim=True), torch.ones_like(weights[:, :1]))

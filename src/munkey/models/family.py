@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from munkey.core.console import Report
 from munkey.core.randomness import Stage
@@ -106,14 +106,23 @@ class Trained(NamedTuple):
     history: History
 
 
-class Resumed(NamedTuple):
-    """A system that goes on learning: its weights and tokens change in place.
+@dataclass(frozen=True)
+class Learner:
+    """A system that learns: its weights, and the tokens of its memory, change in place.
 
-    answer(images, index): logits of a batch of crops (B, 3, S, S) at these positions of the samples, as in training.
+    answer(images, index): logits of a batch of crops (B, 3, S, S) at these positions of the samples; generators: those
+    that it draws from.
     """
 
     system: System
     answer: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    generators: Sequence[torch.Generator] = ()
+
+    def parameters(self) -> list[nn.Parameter]:
+        """The weights, then the tokens."""
+        assert self.system.model is not None
+        tokens = [cast("nn.Parameter", self.system.memory.tokens)] if self.system.memory else []
+        return [*self.system.model.parameters(), *tokens]
 
 
 @dataclass(frozen=True)
@@ -206,10 +215,10 @@ class Family(ABC):
     def train(self, training: Training) -> Trained:
         """Train a model from fresh weights."""
 
-    def resumed(self, system: System, training: Training) -> Resumed:
+    def resumed(self, system: System, training: Training) -> Learner:
         """A copy of a system, to be trained further on `training.samples`; of its memory, the rows of these alone."""
         model = system.copy_of_model()
-        return Resumed(replace(system, model=model), lambda images, _: model(images))
+        return Learner(replace(system, model=model), lambda images, _: model(images))
 
     @abstractmethod
     def logits(

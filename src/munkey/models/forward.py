@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,26 +13,13 @@ from munkey.data.augment import Augmentation
 from munkey.data.image_set import ImageSet
 from munkey.data.loader import Batch, Loader
 from munkey.data.resample import normalize, resize
-from munkey.models.family import System, Trained, Training
+from munkey.models.family import Learner, System, Trained, Training
 from munkey.settings import DataSettings, TrainSettings
 from munkey.training.checkpoint import Checkpoint
 from munkey.training.loop import Fit, Outcome, adamw, classified, cosine, shuffled
 from munkey.training.precision import Precision
 
 PASSES = 256  # passes of a model at once; a constant, so that results do not depend on it
-
-
-@dataclass(frozen=True)
-class Learner:
-    """What a family trains. answer(images, index): logits of a batch of crops at these positions of the samples.
-
-    parameters: all that may learn; generators: those that `answer` draws from.
-    """
-
-    system: System
-    answer: Callable[[Tensor, Tensor], Tensor]
-    parameters: list[nn.Parameter]
-    generators: list[torch.Generator]
 
 
 def supervise(learner: Learner, training: Training) -> Trained:
@@ -57,7 +43,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
         epochs=settings.epochs,
         batches=lambda _: Loader(samples, shuffled(len(samples), settings.batch_size, order), training.device),
         step=step,
-        optimizer=adamw(learner.parameters, settings.betas, settings.weight_decay),
+        optimizer=adamw(learner.parameters(), settings.betas, settings.weight_decay),
         rate=cosine(settings.lr, settings.epochs, settings.warmup_epochs),
         report=training.report,
         precision=Precision(settings.precision, training.device),
@@ -106,7 +92,6 @@ def answers(blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
 
 def image_logits(system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
     """Logits (S, C) float32 of a system that reads nothing but the image."""
-    if system.model is None:
-        raise TypeError(f"a system of the family {system.family} has no weights")
     model = system.model
+    assert model is not None
     return answers(blocks(samples, data, device), lambda block: model(block.images))

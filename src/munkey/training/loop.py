@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +12,9 @@ from torch.nn import functional as F
 
 from munkey.core.console import Report
 from munkey.core.device import to_host
+from munkey.data.loader import Batch, Loader
 from munkey.training.checkpoint import Checkpoint, History
 from munkey.training.precision import Precision
-
-AnyBatch = TypeVar("AnyBatch", bound=Sized)
-Batch_co = TypeVar("Batch_co", bound=Sized, covariant=True)
 
 
 class Outcome(NamedTuple):
@@ -26,16 +24,8 @@ class Outcome(NamedTuple):
     correct: Tensor
 
 
-class Batches(Protocol[Batch_co]):
-    """What an epoch runs through: a Loader, or a list."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Batch_co]: ...
-
-
 @dataclass
-class Fit(Generic[AnyBatch]):
+class Fit:
     """A minimization by gradient descent.
 
     batches(epoch): what `step` turns into an Outcome. rate(epochs done): the learning rate. after_epoch(epoch): what it
@@ -43,8 +33,8 @@ class Fit(Generic[AnyBatch]):
     """
 
     epochs: int
-    batches: Callable[[int], Batches[AnyBatch]]
-    step: Callable[[AnyBatch], Outcome]
+    batches: Callable[[int], Loader]
+    step: Callable[[Batch], Outcome]
     optimizer: torch.optim.Optimizer
     rate: Callable[[float], float]
     report: Report = print

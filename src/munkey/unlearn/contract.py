@@ -42,13 +42,6 @@ class Tuning:
     augment: "Augmentation"
     precision: str
 
-    @classmethod
-    def of(cls, recipe: Recipe, finetune: FinetuneSettings) -> "Tuning":
-        from munkey.data.augment import Augmentation
-
-        augment = Augmentation.of(recipe.data, recipe.train)
-        return cls(finetune, recipe.train.lr, augment, recipe.train.precision)
-
 
 @dataclass
 class Request:

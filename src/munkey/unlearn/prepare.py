@@ -1,21 +1,20 @@
 """What a method starts from: its original, and the data that it may use."""
 
 import importlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from munkey.data.augment import Augmentation
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.image_set import ImageSet, image_set, resident
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.models import system
 from munkey.models.family import Recipe, System
+from munkey.models.training_inputs import Sections
 from munkey.settings import FinetuneSettings
 from munkey.unlearn.contract import Method, Tuning
-
-Sections = Mapping[str, Mapping[str, object]]
 
 
 def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
@@ -61,4 +60,5 @@ def tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
         return None
     for name in ("torch._dynamo", "munkey.training.loop", "munkey.unlearn.finetune"):
         importlib.import_module(name)
-    return Tuning.of(recipe, FinetuneSettings.model_validate(sections["finetune"]))
+    settings = FinetuneSettings.model_validate(sections["finetune"])
+    return Tuning(settings, recipe.train.lr, Augmentation.of(recipe.data, recipe.train), recipe.train.precision)

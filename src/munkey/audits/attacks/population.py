@@ -48,19 +48,11 @@ def margin(answers: Answers, generator: np.random.Generator) -> Attack:
 )
 def logistic(answers: Answers, generator: np.random.Generator) -> Attack:
     """As the metric MIA: each half of test is scored by the attack that is fitted to the other half."""
-    from sklearn.model_selection import StratifiedKFold
-
-    from munkey.evaluation.metrics import attack_features, fitted_attack
+    from munkey.evaluation.metrics import attack_features, cross_fits
 
     features, test = attack_features(answers.logits, answers.labels), np.flatnonzero(answers.test)
-    retain = np.flatnonzero(answers.retain)
-    folds = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
-    scores, scored = [], []
-    for outsiders, held_out in folds.split(test, answers.labels[test]):
-        size = min(len(outsiders), len(retain))
-        members, others = (generator.choice(each, size, replace=False) for each in (retain, test[outsiders]))
-        scores.append(fitted_attack(features[members], features[others])(features))
-        scored.append(test[held_out])
+    fits = list(cross_fits(features[answers.retain], features[test], answers.labels[test], generator))
+    scores, scored = [score(features) for score, _ in fits], [test[rows] for _, rows in fits]
     return population(scores, scored, answers, generator)
 
 

@@ -123,4 +123,5 @@ class LoadedNetwork:
     def weights(self, neighbors: Neighbors) -> np.ndarray:
         """How much each neighbor counts (N, K), as the settings of inference fuse them; zero where there is none."""
         present = torch.from_numpy(neighbors.ids >= 0)
-        return fusion_weights(torch.from_numpy(neighbors.cosines), present, self.manifest.inference).numpy()
+        cosines, asked = torch.from_numpy(neighbors.cosines), self.manifest.inference
+        return fusion_weights(cosines, present, asked.fusion, asked.temperature).numpy()

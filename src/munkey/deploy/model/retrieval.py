@@ -93,6 +93,7 @@ class Retriever:
         tokens = np.zeros((*lenders.shape, view.tokens.shape[1]), dtype=np.float32)
         tokens[present] = copied.tokens
         cosines = torch.from_numpy(near.cosines.astype(np.float32))
-        weights = fusion_weights(cosines, torch.from_numpy(present), self.inference).numpy()
+        fusion, temperature = self.inference.fusion, self.inference.temperature
+        weights = fusion_weights(cosines, torch.from_numpy(present), fusion, temperature).numpy()
         average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
         return average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -14,9 +15,9 @@ from munkey.core.randomness import Stage
 from munkey.models.family import (
     Architecture,
     Family,
+    Learner,
     MemberKeys,
     Recipe,
-    Resumed,
     Retrieval,
     System,
     Trained,
@@ -103,33 +104,23 @@ class MunkeyFamily(Family):
         return built(lambda: NETWORKS[wanted.architecture](wanted), generator)
 
     def train(self, training: Training) -> Trained:
-        from munkey.models.forward import Learner, compiled, supervise
+        from munkey.models.forward import compiled, supervise
 
         recipe, members = training.recipe, training.members
         if members is None:
             raise ValueError("MUNKEY trains on the keys and neighbors of its samples: Training.members")
         architecture = self.architecture(recipe, training.classes, members.keys.shape[1])
         model = self.build(architecture, (recipe.stage / "weights").torch_generator()).to(training.device).train()
-        exemplars = Exemplars(
-            training.samples.ids, members, cast(MunkeySettings, recipe.family), recipe.stage, training.device
-        )
-        forward = compiled(model, recipe.train)
-        learner = Learner(
-            System(self.name, architecture, model, exemplars.memory),
-            lambda images, index: exemplars.forward(forward, images, index),
-            [*model.parameters(), exemplars.tokens],
-            [exemplars.generator],
-        )
+        learner = _learner(System(self.name, architecture, model), compiled(model, recipe.train), training)
         return supervise(learner, training)
 
-    def resumed(self, system: System, training: Training) -> Resumed:
-        recipe, members, ids = training.recipe, training.members, training.samples.ids
-        assert members is not None and system.memory is not None
+    def resumed(self, system: System, training: Training) -> Learner:
+        assert system.memory is not None
         model = system.copy_of_model()
-        exemplars = Exemplars(ids, members, cast(MunkeySettings, recipe.family), recipe.stage, training.device)
-        exemplars.tokens.data.copy_(system.memory.tokens_of(ids))
-        learning = System(self.name, system.architecture, model, exemplars.memory)
-        return Resumed(learning, lambda images, index: exemplars.forward(model, images, index))
+        learner = _learner(replace(system, model=model), model, training)
+        assert learner.system.memory is not None
+        learner.system.memory.tokens.data.copy_(system.memory.tokens_of(training.samples.ids))
+        return learner
 
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
@@ -210,6 +201,19 @@ class MunkeyFamily(Family):
         return read_features
 
 
+def _learner(system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
+    """The weights of a system with fresh exemplars. forward: its forward pass."""
+    recipe, members = training.recipe, training.members
+    assert members is not None
+    settings = cast(MunkeySettings, recipe.family)
+    exemplars = Exemplars(training.samples.ids, members, settings, recipe.stage, training.device)
+    return Learner(
+        replace(system, memory=exemplars.memory),
+        lambda images, index: exemplars.forward(forward, images, index),
+        [exemplars.generator],
+    )
+
+
 class Draw(NamedTuple):
     """What is drawn for each sample of a batch, (B,) each.
 
@@ -275,15 +279,12 @@ class Exemplars:
         """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
         import torch
 
-        from munkey.memory.exemplars import drawn_weights, rank_weights, similarity_weights
+        from munkey.memory.exemplars import drawn_weights, fusion_weights
 
         settings, rows = self.settings, self.neighbors[index]  # (B, K)
         drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         present = drawn & (rows != NOBODY)
-        if settings.aggregation == "rank":
-            weights = rank_weights(present)  # (B, K), those of the fusion at inference of the same name
-        else:
-            weights = similarity_weights(self.cosines[index], present, settings.temperature)
+        weights = fusion_weights(self.cosines[index], present, settings.aggregation, settings.temperature)  # (B, K)
         if settings.aggregation == "ensemble":  # each of whose passes reads one neighbor
             weights = drawn_weights(weights, draw.quantile)
         aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(dim=1)  # (B, m)

@@ -8,9 +8,7 @@ the weights of a training that never saw what was deleted.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -173,24 +171,3 @@ def touched(deleted: np.ndarray, shards: int, slices: int, stage: Stage) -> dict
     for shard, part in zip(*cells(deleted, shards, slices, stage), strict=True):
         first[int(shard)] = min(int(part), first.get(int(shard), slices))
     return dict(sorted(first.items()))
-
-
-class ShardDeletion(NamedTuple):
-    """What an exact deletion gives. retrained: how many of the `slices` of all shards were trained again."""
-
-    system: System
-    history: History
-    retrained: int
-    slices: int
-
-
-def delete(system: System, deleted: np.ndarray, training: Training) -> ShardDeletion:
-    """Retrain on `training`, the retain set, what has seen the sample ids `deleted`.
-
-    The weights are as if these samples had never been there.
-    """
-    model = cast("Sisa", copy.deepcopy(system.model))
-    first = touched(deleted, model.shards, model.slices, training.recipe.stage)
-    history = retrain(model, cast("SisaArchitecture", system.architecture), first, training)
-    retrained = sum(model.slices - begin for begin in first.values())
-    return ShardDeletion(replace(system, model=model), history, retrained, model.shards * model.slices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from munkey.models.family import Architecture, Family, Recipe, Retrieval, System, Trained, Training, family
+from munkey.models.family import Architecture, Family, Learner, Recipe, Retrieval, System, Trained, Training, family
 from munkey.settings import DataSettings
 
 if TYPE_CHECKING:
@@ -41,14 +41,13 @@ class ViTFamily(Family):
         return built(lambda: ViT(cast(ViTArchitecture, architecture)), generator)
 
     def train(self, training: Training) -> Trained:
-        from munkey.models.forward import Learner, compiled, supervise
+        from munkey.models.forward import compiled, supervise
 
         architecture = self.architecture(training.recipe, training.classes)
         model = self.build(architecture, (training.recipe.stage / "weights").torch_generator())
         model.to(training.device).train()
         forward = compiled(model, training.recipe.train)
-        system = System(self.name, architecture, model)
-        learner = Learner(system, lambda images, _: forward(images), list(model.parameters()), [])
+        learner = Learner(System(self.name, architecture, model), lambda images, _: forward(images))
         return supervise(learner, training)
 
     def logits(

@@ -43,7 +43,7 @@ def examples(
 def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
     """The weight of each of K neighbors (N, K), as `settings` fuses them."""
     present = torch.ones(cosines.shape, dtype=torch.bool)
-    return fusion_weights(torch.from_numpy(cosines), present, settings).numpy()
+    return fusion_weights(torch.from_numpy(cosines), present, settings.fusion, settings.temperature).numpy()
 
 
 def _answer(

@@ -1,8 +1,14 @@
 """SISA (Bourtoule et al. 2021; beyond the paper): train in shards and slices, retrain those that saw the forget set."""
 
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
 from munkey.models.family import System, Training
 from munkey.settings import Section
 from munkey.unlearn.contract import Request, method
+
+if TYPE_CHECKING:
+    from munkey.models.networks.sisa import Sisa, SisaArchitecture
 
 
 @method(
@@ -15,13 +21,16 @@ from munkey.unlearn.contract import Request, method
     finetunes=False,
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
-    from munkey.models.families.sisa import delete
+    """The weights are as if the forget set had never been there."""
+    from munkey.models.families.sisa import retrain, touched
 
     assert request.recipe is not None
     training = Training(
         request.retain, system.architecture.classes, request.recipe, request.device, report=request.report
     )
-    deletion = delete(system, request.forget_ids, training)
-    request.history = deletion.history
-    request.facts = {"retrained_slices": deletion.retrained, "slices": deletion.slices}
-    return deletion.system
+    model = cast("Sisa", system.copy_of_model())
+    first = touched(request.forget_ids, model.shards, model.slices, request.recipe.stage)
+    request.history = retrain(model, cast("SisaArchitecture", system.architecture), first, training)
+    retrained = sum(model.slices - begin for begin in first.values())
+    request.facts = {"retrained_slices": retrained, "slices": model.shards * model.slices}
+    return replace(system, model=model)
