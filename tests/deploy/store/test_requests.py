@@ -76,15 +76,6 @@ def test_a_changed_log_of_requests_is_found(statement, folder):
         assert "the log of requests, or the list of blocked contents, was changed" in str(reader.verify())
 
 
-def test_a_published_head_covers_the_requests_before_it(folder):
-    """Somebody who knows how can write a new seal; the chain then ends in another head."""
-    heads = []
-    for request in ("R-1", "R-2"):
-        with create(folder / request) as store:
-            heads.append(store.delete(IDS[:1], request=request).after)
-    assert heads[0] != heads[1]
-
-
 def test_copies_are_found_by_content(folder):
     with Store.create(folder, IDS, KEYS, TOKENS, contents=CONTENTS) as store, Store.open(folder) as reader:
         assert reader.twins_of(np.array([1])).tolist() == [4, 9]
@@ -132,9 +123,3 @@ def test_what_is_no_content_is_refused(contents, folder):
 def test_sets_and_generators_of_ids_are_accepted(ids, folder):
     with create(folder) as store:
         assert len(store.delete(ids).sequences) == 2 and store.verify().live == 10
-
-
-@pytest.mark.parametrize("ids", ["12", b"12", {"1"}, 3])
-def test_what_is_no_collection_of_ids_is_refused_in_words(ids, folder):
-    with create(folder) as store, pytest.raises(ValueError, match="ids must be a list of whole numbers"):
-        store.delete(ids)
