@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import typer
@@ -37,14 +39,10 @@ class CommandsByGroup(typer.core.TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # click's types, which typer holds privately
         """Write a section a heading, in the order in which the commands were registered."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            if not command.hidden:
-                heading = getattr(command, "rich_help_panel", None)
-                sections.setdefault(str(heading), []).append((name, command.get_short_help_str(limit=200)))
-        for heading, lines in sections.items():
+        listed = [command for command in self.commands.values() if not command.hidden]
+        for heading, commands in groupby(listed, attrgetter("rich_help_panel")):
             with formatter.section(heading):
-                formatter.write_dl(lines)
+                formatter.write_dl([(str(command.name), command.get_short_help_str(200)) for command in commands])
 
 
 app = typer.Typer(
@@ -81,18 +79,13 @@ def main() -> None:
     """Run the command. An error that a person can act on ends it with a sentence and the exit code of its kind."""
     try:
         app()
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing in ("", "munkey"):
-            raise
-        extra = "service" if missing in ("fastapi", "uvicorn") else "experiment"
-        output.refused(
-            ValueError(f"this needs the package {missing}: pip install 'munkey[{extra}]'"), "--json" in sys.argv
-        )
-        sys.exit(output.BAD_INPUT)
     except Exception as error:
-        code = output.code_of(error)
+        told, missing = error, (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if missing not in ("", "munkey"):
+            extra = "service" if missing in ("fastapi", "uvicorn") else "experiment"
+            told = ValueError(f"this needs the package {missing}: pip install 'munkey[{extra}]'")
+        code = output.code_of(told)
         if code is None:
             raise
-        output.refused(error, "--json" in sys.argv)
+        output.refused(told, "--json" in sys.argv)
         sys.exit(code)

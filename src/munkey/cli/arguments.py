@@ -5,6 +5,7 @@ import io
 import os
 import re
 import secrets
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +28,6 @@ Units = Annotated[Names, typer.Option("--unit", metavar="NAME", help="A person, 
 Files = Annotated[Names, typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'.")]
 MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]  # what a shell makes of `--files *`
 
-Line = dict[str, Any]  # names of samples, as `Predictor.select` takes them; meant are those with all of them
 COLUMNS = {
     "id": "ids", "file": "files", "class": "labels", "label": "labels", "unit": "units", "request": "request",
     "added": "added",
@@ -48,20 +48,8 @@ def named_files(files: Names, more: Names) -> list[str]:
     return [*(files or []), *(more or [])]
 
 
-def wanted_ids(ids: str | None, ids_file: Path | None) -> list[int]:
-    """The ids of `--ids` and `--ids-file`, `-` for standard input, separated by commas or white space.
-
-    Raises ValueError for anything else.
-    """
-    from munkey.core.files import given_text
-
-    texts = {} if ids is None else {"--ids": ids}
-    if ids_file is not None:
-        texts[str(ids_file)] = given_text(ids_file)
-    return [number for where, text in texts.items() for number in _numbers(where, text)]
-
-
-def _numbers(where: str, text: str) -> list[int]:
+def ids_in(where: str, text: str) -> list[int]:
+    """Ids, separated by commas or white space. Raises ValueError for anything else, which stood at `where`."""
     words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
     for word in words:
         if not re.fullmatch("[0-9]{1,19}", word):  # up to 2^63 - 1
@@ -69,7 +57,7 @@ def _numbers(where: str, text: str) -> list[int]:
     return list(map(int, words))
 
 
-def requests_in(file: Path) -> dict[str | None, list[Line]]:
+def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     """The lines of a CSV file by their request's number, None where it has no such column; `-` is standard input.
 
     Cells are parted by commas or semicolons. Raises ValueError that names the line or the column that makes no sense.
@@ -83,27 +71,25 @@ def requests_in(file: Path) -> dict[str | None, list[Line]]:
         (_, header), *lines = [(reader.line_num, cells) for cells in reader if cells] or [(0, [])]
     except csv.Error as error:
         raise ValueError(f"{file}, line {reader.line_num}: {error}") from error
-    kinds = [COLUMNS.get(name.strip().lower(), f"column {name!r}") for name in header]
-    if not lines or not set(kinds) <= set(COLUMNS.values()) or len(set(kinds)) < len(kinds):
+    kinds = [COLUMNS.get(name.strip().lower(), "") for name in header]
+    if not lines or "" in kinds or len(set(kinds)) < len(kinds):
         said = "each at most once, and nothing else; then a line for each thing to forget"
         raise ValueError(
             f"{file}: the first line must name columns id, file, class, unit, request, {said}; not {header}"
         )
-    requests: dict[str | None, list[Line]] = {}
+    requests: dict[str | None, list[dict[str, list[Any]]]] = {}
     for number, cells in lines:
-        line: Line = {kind: [cell] for kind, cell in zip(kinds, cells, strict=False) if cell and kind != "added"}
-        [request] = line.pop("request", [None])
-        faults = {
-            f"{len(cells)} cells below {len(kinds)} columns": len(cells) != len(kinds),
-            "no sample is named": not line,
-            "no request number": request is None and "request" in kinds,
-        }
-        if any(faults.values()):
-            said = "; ".join(fault for fault, wrong in faults.items() if wrong)
-            raise ValueError(f"{file}, line {number}: {said}")
-        if "ids" in line:
-            line["ids"] = _numbers(f"{file}, line {number}", cells[kinds.index("ids")])
-        requests.setdefault(request, []).append(line)
+        where = f"{file}, line {number}"
+        if len(cells) != len(kinds):
+            raise ValueError(f"{where}: {len(cells)} cells below {len(kinds)} columns")
+        line = {kind: cell for kind, cell in zip(kinds, cells, strict=True) if cell and kind != "added"}
+        request = line.pop("request", None)
+        if request is None and "request" in kinds:
+            raise ValueError(f"{where}: no request number")
+        if not line:
+            raise ValueError(f"{where}: no sample is named")
+        names = {kind: ids_in(where, cell) if kind == "ids" else [cell] for kind, cell in line.items()}
+        requests.setdefault(request, []).append(names)
     return requests
 
 
@@ -131,9 +117,12 @@ def require_outside(directory: Path, file: Path) -> None:
         raise ValueError(f"{file}: lies in the model's directory, where it could destroy the model; write it elsewhere")
 
 
-def require_certificate(directory: Path, file: Path) -> None:
-    """Raises ValueError where a certificate and its page cannot be written."""
-    from munkey.deploy import certificate
+def require_certificates(directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()) -> None:
+    """Raises ValueError where certificates, their pages and salts cannot be written, each to a file of its own."""
+    from munkey.deploy.certificate import page_of
 
-    require_outside(directory, file)
-    require_outside(directory, certificate.page_of(file))
+    for file in (*files, *salt_files):
+        require_outside(directory, file)
+    written = [*files, *map(page_of, files), *salt_files]
+    if len(set(written)) < len(written):
+        raise ValueError("each certificate and salt needs a file of its own: put {request} into its name")

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +10,6 @@ import typer
 from munkey.cli import arguments as given
 from munkey.cli.output import NotVerifiedError, say, working
 from munkey.core.console import counted
-
-
-def _table(lines: Sequence[Sequence[object]]) -> str:
-    """Lines of cells below each other; an empty cell for None."""
-    cells = [["" if cell is None else str(cell) for cell in line] for line in lines]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
 
 
 def list_(
@@ -37,6 +29,8 @@ def list_(
 
     Every filter must hold; of one that is given several times, any.
     """
+    from tabulate import tabulate
+
     from munkey.deploy import json_answers
 
     with given.model(directory) as predictor:
@@ -45,7 +39,7 @@ def list_(
     lines = [["id", "class", "file", "unit", "added"], *[list(sample.values()) for sample in samples]]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
-    table = f"{_table(lines)}\n{counted(len(samples), 'sample')}"
+    table = f"{tabulate(lines, 'firstrow', 'plain', disable_numparse=True)}\n{counted(len(samples), 'sample')}"
     say(text.getvalue().rstrip("\n") if as_csv else table, {"samples": samples}, as_json)
 
 
@@ -55,12 +49,14 @@ def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
     \b
     munkey log model --json
     """
+    from tabulate import tabulate
+
     from munkey.deploy import json_answers
 
     with given.model(directory) as predictor:
         entries = json_answers.log(predictor.log())
-    columns = ("first", "last", "when", "request", "deleted", "head")
-    say(_table([columns, *[[entry[name] for name in columns] for entry in entries]]), {"log": entries}, as_json)
+    lines = [{name: value for name, value in entry.items() if name != "before"} for entry in entries]
+    say(tabulate(lines, "keys", "plain", disable_numparse=True) or "no deletion so far", {"log": entries}, as_json)
 
 
 def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
@@ -171,12 +167,10 @@ def certificate(
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
-    The chain knows no ids. `forget --certificate` puts a salted hash of them into the certificate and prints the salt:
-    with ids and salt, anyone can prove that these samples were deleted. Here, ids and salt must be given for that, and
-    the certificate says that nobody could check them.
+    With ids and salt, anyone can prove that these samples were deleted. The chain knows no ids: a certificate that is
+    written here says that nobody could check those that were given.
 
-    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
-    changed after it was written.
+    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is none or was changed.
     """
     from munkey.deploy import certificate as certificates
 
@@ -185,26 +179,25 @@ def certificate(
     if (ids is None) != (salt is None and salt_file is None):
         raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
     secret = given.salt_of(salt, salt_file)
-    numbers = None if ids is None else given.wanted_ids(ids, None)
+    numbers = None if ids is None else given.ids_in("--ids", ids)
     if not check:
-        given.require_certificate(directory, file)
-        with given.model(directory) as predictor:
-            made = certificates.certify(predictor.store, certificates.receipt_of(predictor.store, deletion, request))
+        given.require_certificates(directory, [file])
+    with given.model(directory) as predictor:
+        store = predictor.store
+        if not check:
+            made = certificates.certify(store, certificates.receipt_of(store, deletion, request))
             if numbers is not None:
                 there = predictor.select(ids=numbers, ignore_missing=True).ids
                 if len(there) or len(set(numbers)) != made.rows:
                     said = f"{len(set(numbers))} ids, {len(there)} of them in the memory, cannot be the deletion's"
                     raise ValueError(f"--ids: {said} {counted(made.rows, 'sample')}")
                 made = certificates.naming(made, numbers, secret, later=True)
-        page = certificates.write_certificate(made, file)
-        text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; readable page: {page}"
-        say(text, made.model_dump(mode="json"), as_json)
-        return
-    with given.model(directory) as predictor:
+            page = certificates.write_certificate(made, file)
+            text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; readable page: {page}"
+            say(text, made.model_dump(mode="json"), as_json)
+            return
         made = certificates.read_certificate(file)
-        faults = certificates.faults(made, predictor.store)
-    if numbers is not None and made.ids_sha256 != certificates.salted(numbers, secret):
-        faults.append("it was not made for these ids with this salt")
+        faults = certificates.faults(made, store, numbers, secret)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
     meant = "; it was made for exactly the given ids" if numbers is not None else ""

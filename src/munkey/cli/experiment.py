@@ -4,7 +4,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -65,7 +64,10 @@ def plan(
     """
     from munkey.experiment.cost import estimate, machines
 
-    counts, planned = _counts(gpus), plan_of(overlays or [])
+    counts = [int(word) if word.strip().isdecimal() else 0 for word in gpus.split(",")]
+    if min(counts) < 1:
+        raise ValueError(f"--gpus {gpus}: write numbers of GPUs, separated by commas, e.g. 1,8,64")
+    planned = plan_of(overlays or [])
     on = machines.machine(machine, memory)
     costs = estimate.estimate(planned, target, on, counts)
     name = planned.params.name
@@ -74,26 +76,11 @@ def plan(
         raise typer.Exit(output.FAILED)
 
 
-def _counts(text: str) -> list[int]:
-    """Numbers of GPUs. Raises ValueError for anything else."""
-    counts = [int(word) if word.strip().isdecimal() else 0 for word in text.split(",")]
-    if min(counts) < 1:
-        raise ValueError(f"--gpus {text}: write numbers of GPUs, separated by commas, e.g. 1,8,64")
-    return counts
-
-
 def _as_json(costs: "CostEstimate", on: "Machine") -> dict[str, object]:
     """seconds: of all jobs of a kind, one after the other; memory: the peak of one without torch itself, bytes."""
-    work = [
-        {
-            **{
-                name: getattr(each, name)
-                for name in ("step", "what", "dataset", "jobs", "steps", "operations", "memory")
-            },
-            "seconds": seconds,
-        }
-        for each, seconds in zip(costs.work, costs.seconds, strict=True)
-    ]
+    names = ("step", "what", "dataset", "jobs", "steps", "operations", "memory")
+    both = zip(costs.work, costs.seconds, strict=True)
+    work = [{name: getattr(each, name) for name in names} | {"seconds": seconds} for each, seconds in both]
     machine = {"name": on.name, "gpu": on.gpu, "measured": on.measured, "memory": on.memory}
     said = ("hours", "disk", "warnings", "refusals", "uncounted")
     return {"machine": machine, "work": work, **{name: getattr(costs, name) for name in said}}
@@ -153,28 +140,26 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
 
     It reads what `make paper` with these overlays has made. `make reproduce` ends with it.
     """
-    try:
-        print(*_comparison(plan_of(overlays)), sep="\n")
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error.filename} is missing: `make paper` with the same overlays makes it") from None
-
-
-def _comparison(planned: "Plan") -> Iterator[str]:
-    """Whether it is a reproduction, both numbers side by side, and how many agree. Raises FileNotFoundError."""
     from munkey.core.paths import fill
     from munkey.experiment.plan.exhibits import Exhibits
     from munkey.report.tables import paper
     from munkey.report.tables.markup import render
 
-    both = paper.read(fill(planned.layout.table, table="paper", ending="csv"))
+    planned = plan_of(overlays)
     seeds = len(planned.params.seeds)
-    yield render([*paper.side_by_side(both), paper.counts(both, paper.printed())], "markdown")
-    yield (
+    try:
+        both = paper.read(fill(planned.layout.table, table="paper", ending="csv"))
+        said = list(paper.statements(Exhibits(planned).compared, seeds))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error.filename} is missing: `make paper` with the same overlays makes it") from None
+    print(
+        render([*paper.side_by_side(both), paper.counts(both, paper.printed())], "markdown"),
         "If our runs and the paper's were draws from one distribution, about"
         f" {100 * paper.expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
-        f" (ours: n = {seeds}, the paper's: n = 3)."
+        f" (ours: n = {seeds}, the paper's: n = 3).",
+        *said,
+        sep="\n",
     )
-    yield from paper.statements(Exhibits(planned).compared, seeds)
 
 
 def search_summary(

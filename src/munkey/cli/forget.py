@@ -1,12 +1,15 @@
-"""The command `munkey forget`: what its words name."""
+"""The command `munkey forget`: what its words name, and what it says was done."""
 
+import secrets
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from munkey.cli import arguments as given
-from munkey.cli.output import AfterDeletionError, say
+from munkey.cli.output import AfterDeletionError, say, working
+from munkey.core.console import counted
 
 OneFile = Path | None
 
@@ -50,16 +53,17 @@ def forget(
     from munkey.core.files import given_text
 
     listed = given_text(files_from).splitlines() if files_from else []
-    named: given.Line = {
-        "ids": given.wanted_ids(ids, ids_file),
+    texts = {"--ids": ids, str(ids_file): given_text(ids_file) if ids_file else None}
+    named = {
+        "ids": [one for where, text in texts.items() if text is not None for one in given.ids_in(where, text)],
         "files": [*given.named_files(files, more), *filter(str.strip, listed)],
         "labels": classes or [],
         "units": units or [],
     }
-    lines: list[given.Line] = [{kind: names} for kind, names in named.items() if names]
-    if bool(lines) == (csv is not None):
-        raise ValueError("name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv")
+    lines = [{kind: names} for kind, names in named.items() if names]
     for sentence, wrong in {
+        "name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv": bool(lines)
+        == (csv is not None),
         "--class and --unit: both, or either? Name one; or both in a line of a CSV, for what is both": classes
         and units,
         "--request does not go with --csv, whose column `request` has the numbers": csv and request is not None,
@@ -70,28 +74,79 @@ def forget(
             raise ValueError(sentence)
     requests = {request: lines} if csv is None else given.requests_in(csv)
 
-    from munkey.cli import deletions
-    from munkey.deploy.errors import UnknownNamesError, first_ten
+    from munkey.deploy import deletions
+    from munkey.deploy.certificate import write_certificate
+    from munkey.deploy.errors import first_ten
 
     done: list[dict[str, Any]] = []
     try:
         with given.model(directory, writer=not dry_run, wait=wait) as predictor:
-            plans, missing = deletions.planned(predictor, requests, certificate, salt_file)
-            if missing and not ignore_missing:
-                raise UnknownNamesError(missing)
+            plans, missing = deletions.planned(predictor, requests, ignore_missing=ignore_missing)
+            written, salt_files = (
+                {
+                    number: Path(str(file).replace("{request}", (number or "").replace("/", "-")))
+                    for number, plan in plans.items()
+                    if file and not plan.earlier
+                }
+                for file in (certificate, salt_file)
+            )
+            given.require_certificates(directory, written.values(), salt_files.values())
             if dry_run:
-                answers = deletions.preview(predictor, plans, also_identical)
+                answers = deletions.preview(predictor, plans, also_identical=also_identical)
             else:
+                salts = {
+                    number: given.salt_of(None, salt_files.get(number), new=True) or secrets.token_bytes(16)
+                    for number in written
+                    if len(plans[number].ids)
+                }
                 how = {"also_identical": also_identical, "block_return": block_return}
-                deletions.carry_out(predictor, plans, list_ids, how, answers := done)
+                how |= {"tell_salts": not salt_file, "list_ids": list_ids}
+                with working("forgetting"):
+                    for answer, made in deletions.carry_out(predictor, plans, salts, done, **how):
+                        file = written[answer["request"]]
+                        answer.update({"page": str(write_certificate(made, file)), "certificate": str(file)})
+                answers = done
+            for answer in answers:
+                if answer["request"] in written:
+                    file = written[answer["request"]]
+                    answer.setdefault("certificate", str(file) if answer.get("would_delete") else None)
             head = predictor.head
+        if unpurged := answers[0].get("unpurged"):
+            print(f"munkey: {unpurged}", file=sys.stderr)
         end = [f"not in the memory: {first_ten(missing)}"] if missing else []
         end.append("nothing was changed" if dry_run else f"head of the chain: {head}")
         value = answers[0] if csv is None else {"requests": answers, "left": answers[-1]["left"]}
-        say("\n".join([*map(deletions.worded, answers), *end]), value | {"missing": missing, "head": head}, as_json)
+        say("\n".join([*map(_worded, answers), *end]), value | {"missing": missing, "head": head}, as_json)
     except Exception as error:
         if not done:
             raise
         later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
-        said = [*map(deletions.worded, done), f"head of the chain: {done[-1]['head']}", later]
+        said = [*map(_worded, done), f"head of the chain: {done[-1]['head']}", later]
         raise AfterDeletionError(error, "\n".join(said), done) from error
+
+
+def _worded(answer: dict[str, Any]) -> str:
+    """What was done for a request, or would be."""
+    from munkey.deploy.errors import first_ten
+
+    name = f"request {answer['request']}: " if answer["request"] else ""
+    if answer.get("repeated"):
+        return f"{name}carried out on {answer['when']}, so nothing was changed"
+    if dry_run := "would_delete" in answer:
+        classes = ", ".join(f"{each} {count:,}" for each, count in answer["classes"].items())
+        said = f"would forget {counted(len(answer['would_delete']), 'sample')}{classes and f' ({classes})'} and keep"
+        lines = [f"{name}{said} {answer['left']:,}"]
+    else:
+        numbers = f"; numbers {answer['first']} to {answer['last']} of the chain" if answer["deleted"] else ""
+        lines = [f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left{numbers}"]
+    if twins := answer["identical"]:
+        lines.append(f"exact copies of these stay: ids {first_ten(twins)}; --also-identical forgets them too")
+    if emptied := answer.get("emptied"):
+        lines.append(f"no sample is left of {first_ten(emptied)}; `predict --only-held-classes` never answers it")
+    if "certificate" in answer:
+        file = answer["certificate"]
+        place = f"would be written to {file}" if dry_run else f"{file}; readable page: {answer.get('page')}"
+        lines.append(f"certificate: {place if file else 'none, since there is nothing to delete'}")
+    if "salt" in answer:
+        lines.append(f"salt of its ids, stored in no file: {answer['salt']}")
+    return "\n".join(lines)

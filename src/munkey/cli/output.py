@@ -3,13 +3,11 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from munkey.core.console import printable
-
-T = TypeVar("T")
 
 FAILED, BAD_INPUT, LOCKED, MACHINE = 1, 2, 3, 4  # exit codes, see `munkey --help`
 
@@ -66,13 +64,3 @@ def working(what: str) -> AbstractContextManager[object]:
     from rich.console import Console
 
     return Console(stderr=True).status(what) if sys.stderr.isatty() else nullcontext()
-
-
-def tracked(items: Sequence[T], what: str) -> Iterable[T]:
-    """The items, with a bar of how many are done, where a person watches."""
-    if not sys.stderr.isatty():
-        return items
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, what, console=Console(stderr=True))

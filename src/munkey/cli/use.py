@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from munkey.cli.arguments import AsJson, Directory, Pictures, Wait, model, require_outside
-from munkey.cli.output import say, tracked, working
+from munkey.cli.output import say, working
 from munkey.core.console import counted
 
 PICTURES_AT_ONCE = 64  # pictures that are answered together
@@ -33,10 +33,12 @@ def predict(
     munkey predict model folder-of-pictures --explain --html answer.html
     munkey predict model *.png --json | jq '.predictions[].class'
 
-    The page shows a neighbor's picture if its source file is still there. Samples without files, such as those of
-    digits, are shown by their id alone; in Python, munkey.deploy.model.explain.page(answer, images) shows
-    their pictures too.
+    The page shows a neighbor's picture if its source file is still there; in Python, explain.page(answer, images) shows
+    those of samples without files, such as digits, too.
     """
+    from rich.console import Console
+    from rich.progress import track
+
     from munkey.core.files import atomic
     from munkey.deploy import json_answers
     from munkey.deploy.model.explain import is_page, page
@@ -53,7 +55,7 @@ def predict(
         size = len(single) if html else PICTURES_AT_ONCE  # a page needs all of them
         parts = [single[start : start + size] for start in range(0, len(single), size)]
         answers = []
-        for part in tracked(parts, "answering"):
+        for part in track(parts, "answering", console=Console(stderr=True), disable=not sys.stderr.isatty()):
             prediction = predictor.predict(part, only_held_classes=only_held_classes)
             answers += json_answers.predicted(prediction, explain=explain)["predictions"]
         if html:
@@ -133,16 +135,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A file with the token for deleting. Or set MUNKEY_TOKEN; else one is generated."
-        ),
-    ] = None,
-    verify_token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="That for checking and listing. Or set MUNKEY_VERIFY_TOKEN.")
-    ] = None,
-    predict_token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="That for predicting, else open. Or set MUNKEY_PREDICT_TOKEN."),
+        typer.Option(metavar="FILE", help="With the token for deleting, which may do all; else it is made up."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -151,8 +144,9 @@ def serve(
     \b
     munkey serve model --port 8000
     MUNKEY_TOKEN=$(cat token) munkey serve model --host 0.0.0.0
+
+    Tokens in MUNKEY_VERIFY_TOKEN and MUNKEY_PREDICT_TOKEN only check and list, and only predict, which else is open.
     """
     from munkey.deploy.http import server
 
-    files = {"forget": token_file, "verify": verify_token_file, "predict": predict_token_file}
-    server.serve(directory, host, port, files, lambda how: say(how, {"how": how}, as_json))
+    server.serve(directory, host, port, token_file, lambda how: say(how, {"how": how}, as_json))

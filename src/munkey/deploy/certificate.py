@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
 from munkey.core.console import counted
 from munkey.core.files import UnwritableFileError, atomic
@@ -47,30 +47,19 @@ class CertificateError(ValueError):
     """A file is not a certificate, or was changed after it was written."""
 
 
-class Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class MemorySnapshot(Strict):
-    """A memory at one moment. head: of the chain; deletions: links in it; live, dead: rows, if that was recorded."""
-
-    head: str
-    deletions: NonNegativeInt
-    live: NonNegativeInt | None = None
-    dead: NonNegativeInt | None = None
-
-
-class Certificate(Strict):
+class Certificate(BaseModel, frozen=True, extra="forbid"):
     """What a deletion left in the chain. memory: the name of the store, hexadecimal; times: ISO 8601, UTC.
 
-    first, last: sequence numbers of its rows; rows_zeroed: whether zeros were found in place of their keys, tokens, ids
-    and labels, and known to be on the disk; purged: whether it was known that no byte of them, or of the names of their
-    source files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8 bytes each,
-    little-endian); identical: exact copies that stayed in the memory; sha256: of all the rest (`manifest.self_digest`).
+    rows: how many; first: sequence number of the first; before, head: of the chain, before and after it; live:
+    rows that the memory held afterwards, if that was recorded; rows_zeroed: whether zeros were found in place of their
+    keys, tokens, ids and labels, and known to be on the disk; purged: whether it was known that no byte of them, or of
+    the names of their source files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8
+    bytes each, little-endian); identical: exact copies that stayed in the memory; sha256: of all the rest
+    (`manifest.self_digest`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
-    format: Literal[3] = 3
+    format: Literal[4] = 4
     memory: str
     request: str | None = None
     rows: PositiveInt
@@ -79,9 +68,9 @@ class Certificate(Strict):
     deleted: str
     written: str
     first: PositiveInt
-    last: PositiveInt
-    before: MemorySnapshot
-    after: MemorySnapshot
+    before: str
+    head: str
+    live: NonNegativeInt | None = None
     rows_zeroed: bool
     purged: bool
     identical: NonNegativeInt | None = None
@@ -89,15 +78,13 @@ class Certificate(Strict):
     not_claimed: tuple[str, ...]
     sha256: str = ""
 
+    @property
+    def sequences(self) -> range:
+        """The sequence numbers of its rows."""
+        return range(self.first, self.first + self.rows)
+
     def sealed(self) -> "Certificate":
         return self.model_copy(update={"sha256": self_digest(self)})
-
-
-def snapshot(store: Store) -> MemorySnapshot:
-    """The memory as it is now."""
-    view = store.view
-    live = int(np.count_nonzero(view.live))
-    return MemorySnapshot(head=store.head, deletions=store.deletions, live=live, dead=len(view.live) - live)
 
 
 def salted(ids: Iterable[int], salt: bytes) -> str:
@@ -105,33 +92,26 @@ def salted(ids: Iterable[int], salt: bytes) -> str:
     return hashlib.sha256(salt + np.unique(checked_ids(list(ids))).tobytes()).hexdigest()
 
 
-def certify(
-    store: Store, receipt: Receipt, before: MemorySnapshot | None = None, *, purged: bool = False
-) -> Certificate:
-    """The certificate of a deletion. before: the memory before it, where that was recorded.
+def certify(store: Store, receipt: Receipt, *, live: int | None = None, purged: bool = False) -> Certificate:
+    """The certificate of a deletion. live: rows after it, from who deleted; purged: whether there was a purge since.
 
-    purged: whether the memory was purged since; from the chain alone, that cannot be known.
-    Raises CertificateError where nothing was deleted.
+    From the chain alone, neither can be known. Raises CertificateError where nothing was deleted.
     """
     if not receipt.sequences:
         raise CertificateError("nothing was deleted, so there is nothing to certify")
-    first, last, rows = receipt.sequences[0], receipt.sequences[-1], len(receipt.sequences)
-    after = MemorySnapshot(head=receipt.after, deletions=last)
-    if before and before.live is not None and before.dead is not None:
-        after = after.model_copy(update={"live": before.live - rows, "dead": before.dead + rows})
     return Certificate(
         memory=receipt.store,
         request=receipt.request,
-        rows=rows,
+        rows=len(receipt.sequences),
         deleted=receipt.when.isoformat(timespec="microseconds"),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
-        first=first,
-        last=last,
-        before=before or MemorySnapshot(head=receipt.before, deletions=first - 1),
-        after=after,
+        first=receipt.sequences.start,
+        before=receipt.before,
+        head=receipt.after,
+        live=live,
         rows_zeroed=store.zeroed(receipt.sequences),
         purged=purged,
-        identical=len(receipt.identical) if before else None,
+        identical=None if live is None else len(receipt.identical),
         versions={
             "munkey": importlib.metadata.version("munkey"),
             "memory format": str(MEMORY_FORMAT),
@@ -147,10 +127,8 @@ def receipt_of(store: Store, sequence: int | None = None, request: str | None = 
 
     Raises CertificateError where there is none.
     """
-    entries = [entry for entry in store.log() if entry.sequences]
-    if request is not None:
-        entries = [entry for entry in entries if entry.request == request]
-    elif sequence is not None:
+    entries = [entry for entry in store.log() if entry.sequences and request in (None, entry.request)]
+    if request is None and sequence is not None:
         entries = [entry for entry in entries if sequence in entry.sequences]
     if not entries:
         which = f"the number {sequence or 'asked for'}" if request is None else f"the request {request!r}"
@@ -173,48 +151,38 @@ def naming(
     return certificate.model_copy(update=changes | {"not_claimed": not_claimed}).sealed()
 
 
-def faults(certificate: Certificate, store: Store) -> list[str]:
-    """How this memory contradicts the certificate, one sentence each; none where it does not."""
+def faults(certificate: Certificate, store: Store, ids: Iterable[int] | None = None, salt: bytes = b"") -> list[str]:
+    """How this memory, or the ids and the salt that somebody gave, contradict the certificate, one sentence each."""
     name, links = store.state.store, store.chain()
+    found = ["it was not made for these ids with this salt"]
+    if ids is None or certificate.ids_sha256 == salted(ids, salt):
+        found = []
+    if certificate.sha256 != self_digest(certificate):
+        found.append("it was changed after it was written: its SHA-256 is not the one in it")
     if certificate.memory != name.hex():
-        return [f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}"]
-    found = [*contradictions(certificate), *breaks(links, name)]
-    if certificate.last > len(links):
+        return [*found, f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}"]
+    if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
+        found.append(f"it says {counted(certificate.rows, 'row')}, and its ids say otherwise")
+    found += breaks(links, name)
+    last = certificate.sequences[-1]
+    if last > len(links):
         return [
             *found,
-            f"the certificate ends in deletion {certificate.last}, and the chain of this memory has {len(links)}: this"
+            f"the certificate ends in deletion {last}, and the chain of this memory has {len(links)}: this"
             " is an older copy, e.g. a restored backup, and what it shows as deleted may be back",
         ]
-    receipt = receipt_of(store, certificate.last)
-    at = receipt.when.isoformat(timespec="microseconds")
-    written = range(certificate.first, certificate.last + 1), certificate.before.head, certificate.after.head
-    there = (receipt.sequences, receipt.before, receipt.after, at, receipt.request)
-    if there != (*written, certificate.deleted, certificate.request):
+    there = receipt_of(store, last)
+    said = certificate.sequences, certificate.before, certificate.head, certificate.request, certificate.deleted
+    at = there.when.isoformat(timespec="microseconds")
+    if said != (there.sequences, there.before, there.after, there.request, at):
         found.append("the chain of this memory has another deletion in its place: its history is not the certificate's")
     return found
 
 
 def unconfirmed(certificate: Certificate) -> list[str]:
     """The fields that no memory confirms, since the chain has no record of them."""
-    names = ("written", "versions", "rows_zeroed", "purged", "identical", "ids", "ids_sha256")
-    found = [name for name in names if getattr(certificate, name) is not None]
-    return found + ([] if certificate.before.live is None else ["live", "dead"])
-
-
-def contradictions(certificate: Certificate) -> list[str]:
-    """What cannot be true in it, whatever the memory: numbers that do not follow from its number of rows."""
-    rows, first, last = certificate.rows, certificate.first, certificate.last
-    before, after, ids = certificate.before, certificate.after, certificate.ids
-    consistent = {
-        "the numbers of its first and last row": last - first + 1 == rows,
-        "its numbers of deletions": (before.deletions, after.deletions) == (first - 1, first - 1 + rows),
-        "its numbers of live rows": after.live == (None if before.live is None else before.live - rows),
-        "its numbers of dead rows": after.dead == (None if before.dead is None else before.dead + rows),
-        "its ids": ids is None or len(set(ids)) == rows,
-    }
-    return [
-        f"it says {counted(rows, 'row')}, and {what} say otherwise" for what, right in consistent.items() if not right
-    ]
+    names = ("written", "versions", "rows_zeroed", "purged", "identical", "ids", "ids_sha256", "live")
+    return [name for name in names if getattr(certificate, name) is not None]
 
 
 def read_certificate(path: str | Path) -> Certificate:

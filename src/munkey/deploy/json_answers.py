@@ -30,7 +30,7 @@ def predicted(prediction: Prediction, *, explain: bool) -> Json:
         for answer in answers:
             answer["neighbors"] = []
         for row in prediction.explained():
-            neighbor = {"id": row.id, "label": row.label, "weight": row.weight, "cosine": row.cosine, "file": row.file}
+            neighbor = {name: getattr(row, name) for name in ("id", "label", "weight", "cosine", "file")}
             answers[row.picture]["neighbors"].append(neighbor)
     return {"predictions": answers}
 

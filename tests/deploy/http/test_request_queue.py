@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from munkey.deploy.http import request_queue
-from munkey.deploy.http.audit import audit_router
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.request_queue import RequestQueue
+from munkey.deploy.http.service import verifier
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.search.search import Search
@@ -54,10 +54,6 @@ async def here() -> bool:
     return False
 
 
-async def left() -> bool:
-    return True
-
-
 def forget_7(model):
     return model.forget([7])
 
@@ -95,21 +91,6 @@ def test_a_deletion_does_not_wait_for_a_picture_that_is_decoded(monkeypatch: pyt
     assert slow.done == ["forget [7]", "predict 0"]
 
 
-def test_what_a_client_left_is_not_computed():
-    async def work() -> list[object]:
-        slow.go.release(2)
-        _, *skipped = await asyncio.gather(
-            served.predict(picture(0), here), *(served.predict(picture(1), left) for _ in range(24))
-        )
-        await served.predict(picture(2), here)
-        return skipped
-
-    slow = Slow()
-    served = RequestQueue(slow, 32)
-    assert asyncio.run(work()) == [None] * 24
-    assert slow.done == ["predict 0", "predict 2"]
-
-
 def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
         checking = asyncio.create_task(served.beside(lambda model: checked.wait(60)))
@@ -130,7 +111,7 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
 def test_a_check_does_all_of_its_work_beside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
     threads, described = [], Search.described
     monkeypatch.setattr(Search, "described", lambda of: (threads.append(threading.get_ident()), described(of))[1])
-    router = audit_router(RequestQueue(predictor, 1), Counter(), RequestLimits())
+    router = verifier(RequestQueue(predictor, 1), Counter(), RequestLimits())
     endpoints = {route.path: route.endpoint for route in router.routes}
     answer = asyncio.run(endpoints["/verify"](None))
     assert answer["sound"] and answer["search"].startswith("exact: ")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Self
 
 from fastapi import HTTPException, Request
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import BaseModel, FailFast, Field, model_validator
 
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.model.images import undecoded
@@ -30,11 +30,7 @@ class RequestLimits:
     predictions: int = 32
 
 
-class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, val_json_bytes="base64")
-
-
-class Question(Body):
+class Question(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
     """What /predict takes as JSON. images: picture files in base64; the rest as for the command `predict`."""
 
     images: Annotated[list[bytes], FailFast()]
@@ -42,7 +38,7 @@ class Question(Body):
     only_held_classes: bool = False
 
 
-class Order(Body):
+class Order(BaseModel, extra="forbid", strict=True):
     """What /forget takes, as the command `forget` does. certificate: purge, and answer with the certificate."""
 
     ids: Annotated[list[int], FailFast()] = []
@@ -63,7 +59,7 @@ class Order(Body):
         return self
 
 
-class Check(Body):
+class Check(BaseModel, extra="forbid", strict=True):
     """What /certificate/check takes. salt: of the certificate, hexadecimal, if it is to be checked that ids are its."""
 
     certificate: Certificate
@@ -71,17 +67,11 @@ class Check(Body):
     salt: str | None = None
 
 
-class Page(BaseModel):
-    """What /log takes: at most `limit` entries after number `after`, counted from 0."""
+class RowFilter(BaseModel, extra="forbid"):
+    """What /rows takes: filters as for the command `list`, each repeatable; at most `limit` samples after an id."""
 
-    model_config = ConfigDict(extra="forbid")
     after: int = -1
     limit: int = Field(100, ge=1, le=1000)
-
-
-class RowFilter(Page):
-    """What /rows takes. after: an id. Filters as for the command `list`; each may be repeated."""
-
     classes: list[str] = Field([], alias="class")
     unit: list[str] = []
     file: list[str] = []

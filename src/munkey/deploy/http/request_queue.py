@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from fastapi import HTTPException
+
 from munkey.deploy import json_answers
 from munkey.deploy.model.images import pixels
 from munkey.deploy.model.prediction import Prediction
@@ -23,10 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 IDLE_S = 1.0  # how often to look for deletions whose zeros may not be on the disk yet
 PURGE_IDLE_S, PURGE_LATEST_S = 10.0, 600.0  # without a request; after a deletion, however many requests there are
-
-
-class FullQueueError(RuntimeError):
-    """As many predictions are under way as the queue takes."""
 
 
 class RequestQueue:
@@ -46,9 +44,11 @@ class RequestQueue:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """For one prediction, from before its body is read: bounds what all of them hold. Raises FullQueueError."""
+        """For one prediction, from before its body is read: bounds what all of them hold. Raises HTTPException."""
         if self.waiting >= self.places:
-            raise FullQueueError(f"{self.places} predictions are under way already; try again")
+            raise HTTPException(
+                503, f"{self.places} predictions are under way already; try again", {"Retry-After": "1"}
+            )
         self.waiting += 1
         try:
             yield

@@ -16,10 +16,9 @@ class Tokens:
 
     def role(self, request: Request) -> str | None:
         """The role whose token came with a request, None where none came. Raises HTTPException for another token."""
-        header = request.headers.get("authorization")
-        if header is None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if not scheme:
             return None
-        scheme, _, given = header.partition(" ")
         for role, token in self._of.items():
             if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token.encode()):
                 return role

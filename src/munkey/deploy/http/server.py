@@ -4,7 +4,7 @@ import os
 import secrets
 import shlex
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -33,35 +33,22 @@ munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
 """
 
 
-def token_for(role: str, file: Path | None) -> str | None:
-    """The token of a role: from a file, or the environment; None where there is none.
-
-    Raises ValueError for one that can be guessed.
-    """
-    token = given_text(file) if file else os.environ.get(VARIABLES[role])
-    if token is not None and (len(token.strip()) < SHORTEST or not token.strip().isascii()):
-        place = file or VARIABLES[role]
-        raise ValueError(f"{place}: a token must have {SHORTEST} characters or more, all of them ASCII")
-    return token.strip() if token else None
-
-
-def in_a_shell(role: str, file: Path | None) -> str:
-    """Where a shell finds the token that the user has: it is not printed."""
-    return f"$(cat {shlex.quote(str(file))})" if file else f"${VARIABLES[role]}"
-
-
-def serve(
-    directory: Path, host: str, port: int, token_files: Mapping[str, Path | None], say: Callable[[str], None]
-) -> None:
+def serve(directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]) -> None:
     """Serve until it is told to end. say: takes the text that tells how to call it, once it can be called.
 
-    token_files: of each role. Raises LockedMemoryError where the model is served or written already, OSError where the
-    address is taken, ValueError for a token that can be guessed or that two roles have.
+    token_file: with the token of the role `forget`. Raises LockedMemoryError where the model is served or written
+    already, OSError where the address is taken, ValueError for a token that can be guessed or that two roles have.
     """
-    tokens = {role: token for role in ROLES if (token := token_for(role, token_files.get(role)))}
+    tokens, printed = {}, {}  # printed is where a shell finds what the user has
+    for role, variable in VARIABLES.items():
+        file = token_file if role == "forget" else None
+        if (text := given_text(file) if file else os.environ.get(variable)) is None:
+            continue
+        tokens[role], printed[role] = text.strip(), f"$(cat {shlex.quote(str(file))})" if file else f"${variable}"
+        if len(tokens[role]) < SHORTEST or not tokens[role].isascii():
+            raise ValueError(f"{file or variable}: a token must have {SHORTEST} characters or more, all of them ASCII")
     if len(set(tokens.values())) < len(tokens):
         raise ValueError(f"each role needs a token of its own: {', '.join(tokens)}")
-    printed = {role: in_a_shell(role, token_files.get(role)) for role in tokens}
     if "forget" not in tokens:
         tokens["forget"] = printed["forget"] = secrets.token_urlsafe(32)
     with (

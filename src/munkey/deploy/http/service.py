@@ -4,46 +4,44 @@ Every refusal is JSON that says in a sentence what is wrong. What names or count
 """
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import Annotated
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from munkey.deploy import json_answers
+from munkey.deploy import certificate as certificates
+from munkey.deploy import deletions, json_answers
 from munkey.deploy.errors import UnknownNamesError, UnreadableModelError
-from munkey.deploy.http import deletions
-from munkey.deploy.http.audit import audit_router
-from munkey.deploy.http.bodies import Order, RequestLimits, body_of, question_of, undecoded_pictures
-from munkey.deploy.http.request_queue import FullQueueError, RequestQueue
+from munkey.deploy.http.bodies import Check, Order, RequestLimits, RowFilter, body_of, question_of, undecoded_pictures
+from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import ROLES, Tokens
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model.predictor import Predictor
-from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 
 ENDPOINTS = (
     "POST /predict, /forget, /purge, /certificate/check; GET /rows, /log, /certificate, /verify, /metrics, /health"
 )
-SENTENCES = {
-    404: f"there is no such path; there are {ENDPOINTS}",
-    405: f"this path takes another method; there are {ENDPOINTS}",
-}
+NAMED = 10  # of what is unknown
 REFUSED: tuple[type[Exception], ...] = (
-    *(HTTPException, RequestValidationError, ClientDisconnect, UnknownIdsError, UnknownNamesError, FullQueueError),
-    *(ClosedMemoryError, ValueError, OSError, Exception),  # of the last one, uvicorn writes the traceback, too
+    *(HTTPException, RequestValidationError, ClientDisconnect, UnknownNamesError, ClosedMemoryError),
+    *(ValueError, OSError, Exception),  # of the last one, uvicorn writes the traceback, too
 )
 
 
 def application(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
     """The service. It closes the predictor when it ends. tokens: of each role that has one, `forget` among them."""
     queue, access = RequestQueue(predictor, limits.predictions), Tokens(tokens)
-    answered: Counter[str] = Counter()  # pictures, and refusals by their status
+    answered = Counter(pictures_total=0)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -57,7 +55,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
 
     def refuse(_: Request, error: Exception) -> JSONResponse:
         answer = refusal(error)
-        answered[str(answer.status_code)] += 1
+        answered[f'refusals_total{{status="{answer.status_code}"}}'] += 1
         return answer
 
     app = FastAPI(
@@ -66,7 +64,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
     for kind in REFUSED:
         app.add_exception_handler(kind, refuse)
     may = {role: [Depends(partial(access.require, role))] for role in ROLES}
-    app.include_router(audit_router(queue, answered, limits), dependencies=may["verify"])
+    app.include_router(verifier(queue, answered, limits), dependencies=may["verify"])
 
     @app.post("/predict", dependencies=may["predict"])
     async def predict(request: Request, explain: bool = False, only_held_classes: bool = False) -> Json:
@@ -79,14 +77,14 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
             prediction = await queue.predict(pictures, request.is_disconnected, only_held_classes=held)
         if prediction is None:
             raise ClientDisconnect
-        answered["pictures"] += len(prediction)
+        answered["pictures_total"] += len(prediction)
         return json_answers.predicted(prediction, explain=question.explain)
 
     @app.post("/forget", dependencies=may["forget"])
     async def forget(request: Request) -> Json:
         order = Order.model_validate_json(await body_of(request, limits))
         do = queue.alone if order.dry_run else queue.delete
-        return await do(lambda model: deletions.carry_out(model, order))
+        return await do(lambda model: carried_out(model, order))
 
     @app.post("/purge", dependencies=may["forget"])
     async def purge() -> Json:
@@ -103,23 +101,98 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
     return app
 
 
+def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits) -> APIRouter:
+    """What the role `verify` may ask. answered: since the start, pictures and refusals by the name of the metric."""
+    router, predictor = APIRouter(), queue.predictor
+
+    @router.get("/rows")
+    async def rows(asked: Annotated[RowFilter, Query()]) -> Json:
+        found = await queue.beside(lambda model: model.rows(labels=asked.classes, units=asked.unit, files=asked.file))
+        later = [row for row in found if row.id > asked.after]
+        more = later[asked.limit - 1].id if len(later) > asked.limit else None
+        return {"samples": json_answers.samples(later[: asked.limit]), "total": len(found), "next": more}
+
+    @router.get("/log")
+    async def log() -> Json:
+        return {"log": json_answers.log(await queue.alone(Predictor.log))} | queue.purged()
+
+    @router.get("/certificate")
+    async def certificate(
+        deletion: int | None = None, request: Annotated[str | None, Query(alias="request")] = None
+    ) -> Json:
+        def made(model: Predictor) -> Json:
+            receipt = certificates.receipt_of(model.store, deletion, request)
+            return certificates.certify(model.store, receipt, purged=not queue.unpurged).model_dump(mode="json")
+
+        return await queue.alone(made)
+
+    @router.post("/certificate/check")
+    async def check(request: Request) -> Json:
+        asked = Check.model_validate_json(await body_of(request, limits))
+        made, given = asked.certificate, () if asked.salt is None else (asked.ids, bytes.fromhex(asked.salt))
+        faults = await queue.alone(lambda model: certificates.faults(made, model.store, *given))
+        return {"sound": not faults, "faults": faults, "unconfirmed": certificates.unconfirmed(made)}
+
+    @router.get("/verify")
+    async def verify(published: str | None = None) -> Json:
+        return await queue.beside(
+            lambda model: json_answers.verified(model.verify(published), model.search.described())
+        )
+
+    @router.get("/metrics")
+    def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds
+        values = {
+            "samples": len(predictor.ids),
+            "deletions_total": predictor.store.deletions,
+            "predictions_waiting": queue.waiting,
+            "unpurged": int(queue.unpurged),
+            "purged_timestamp_seconds": queue.purged_at.timestamp() if queue.purged_at else 0,
+        }
+        lines = [f"munkey_{name} {value}\n" for name, value in (values | answered).items()]
+        return PlainTextResponse("".join(lines), media_type="text/plain; version=0.0.4")
+
+    return router
+
+
+def carried_out(model: Predictor, order: Order) -> Json:
+    """Forget, or say what would be forgotten. Whatever fails after the deletion, the answer says that it is done."""
+    lines: list[deletions.Line] = [{"ids": order.ids}, {"files": order.files}]
+    lines += [{"labels": order.classes}, {"units": order.units}]
+    plans, missing = deletions.planned(model, {order.request: lines}, ignore_missing=order.ignore_missing)
+    passed_over: Json = {"missing": missing[:NAMED], "missing_count": len(missing)}
+    if order.dry_run:
+        return deletions.preview(model, plans, also_identical=order.also_identical)[0] | passed_over
+    salts = {order.request: secrets.token_bytes(16)} if order.certificate else {}
+    how = order.model_dump(include={"also_identical", "block_return"})
+    done: list[Json] = []
+    try:
+        for answer, made in deletions.carry_out(model, plans, salts, done, **how):
+            answer["certificate"] = made.model_dump(mode="json")
+    except (OSError, ClosedMemoryError) as error:
+        if not done:
+            raise
+        done[0]["error"] = f"forgotten, but not purged or certified: {error}"
+    return ({"certificate": None} if order.certificate else {}) | done[0] | passed_over
+
+
 def refusal(error: Exception) -> JSONResponse:
     """The answer to what failed: a sentence, with the status of its kind."""
     more: Json = {}
     headers: Mapping[str, str] | None = None
     match error:
         case HTTPException():
-            status, sentence, headers = error.status_code, SENTENCES.get(error.status_code, error.detail), error.headers
+            status, sentence, headers = error.status_code, error.detail, error.headers
+            if status in (404, 405):
+                sentence = f"there is no such path or method; there are {ENDPOINTS}"
         case ClientDisconnect():
             status, sentence = 499, "the client left"  # nobody reads it
-        case UnknownIdsError() | UnknownNamesError():
+        case UnknownNamesError():
             status, sentence = 404, str(error)
-            unknown = error.ids if isinstance(error, UnknownIdsError) else error.missing
-            more = {"unknown": unknown[: deletions.NAMED], "unknown_count": len(unknown)}
+            more = {"unknown": error.missing[:NAMED], "unknown_count": len(error.missing)}
         case ValidationError() | RequestValidationError():
             first = error.errors()[0]
             status, sentence = 422, f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"
-        case FullQueueError() | LockedMemoryError():
+        case LockedMemoryError():
             status, sentence, headers = 503, str(error), {"Retry-After": "1"}
         case UnreadableModelError() | ClosedMemoryError() | OSError():
             status, sentence = 503, f"the memory cannot be used now: {error}"

@@ -1,0 +1,124 @@
+"""Requests to forget, from the command or over HTTP: what they mean, a preview, the deletions, their certificates."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from munkey.core.console import counted
+from munkey.deploy import certificate, json_answers
+from munkey.deploy.certificate import Certificate
+from munkey.deploy.errors import UnknownNamesError
+from munkey.deploy.json_answers import Json
+from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.store.chain import Receipt
+from munkey.deploy.store.errors import LockedMemoryError
+
+Line = Mapping[str, Any]  # names of samples, as `Predictor.select` takes them; meant are those with all of them
+
+
+class RequestPlan(NamedTuple):
+    """What a request comes to. ids: that it means, (N,) int64; earlier: its receipt if it was carried out before."""
+
+    ids: np.ndarray
+    earlier: Receipt | None
+
+
+Plans = dict[str | None, RequestPlan]  # by the number of the request
+
+
+def planned(
+    model: Predictor, requests: Mapping[str | None, Sequence[Line]], *, ignore_missing: bool
+) -> tuple[Plans, list[str]]:
+    """What each request comes to, that is the samples of any of its lines; and all that is named and not there.
+
+    Raises UnknownNamesError where anything is not there, unless `ignore_missing`; ValueError for a request that was
+    carried out before and names samples that the memory holds.
+    """
+    plans: Plans = {}
+    missing: list[str] = []
+    for number, lines in requests.items():
+        ids, unknown = _meant(model, lines)
+        earlier = None if number is None else model.store.receipt(number)
+        if earlier and len(ids):
+            done = f"request {number!r} was carried out on {earlier.when.isoformat()}"
+            still = f"names {counted(len(ids), 'sample')} that the memory holds"
+            raise ValueError(f"{done}, and {still}; give this deletion another number")
+        plans[number] = RequestPlan(ids, earlier)
+        missing += [] if earlier else unknown
+    if missing and not ignore_missing:
+        raise UnknownNamesError(missing)
+    return plans, missing
+
+
+def _meant(model: Predictor, lines: Sequence[Line]) -> tuple[np.ndarray, list[str]]:
+    """The ids (N,) that any of the lines means, and the names and lines that mean none."""
+    together: dict[str, Any] = {}  # of lines with one kind of name: looked up at once
+    found, missing = [np.empty(0, dtype=np.int64)], []
+    for line in lines:
+        if len(line) == 1:
+            [(kind, names)] = line.items()
+            together.setdefault(kind, []).extend(names)
+            continue
+        both = model.ids
+        for kind, names in line.items():
+            if len(both):  # else nothing more need be looked up
+                both = np.intersect1d(both, model.select(**{kind: names}, ignore_missing=True).ids)
+        found.append(both)
+        if not len(both):
+            missing.append(" and ".join(str(name) for names in line.values() for name in names))
+    selection = model.select(**together, ignore_missing=True)
+    return np.unique(np.concatenate([*found, selection.ids])), [*selection.missing, *missing]
+
+
+def preview(model: Predictor, plans: Plans, *, also_identical: bool) -> list[Json]:
+    """What each request would forget; of one that was carried out before, also what `carry_out` answers."""
+    answers, view, left = [], model.store.view, model.ids
+    for number, plan in plans.items():
+        ids = np.intersect1d(plan.ids, left)
+        twins = np.intersect1d(view.ids[model.store.twins_of(np.flatnonzero(view.live & np.isin(view.ids, ids)))], left)
+        if also_identical:
+            ids, twins = np.union1d(ids, twins), twins[:0]
+        left = np.setdiff1d(left, ids)
+        answer = {"request": number, "would_delete": ids.tolist(), "classes": model.select(ids=ids).classes}
+        answer |= {"identical": twins.tolist(), "left": len(left)}
+        answers.append(json_answers.forgotten(plan.earlier) | answer if plan.earlier else answer)
+    return answers
+
+
+def carry_out(
+    model: Predictor,
+    plans: Plans,
+    salts: Mapping[str | None, bytes],
+    done: list[Json],
+    *,
+    tell_salts: bool = True,
+    list_ids: bool = False,
+    **how: bool,
+) -> Iterator[tuple[Json, Certificate]]:
+    """Forget, request by request; each answer is put into `done` at once. Then purge and certify what was deleted.
+
+    salts: of the requests that want a certificate. how: as for `Predictor.forget`. Yields these answers with their
+    certificates. Where the purge could not finish, or files stay that are not the memory's, the answers say `unpurged`.
+    """
+    certified = []
+    for number, plan in plans.items():
+        held = model.ids
+        receipt = model.forget(plan.ids, ignore_missing=True, request=number, **how)
+        done.append(json_answers.forgotten(receipt))
+        done[-1]["left"] = len(left := model.ids)
+        if number in salts and receipt.sequences and not receipt.repeated:
+            done[-1] |= {"salt": salts[number].hex()} if tell_salts else {}
+            certified.append((done[-1], receipt, np.setdiff1d(held, left).tolist(), salts[number]))
+    unpurged = ""
+    if certified:
+        try:
+            if foreign := model.store.purge():
+                unpurged = f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}"
+        except LockedMemoryError as error:
+            unpurged = f"{error}; until then, names of source files may be left in it"
+        for answer in done:
+            answer.update({"unpurged": unpurged} if unpurged else {"purged": True})
+    for answer, receipt, ids, salt in certified:
+        made = certificate.certify(model.store, receipt, live=answer["left"], purged=not unpurged)
+        yield answer, certificate.naming(made, ids, salt, listed=list_ids)
