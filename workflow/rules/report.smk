@@ -111,8 +111,8 @@ use rule job as track with:
         "mirror every run in MLflow"
 
 
-# The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` begins
-# no training that `make run` does not.
+# The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` trains
+# nothing for the rest, unless a table that exists is older than what it is made from; then it is made again.
 def so_far(target, paths, always=()):
     asked = {"paper", target} & set(workflow.dag_settings.targets)
     return [path for path in paths if asked or path in always or Path(path).exists()]
