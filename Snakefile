@@ -35,26 +35,6 @@ rule all:
         LAYOUT.settings,
 
 
-def lost(jobs):
-    """Results of these jobs that an earlier run made and that are not there any more."""
-    known = (path for job in jobs if workflow.persistence.has_metadata(job) for path in job.output)
-    return sorted(path for path in known if not os.path.exists(path))
-
-
-def say_outcome():
-    rules = [job for job in workflow.dag.targetjobs if job.rule in workflow.dag.targetrules]
-    asked = workflow.dag.targetfiles.union(path for job in rules for path in job.output or job.input)
-    said = outcome.outcome(asked, LAYOUT, mirror.outcome(LAYOUT.tracking))
-    gone = lost(workflow.dag.jobs)
-    print("", *said, *([outcome.lost(gone, again=False)] if gone else []), sep="\n", flush=True)
-
-
-@atexit.register
-def say_outcome_of_nothing():  # Snakemake calls no hook where there is nothing to do
-    if workflow.scheduler and not workflow.dryrun and not len(workflow.dag):
-        say_outcome()
-
-
 onstart:
     outcome.notice_ctrl_c()
     if gone := lost(workflow.dag.needrun_jobs()):

@@ -202,7 +202,7 @@ def edited(extended: Project, tmp_path: Path, module: str, old: str, new: str) -
 
 
 def test_an_edit_of_a_plug_in_runs_again_what_depends_on_it_and_nothing_else(extended: Project, tmp_path: Path) -> None:
-    comment = edited(extended, tmp_path / "comment", "my_method", "    # a request has", "    # any request has")
+    comment = edited(extended, tmp_path / "comment", "my_method", "    # what is returned", "    # what comes back")
     assert comment.planned(*TARGETS) == {}
     method = edited(extended, tmp_path / "method", "my_method", "settings.strength * settings", "2 * settings")
     again = {"unlearn": 1, "evaluate": 1, "metrics": 1, "tables": 1, "attacks": 1}

@@ -75,3 +75,40 @@ wildcard_constraints:
     letter=plan.one_of(family.letter for family in PLAN.families),
     candidate=r"\d+",
     method=plan.one_of(METHODS),
+
+
+def lost(jobs):
+    """Results of these jobs that an earlier run made and that are not there any more."""
+    known = (path for job in jobs if workflow.persistence.has_metadata(job) for path in job.output)
+    return sorted(path for path in known if not os.path.exists(path))
+
+
+def say_outcome():
+    rules = [job for job in workflow.dag.targetjobs if job.rule in workflow.dag.targetrules]
+    asked = workflow.dag.targetfiles.union(path for job in rules for path in job.output or job.input)
+    said = outcome.outcome(asked, LAYOUT, mirror.outcome(LAYOUT.tracking))
+    gone = lost(workflow.dag.jobs)
+    print("", *said, *([outcome.lost(gone, again=False)] if gone else []), sep="\n", flush=True)
+
+
+@atexit.register
+def say_outcome_of_nothing():  # Snakemake calls no hook where there is nothing to do
+    if workflow.scheduler and not workflow.dryrun and not len(workflow.dag):
+        say_outcome()
+
+
+# The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` trains
+# nothing for the rest, unless a table that exists is older than what it is made from; then it is made again.
+def so_far(target, paths, always=()):
+    asked = {"paper", target} & set(workflow.dag_settings.targets)
+    return [path for path in paths if asked or path in always or Path(path).exists()]
+
+
+def audited(_):
+    if "paper" in workflow.dag_settings.targets:
+        return AUDITS.in_paper
+    return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
+
+
+def audits_so_far(part):
+    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)

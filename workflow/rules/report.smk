@@ -111,23 +111,6 @@ use rule job as track with:
         "mirror every run in MLflow"
 
 
-# The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` trains
-# nothing for the rest, unless a table that exists is older than what it is made from; then it is made again.
-def so_far(target, paths, always=()):
-    asked = {"paper", target} & set(workflow.dag_settings.targets)
-    return [path for path in paths if asked or path in always or Path(path).exists()]
-
-
-def audited(_):
-    if "paper" in workflow.dag_settings.targets:
-        return AUDITS.in_paper
-    return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
-
-
-def audits_so_far(part):
-    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)
-
-
 use rule job as page with:
     input:
         tracking=LAYOUT.tracking,

@@ -145,6 +145,7 @@ def test_abandoned_predictions_are_not_computed(service):
     time.sleep(0.3)  # their pictures are read
     for one in abandoned:
         one.close()
+    time.sleep(0.5)  # until the server has heard of it
     service.go.set()
     assert first.recv(12) == b"HTTP/1.1 200"
     assert service.ask("POST", "/predict", service.picture).status == 200

@@ -6,6 +6,7 @@ from threading import Event
 
 import pytest
 
+from munkey.core.files import CONFIGFILES
 from munkey.core.paths import Layout
 from munkey.experiment.run import outcome
 from tests.plugins import written
@@ -70,7 +71,8 @@ def test_a_page_that_an_earlier_run_made_is_marked_where_it_is_older_than_the_me
         (["a.npz"], False, ["a.npz is not there any more", "nothing that is left to make", "gpu=1 -- a.npz`"]),
     ],
 )
-def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, words):
+def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, words, monkeypatch):
+    monkeypatch.delenv(CONFIGFILES, raising=False)
     said = outcome.lost(files, again)
     assert all(part in said for part in words) and ("stop this run" in said) == again
 
@@ -79,6 +81,7 @@ def test_ctrl_c_is_noticed_and_does_what_it_did(monkeypatch):
     monkeypatch.setattr(outcome, "STOPPED", Event())
     before = signal.getsignal(signal.SIGINT)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, it may be ignored
         outcome.notice_ctrl_c()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

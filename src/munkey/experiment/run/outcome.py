@@ -27,7 +27,7 @@ def lost(files: Sequence[str], again: bool) -> str:
     what = f"{files[0]} is" if len(files) == 1 else f"{len(files)} files, e.g. {files[0]}, are"
     made = "made again, and so is all that was made from it. To make it alone, stop this run and use"
     then = made if again else "nothing that is left to make reads it. To have it again, use"
-    return f"{what} not there any more (deleted, or its job was stopped): {then} `{command_to_make(files[0])}`"
+    return f"{what} not there any more (removed, or its job was stopped): {then} `{command_to_make(files[0])}`"
 
 
 def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
