@@ -303,7 +303,7 @@ def test_a_purge_that_was_prevented_is_said_and_not_claimed(prevented, munkey, m
     ended = munkey("forget", model, "--files", "pets/10.png", "--certificate", tmp_path / "receipt.json", "--json")
     assert ended.code == 0 and ended.json["purged"] is not prevented
     assert certificate.read_certificate(tmp_path / "receipt.json").purged is not prevented
-    assert ("names of source files may be left" in ended.err) is prevented
+    assert ("names of source files and units may be left" in ended.err) is prevented
 
 
 def full(*_):

@@ -16,6 +16,7 @@ from munkey.deploy.certificate import Certificate, CertificateError
 from munkey.deploy.model.manifest import self_digest
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
+from tests.deploy.store.test_damage import sql
 
 IDS = raw(12)[0]
 
@@ -54,14 +55,14 @@ def test_an_earlier_deletion_is_certified_from_the_chain(store):
         for name in ("first", "rows", "deleted", "before", "head"):
             assert getattr(again, name) == getattr(made[index], name)
     for sequence in (0, -1, 6):
-        with pytest.raises(CertificateError, match="the chain has 5 deletions, and none has the number"):
+        with pytest.raises(CertificateError, match="the chain has 5 deleted samples, and none has the number"):
             certificate.receipt_of(store, sequence)
 
 
 def test_nothing_is_certified_where_nothing_was_deleted(store):
     with pytest.raises(CertificateError, match="nothing was deleted"):
         certificate.certify(store, store.delete(IDS[:0]))
-    with pytest.raises(CertificateError, match="the chain has 0 deletions"):
+    with pytest.raises(CertificateError, match="the chain has 0 deleted samples"):
         certificate.receipt_of(store)
 
 
@@ -118,7 +119,7 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
         assert certificate.faults(made, current) == []
     with Store.open(tmp_path / "backup", writer=True) as backup:
         (fault,) = certificate.faults(made, backup)
-        assert "ends in deletion 2, and the chain of this memory has 0: this is an older copy" in fault
+        assert "ends in deleted sample 2, and the chain of this memory has 0: this is an older copy" in fault
         backup.delete(IDS[3:5])  # the backup goes its own way
         (fault,) = certificate.faults(made, backup)
         assert "another deletion in its place" in fault
@@ -148,6 +149,28 @@ def test_a_resealed_lie_is_found_by_the_memory(lie, said, store):
     store.delete(IDS[5:7])
     made = deleted(store, IDS[:2])
     assert said in "; ".join(certificate.faults(made.model_copy(update=lie).sealed(), store))
+
+
+def test_a_request_number_that_was_forged_in_the_log_is_found(store, tmp_path):
+    """Certificate and ledger say the same; the chain does not."""
+    store.delete(IDS[:2], request="R-1")
+    sql("UPDATE deletions SET request = 'R-9'")(tmp_path / "memory")
+    forged = certificate.certify(store, certificate.receipt_of(store))
+    assert forged.request == "R-9"
+    [fault] = certificate.faults(forged, store)
+    assert "the log of requests, or the list of blocked contents, was changed at deletion 1" in fault
+
+
+def test_what_ids_and_salt_confirm_is_not_called_unconfirmed(store):
+    ids = IDS[:2].tolist()
+    made = certificate.naming(deleted(store, IDS[:2]), ids, b"salt", listed=True)
+    assert {"ids": "the ids", "ids_sha256": "the salted hash of the ids"}.items() <= certificate.unconfirmed(
+        made
+    ).items()
+    assert not {"ids", "ids_sha256"} & certificate.unconfirmed(made, ids[::-1]).keys()
+    other = made.model_copy(update={"ids": (1, 2)})
+    assert {"ids", "ids_sha256"} & certificate.unconfirmed(other, ids).keys() == {"ids"}
+    assert certificate.unconfirmed(made)["live"] == "how many samples were left"
 
 
 def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):

@@ -77,7 +77,7 @@ def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
             "search": predictor.search.described(),
             "samples": summary["samples"],
             "deleted, space not freed": len(predictor.store.view.live) - summary["samples"],
-            "deletions": predictor.store.deletions,
+            "deleted samples": predictor.store.deletions,
             "key width": state.key_width,
             "token width": state.token_width,
             "memory": state.store.hex(),
@@ -202,7 +202,9 @@ def certificate(
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
     meant = "; it was made for exactly the given ids" if numbers is not None else ""
     held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
-    unconfirmed = certificates.unconfirmed(made)
-    text = f"{file}: verified: the chain holds {held}{meant}; the chain cannot confirm: {', '.join(unconfirmed)}"
-    facts = {"sound": True, "said": text, "unconfirmed": unconfirmed, "certificate": made.model_dump(mode="json")}
+    unconfirmed = certificates.unconfirmed(made, numbers)
+    text = (
+        f"{file}: verified: the chain holds {held}{meant}; the chain cannot confirm: {', '.join(unconfirmed.values())}"
+    )
+    facts = {"sound": True, "said": text, "unconfirmed": list(unconfirmed), "certificate": made.model_dump(mode="json")}
     say(text, facts, as_json)

@@ -26,17 +26,18 @@ def completed(
 ) -> np.ndarray:
     """The split of each sample: (N,) names. named: what its source names, all or nothing; test is divided without val.
 
-    shares: of train, val and test within each class, where nothing is named; then all samples of a unit are in the
-    split of its first.
+    shares: of train, val and test within each class, where nothing is named. What is divided here, is divided by unit:
+    all samples of one are in the split of its first.
     """
+    whole: dict[str | int, int] = {}
+    first = [whole.setdefault(unit or number, number) for number, unit in enumerate(units or [None] * len(labels))]
     if "" in named:
-        whole: dict[str | int, int] = {}
-        first = [whole.setdefault(unit or number, number) for number, unit in enumerate(units or [None] * len(labels))]
         firsts, of = np.unique(first, return_inverse=True)
         return by_class(name, labels[firsts], shares)[of]
     splits = np.array(named, dtype="<U5")
     if "val" not in named:
-        splits[splits == "test"] = held_out(name, int((splits == "test").sum()))
+        firsts, of = np.unique(np.array(first)[splits == "test"], return_inverse=True)
+        splits[splits == "test"] = held_out(name, len(firsts))[of]
     return splits
 
 

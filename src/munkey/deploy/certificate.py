@@ -2,7 +2,7 @@
 
 It is JSON that carries the SHA-256 of its own canonical form, and a page that says the same to a person. Ids are left
 out unless they are asked for, since a receipt that lists them is itself a trace of them. In their place stands a hash
-with a salt that is in no file: who holds salt and ids can show that these ids were deleted, and nobody can guess them.
+with a salt that is not part of it: who holds salt and ids can show that these were deleted, and nobody can guess them.
 """
 
 import hashlib
@@ -26,7 +26,6 @@ from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import MEMORY_FORMAT
 from munkey.deploy.store.rows import checked_ids
 from munkey.deploy.store.store import Store
-from munkey.deploy.store.verify import breaks
 
 TEMPLATE = "certificate.html.j2"
 NOT_CLAIMED = (
@@ -43,6 +42,18 @@ GIVEN_LATER = "That the ids behind `ids_sha256` are those of the deletion: they 
 A_TRACE = "That nothing names the deleted samples: this certificate lists their ids, so it is itself a trace of them."
 
 
+UNCHAINED = {
+    "written": "when it was written",
+    "versions": "the versions of the programs",
+    "rows_zeroed": "whether the rows were overwritten with zeros",
+    "purged": "whether the memory was purged",
+    "identical": "how many exact copies stayed",
+    "ids": "the ids",
+    "ids_sha256": "the salted hash of the ids",
+    "live": "how many samples were left",
+}
+
+
 class CertificateError(ValueError):
     """A file is not a certificate, or was changed after it was written."""
 
@@ -53,9 +64,9 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     rows: how many; first: sequence number of the first; before, head: of the chain, before and after it; live:
     rows that the memory held afterwards, if that was recorded; rows_zeroed: whether zeros were found in place of their
     keys, tokens, ids and labels, and known to be on the disk; purged: whether it was known that no byte of them, or of
-    the names of their source files, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids, ascending, 8
-    bytes each, little-endian); identical: exact copies that stayed in the memory; sha256: of all the rest
-    (`manifest.self_digest`).
+    the names of their source files and units, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids,
+    ascending, 8 bytes each, little-endian); identical: exact copies that stayed in the memory; sha256: of all the
+    rest (`manifest.self_digest`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
@@ -111,7 +122,7 @@ def certify(store: Store, receipt: Receipt, *, live: int | None = None, purged: 
         live=live,
         rows_zeroed=store.zeroed(receipt.sequences),
         purged=purged,
-        identical=None if live is None else len(receipt.identical),
+        identical=None if live is None or receipt.identical is None else len(receipt.identical),
         versions={
             "munkey": importlib.metadata.version("munkey"),
             "memory format": str(MEMORY_FORMAT),
@@ -131,8 +142,9 @@ def receipt_of(store: Store, sequence: int | None = None, request: str | None = 
     if request is None and sequence is not None:
         entries = [entry for entry in entries if sequence in entry.sequences]
     if not entries:
-        which = f"the number {sequence or 'asked for'}" if request is None else f"the request {request!r}"
-        raise CertificateError(f"the chain has {counted(store.deletions, 'deletion')}, and none has {which}")
+        which = f"the request {request!r}" if request is not None else f"the number {sequence}"
+        which = "" if request is None and sequence is None else f", and none has {which}"
+        raise CertificateError(f"the chain has {counted(store.deletions, 'deleted sample')}{which}")
     return entries[-1]
 
 
@@ -153,7 +165,7 @@ def naming(
 
 def faults(certificate: Certificate, store: Store, ids: Iterable[int] | None = None, salt: bytes = b"") -> list[str]:
     """How this memory, or the ids and the salt that somebody gave, contradict the certificate, one sentence each."""
-    name, links = store.state.store, store.chain()
+    name = store.state.store
     found = ["it was not made for these ids with this salt"]
     if ids is None or certificate.ids_sha256 == salted(ids, salt):
         found = []
@@ -163,12 +175,12 @@ def faults(certificate: Certificate, store: Store, ids: Iterable[int] | None = N
         return [*found, f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}"]
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
         found.append(f"it says {counted(certificate.rows, 'row')}, and its ids say otherwise")
-    found += breaks(links, name)
-    last = certificate.sequences[-1]
-    if last > len(links):
+    found += store.breaks()
+    last, deleted = certificate.sequences[-1], store.deletions
+    if last > deleted:
         return [
             *found,
-            f"the certificate ends in deletion {last}, and the chain of this memory has {len(links)}: this"
+            f"the certificate ends in deleted sample {last}, and the chain of this memory has {deleted}: this"
             " is an older copy, e.g. a restored backup, and what it shows as deleted may be back",
         ]
     there = receipt_of(store, last)
@@ -179,10 +191,12 @@ def faults(certificate: Certificate, store: Store, ids: Iterable[int] | None = N
     return found
 
 
-def unconfirmed(certificate: Certificate) -> list[str]:
-    """The fields that no memory confirms, since the chain has no record of them."""
-    names = ("written", "versions", "rows_zeroed", "purged", "identical", "ids", "ids_sha256", "live")
-    return [name for name in names if getattr(certificate, name) is not None]
+def unconfirmed(certificate: Certificate, ids: Iterable[int] | None = None) -> dict[str, str]:
+    """Its fields that nothing confirms, each in words: the chain has no record. ids: that its salt confirmed."""
+    known = set() if ids is None else {"ids_sha256", *["ids"] * (tuple(sorted(set(ids))) == certificate.ids)}
+    return {
+        name: said for name, said in UNCHAINED.items() if getattr(certificate, name) is not None and name not in known
+    }
 
 
 def read_certificate(path: str | Path) -> Certificate:

@@ -82,7 +82,7 @@ def preview(model: Predictor, plans: Plans, *, also_identical: bool) -> list[Jso
         left = np.setdiff1d(left, ids)
         answer = {"request": number, "would_delete": ids.tolist(), "classes": model.select(ids=ids).classes}
         answer |= {"identical": twins.tolist(), "left": len(left)}
-        answers.append(json_answers.forgotten(plan.earlier) | answer if plan.earlier else answer)
+        answers.append(answer | json_answers.forgotten(plan.earlier) if plan.earlier else answer)
     return answers
 
 
@@ -116,7 +116,7 @@ def carry_out(
             if foreign := model.store.purge():
                 unpurged = f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}"
         except LockedMemoryError as error:
-            unpurged = f"{error}; until then, names of source files may be left in it"
+            unpurged = f"{error}; until then, names of source files and units may be left in it"
         for answer in done:
             answer.update({"unpurged": unpurged} if unpurged else {"purged": True})
     for answer, receipt, ids, salt in certified:

@@ -36,7 +36,10 @@ def predicted(prediction: Prediction, *, explain: bool) -> Json:
 
 
 def forgotten(receipt: Receipt) -> Json:
-    """A deletion. first, last: its numbers in the chain, none where nothing was deleted; identical: ids that stay."""
+    """A deletion. first, last: its numbers in the chain, none where nothing was deleted; identical: ids that stay.
+
+    identical and emptied are None in a repeated answer: that is not known any more.
+    """
     numbers = receipt.sequences
     return {
         "deleted": len(numbers),
@@ -48,8 +51,8 @@ def forgotten(receipt: Receipt) -> Json:
         "head": receipt.after,
         "request": receipt.request,
         "repeated": receipt.repeated,
-        "identical": list(receipt.identical),
-        "emptied": list(receipt.emptied),
+        "identical": None if receipt.identical is None else list(receipt.identical),
+        "emptied": None if receipt.emptied is None else list(receipt.emptied),
         "purged": False,
     }
 

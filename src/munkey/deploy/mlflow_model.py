@@ -35,7 +35,7 @@ class MlflowModel:
         from mlflow.exceptions import MlflowException
 
         try:
-            opened = [undecoded(io.BytesIO(content), f"row {row}") for row, content in enumerate(pictures[COLUMN])]
+            opened = (undecoded(io.BytesIO(content), f"row {row}") for row, content in enumerate(pictures[COLUMN]))
             answer = self.predictor.predict(opened)
         except PictureError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from error

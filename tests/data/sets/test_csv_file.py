@@ -63,6 +63,20 @@ def test_a_unit_stays_in_one_split_and_a_cell_without_one_is_none(pets):
     assert len(splits) == 4 and len(set(source.splits)) > 1
 
 
+def test_without_val_the_pictures_of_a_unit_stay_together_where_test_is_divided(pets):
+    """Five persons, two pictures each, in test: 40 % of them are two."""
+    with_column(with_column(pets, "split", ["train"] * 10 + ["test"] * 10), "unit", [""] * 10 + [*"AABBCCDDEE"])
+    source = source_of(pets)
+    assert counts(source.splits) == [10, 4, 6]
+    assert len(set(zip(source.units[10:], source.splits[10:], strict=True))) == 5
+
+
+def test_a_unit_in_two_splits_is_named(pets, capfd):
+    with_column(pets, "split", ["train"] * 10 + ["val"] * 5 + ["test"] * 5)
+    source_of(with_column(pets, "unit", ["A", "B", *[""] * 16, "B", "C"]))
+    assert "1 unit in more than one split, e.g. B" in capfd.readouterr().err
+
+
 def test_splits_of_the_file_stand_and_without_val_test_is_divided(pets):
     assert counts(source_of(with_column(pets, "split", ["train"] * 10 + ["test"] * 10)).splits) == [10, 4, 6]
     rewritten(pets, lambda lines: [line.replace("0.png,dog,train", "0.png,dog,val") for line in lines])
@@ -95,6 +109,11 @@ def replaced(number, line):
         (replaced(3, '"../pets/cat/0.png,cat'), "line 21: unexpected end of data"),
         (replaced(3, "../pets/cat/0.png, "), "line 3, column 'label': is empty"),
         (replaced(3, ",cat"), "line 3, column 'file': is empty"),
+        (
+            lambda lines: [*lines[:2], ",cat", ",dog"],
+            "2 faults\n  - line 3, column 'file': is empty\n  - line 4, .* empty$",
+        ),
+        (replaced(3, "../pets/cat/0.png," + "7" * 5000), "line 3, column 'label': has 5,000 characters, more than 200"),
         (replaced(3, "../pets/cat,cat"), r"line 3, column 'file': there is no file \S+/pets/cat\n  - line"),
         (replaced(3, "../pets/./dog/0.png,cat"), r"line 3, column 'file': ../pets/./dog/0.png is on line 2 already"),
         (lambda lines: lines[:1], "holds no line below its header"),

@@ -3,6 +3,7 @@
 import os
 import struct
 import warnings
+import weakref
 import zlib
 from io import BytesIO
 from pathlib import Path
@@ -82,6 +83,39 @@ def test_a_large_jpeg_2000_is_refused_before_it_is_decoded(tmp_path):
         undecoded(BytesIO(larger), "one")
 
 
+def tiled(*sides: int) -> bytes:
+    """A TIFF of 4 x 4 pixels in one tile: its width and length, one entry after the other."""
+    numbers = [(256, 4), (257, 4), (258, 8), (259, 8), (262, 1), *zip((322, 323, 322, 323), sides, strict=False)]
+    entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in [*numbers, (324, 8), (325, 1)]]
+    return struct.pack("<2sHIH", b"II", 42, 8, len(entries)) + b"".join(entries) + bytes(4)
+
+
+@pytest.mark.parametrize("sides", [(1024, 1024), (16, 16, 12288, 12288)], ids=str)
+def test_a_tiff_of_usual_tiles_is_opened(sides):
+    """Of a tag that stands twice, Pillow and libtiff take the first."""
+    assert undecoded(BytesIO(tiled(*sides)), "one").size == (4, 4)
+
+
+@pytest.mark.parametrize("sides", [(1040, 1024), (12288, 12288), (12288, 12288, 16, 16)], ids=str)
+def test_a_tiff_whose_tile_is_larger_than_itself_is_refused_before_it_is_decoded(sides):
+    """440 kB that say 64 x 64 pixels took 437 MB."""
+    with pytest.raises(PictureError, match=rf"one: has tiles of {sides[0]} x {sides[1]} pixels; a tile may have"):
+        undecoded(BytesIO(tiled(*sides)), "one")
+
+
+def test_pictures_are_opened_and_decoded_one_after_the_other(tmp_path):
+    picture(tmp_path / "one.png", seed=1)
+    opened = [Image.open(tmp_path / "one.png") for _ in range(3)]
+    left = [weakref.ref(one) for one in opened]
+
+    def popped():
+        for number in range(3):
+            yield opened.pop(0)
+            assert number < 1 or left[number - 1]() is None
+
+    assert len(pixels(popped(), STORED).images) == 3
+
+
 def test_pictures_have_one_digest_only_where_all_their_pixels_are_equal():
     one = np.zeros((2, 3, 3), np.uint8)
     other = one.copy()
@@ -109,18 +143,18 @@ def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_of_the_formats_is_read(name, tmp_path):
-    if (library := {"AVIF": "avif", "JPEG2000": "jpg_2000", "WEBP": "webp"}.get(name)) and not features.check(library):
+    if (library := {"JPEG2000": "jpg_2000", "WEBP": "webp"}.get(name)) and not features.check(library):
         pytest.skip("this Pillow was built without it")
     Image.new("RGB", (6, 6), "red").save(tmp_path / "one", name)
     assert np.abs(pixels(tmp_path / "one", STORED).images.astype(int) - [255, 0, 0]).max() < 20
 
 
-@pytest.mark.parametrize("name", ["EPS", "ICNS", "ICO", "PCX", "TGA"])
+@pytest.mark.parametrize("name", ["AVIF", "EPS", "ICNS", "ICO", "PCX", "TGA"])
 def test_no_other_format_is_opened_whatever_the_file_is_called(name, tmp_path, monkeypatch):
     picture(tmp_path / "whole.png", seed=1)
     Image.new("RGB", (16, 16)).save(tmp_path / "one.png", name)
     monkeypatch.setitem(Image.OPEN, name, (lambda *_: pytest.fail("was opened"), None))
-    with pytest.raises(PictureError, match=r"one\.png: cannot be read as a picture, it is none of AVIF, BMP, "):
+    with pytest.raises(PictureError, match=r"one\.png: cannot be read as a picture, it is none of BMP, GIF, "):
         pixels(tmp_path / "one.png", STORED)
     (tmp_path / "one.png").rename(tmp_path / f"one.{name.lower()}")
     assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["whole.png"]

@@ -326,7 +326,7 @@ def test_a_request_is_carried_out_once(predictor):
     first, again = (
         predictor.forget(predictor.select(files=files, request="2026-17").ids, request="2026-17") for _ in range(2)
     )
-    assert again == dataclasses.replace(first, repeated=True, identical=(), emptied=())
+    assert again == dataclasses.replace(first, repeated=True, identical=None, emptied=None)
     assert predictor.forget([0, 1], request="2026-17") == again and not first.repeated
     with pytest.raises(ValueError, match="2026-17"):
         predictor.forget([2], request="2026-17")

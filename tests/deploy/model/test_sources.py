@@ -100,6 +100,19 @@ def test_a_folder_means_all_below_it_and_a_pattern_what_a_shell_would_find(name,
         assert ids(sources, f"/pictures/{name}") == meant
 
 
+@pytest.mark.parametrize("number", [17, 60])
+def test_a_pattern_of_many_folders_is_matched_at_once(number, named):
+    """Tried one after the other, 17 in a row took seconds."""
+    sources = SourceFiles(named("/" + "a/" * 40 + "b.png"), None)
+    assert ids(sources, "/" + "**/" * number + "nope.png") == []
+    assert ids(sources, "/" + "**/a/" * (number // 3) + "**/?.png") == [0]
+
+
+def test_a_pattern_of_more_parts_than_a_path_has_is_refused(named):
+    with pytest.raises(ValueError, match="a pattern may have at most 64 parts"):
+        ids(SourceFiles(named("a.png"), None), "/" + "**/" * 1500 + "a.png")
+
+
 def test_the_folder_of_the_data_set_means_its_files(named, tmp_path, monkeypatch):
     (tmp_path / "cats").mkdir()
     sources = SourceFiles(named(*HELD), str(tmp_path))

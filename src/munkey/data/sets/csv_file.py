@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.core.console import warn
+from munkey.core.console import counted, warn
 from munkey.data.pictures import decode
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, readable
@@ -15,6 +15,7 @@ from munkey.data.splits import completed
 from munkey.settings import SourceSettings
 
 COLUMNS = ("file", "label", "unit", "split")  # the last two only where there are any
+LONGEST = 200  # characters of a label
 Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by column
 
 
@@ -48,12 +49,17 @@ def csv_file(settings: SourceSettings) -> Source:
     classes = sorted(set(labels), key=lambda label: (int(label) if numbers else 0, label))
     numbered = np.array([classes.index(label) for label in labels])
     units = [cells["unit"] or None for _, cells in lines] if "unit" in lines[0][1] else None
+    splits = completed("csv", [cells.get("split", "") for _, cells in lines], numbered, settings.split, units)
+    of: dict[str, str] = {}
+    pairs = zip(units or [None] * len(lines), splits.tolist(), strict=True)
+    if torn := sorted({unit for unit, split in pairs if unit and of.setdefault(unit, split) != split}):
+        warn(f"{path}: {counted(len(torn), 'unit')} in more than one split, e.g. {torn[0]}")
     place_of = {f"{path}, line {line}, column 'file', {p}": p for (line, _), p in zip(lines, places, strict=True)}
     folder = _absolute(path.parent)
     return Source(
         images=decode(list(place_of), lambda name: place_of[name].open("rb"), settings.storage_size),
         labels=numbered,
-        splits=completed("csv", [cells.get("split", "") for _, cells in lines], numbered, settings.split, units),
+        splits=splits,
         classes=classes,
         names=[str(place.relative_to(folder) if place.is_relative_to(folder) else place) for place in places],
         units=units,
@@ -94,9 +100,11 @@ def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:
     for (line, cells), place in zip(lines, places, strict=True):
         empty = [name for name in ("file", "label", "split") if cells.get(name) == ""]
         yield from (f"line {line}, column {name!r}: is empty" for name in empty)
+        if len(cells["label"]) > LONGEST:
+            yield f"line {line}, column 'label': has {len(cells['label']):,} characters, more than {LONGEST}"
         if "file" not in empty and not os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
             yield f"line {line}, column 'file': there is no file {place}"
-        elif first.setdefault(place, line) != line:
+        elif "file" not in empty and first.setdefault(place, line) != line:
             yield f"line {line}, column 'file': {cells['file']} is on line {first[place]} already"
         if cells.get("split") not in (None, "", *SPLITS):
             yield f"line {line}, column 'split': {cells['split']!r} is none of {', '.join(SPLITS)}"

@@ -5,7 +5,7 @@ A check of the whole memory, which may take minutes, keeps nobody waiting but th
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -56,14 +56,15 @@ class RequestQueue:
             self.waiting -= 1
 
     async def predict(
-        self, pictures: "Sequence[Image]", left: Callable[[], Awaitable[bool]], *, only_held_classes: bool = False
+        self, pictures: "list[Image]", left: Callable[[], Awaitable[bool]], *, only_held_classes: bool = False
     ) -> Prediction | None:
         """left: whether the client left meanwhile; then nothing is computed, and the answer is None."""
         await left()  # from here on uvicorn reads on after a long body, and so hears that a client leaves
         async with self._queue:
             if await left():
                 return None
-            given = await asyncio.to_thread(pixels, pictures, self.predictor.manifest.stored)
+            one_by_one = (pictures.pop(0) for _ in range(len(pictures)))  # a picture keeps what was decoded of it
+            given = await asyncio.to_thread(pixels, one_by_one, self.predictor.manifest.stored)
             async with self._guard:  # deletions wait neither for the queue nor for pictures that are decoded
                 self._asked = time.monotonic()
                 predict = partial(self.predictor.predict, only_held_classes=only_held_classes)

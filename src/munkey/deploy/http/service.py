@@ -131,7 +131,7 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         asked = Check.model_validate_json(await body_of(request, limits))
         made, given = asked.certificate, () if asked.salt is None else (asked.ids, bytes.fromhex(asked.salt))
         faults = await queue.alone(lambda model: certificates.faults(made, model.store, *given))
-        return {"sound": not faults, "faults": faults, "unconfirmed": certificates.unconfirmed(made)}
+        return {"sound": not faults, "faults": faults, "unconfirmed": [*certificates.unconfirmed(made, *given[:1])]}
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:

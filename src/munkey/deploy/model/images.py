@@ -3,7 +3,7 @@
 import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 One: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
-Images: TypeAlias = "One | Sequence[One]"
+Images: TypeAlias = "One | Iterable[One]"
 
 # Of a picture, before it is decoded. No camera or scanner makes others; they cost a gigabyte from a few bytes.
 MOST_PIXELS, MOST_SIDE, MOST_ASPECT = 50_000_000, 30_000, 100
 MOST_JPEG2000 = 10_000_000  # pixels: its decoder takes up to 100 bytes for each, even if the file holds next to nothing
-# Pillow's names. Opening one of these neither decodes it, as ICO and ICNS do, nor starts a program, as EPS does.
-FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+MOST_TILE = 2**20  # pixels of a tile in a TIFF picture that is smaller: a tile is decoded whole
+# Pillow's names. Opening one of these neither decodes it, as ICO and ICNS do, nor starts a program, as EPS does, and
+# says how large it will be, which AVIF's container can hide.
+FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
 
 class Pixels(NamedTuple):
@@ -38,13 +40,16 @@ def pixels(images: "Images", stored: PictureSize) -> Pixels:
     """Pictures as a data set stores them: upright RGB, resized to its size without cropping.
 
     images: a file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or (H, W, 3) uint8, or
-    a sequence of these. Raises PictureError that names what cannot be used.
+    an iterable of these, which are decoded one after the other. Raises PictureError that names what cannot be used.
     """
-    single = list(each(images))
-    if not single:
+    fitted: list[np.ndarray] = []
+    files: list[str | None] = []
+    for one in each(images):
+        files.append(location(one) if isinstance(one, str | os.PathLike) else None)
+        fitted.append(_fitted(_decoded(one), stored))
+    if not fitted:
         raise PictureError("no picture was given")
-    files = tuple(location(one) if isinstance(one, str | os.PathLike) else None for one in single)
-    return Pixels(np.stack([_fitted(_decoded(one), stored) for one in single]), files)
+    return Pixels(np.stack(fitted), tuple(files))
 
 
 def content_digests(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
@@ -126,6 +131,10 @@ def _require_moderate(picture: "Image", name: str) -> None:
     if not 0 < short * long <= most or long > min(MOST_SIDE, MOST_ASPECT * short):
         said = f"{name}: {picture.width} x {picture.height} pixels; a picture may have 1 to {most:,}"
         raise PictureError(f"{said}, sides of {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other")
+    tile = [getattr(picture, "tag_v2", {}).get(tag, 0) for tag in (322, 323)]
+    if not all(isinstance(side, int) for side in tile) or tile[0] * tile[1] > max(short * long, MOST_TILE):
+        said = f"{name}: has tiles of {tile[0]} x {tile[1]} pixels"
+        raise PictureError(f"{said}; a tile may have as many as the picture, or {MOST_TILE:,}")
 
 
 def _picture(opened: "Image", name: str) -> np.ndarray:

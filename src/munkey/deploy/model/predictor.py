@@ -223,6 +223,8 @@ class Predictor(AbstractContextManager["Predictor"]):
             if also_identical:
                 wanted, identical = np.concatenate([wanted, identical]), identical[:0]
             receipt = self.store.delete(wanted, request=request, block_return=block_return)
+            if receipt.repeated:
+                return receipt
             gone = np.setdiff1d(labels, self._held()[1])
             emptied = tuple(name for one, name in self._classes.items() if one in gone)
         return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=emptied)

@@ -19,6 +19,7 @@ from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 
 T = TypeVar("T")
+MOST_PARTS = 64  # of a pattern, with the folders that it is in
 
 
 class MemoryRow(NamedTuple):
@@ -101,7 +102,8 @@ class SourceFiles:
                 """The ids below a folder, or of the files that a pattern stands for."""
                 if place in below or not set(place) & set("*?["):
                     return {one for folder in below.get(place, ()) for name, one in inside[folder] if name}
-                parts = PurePosixPath(place).parts
+                if len(parts := PurePosixPath(place).parts) > MOST_PARTS:
+                    raise ValueError(f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes")
                 *folders, last = (*parts, "*") if parts[-1] == "**" else parts
                 fitting = [own for folder, own in inside.items() if _fits(folders, places[folder].parts)]
                 return {one for own in fitting for name, one in own if name and fnmatchcase(name, last)}
@@ -126,8 +128,10 @@ class SourceFiles:
 
 def _fits(pattern: Sequence[str], folder: Sequence[str]) -> bool:
     """Whether a folder is one that the pattern stands for, both as the parts of their paths."""
-    if not pattern:
-        return not folder
-    if pattern[0] == "**":
-        return _fits(pattern[1:], folder) or (bool(folder) and _fits(pattern, folder[1:]))
-    return bool(folder) and fnmatchcase(folder[0], pattern[0]) and _fits(pattern[1:], folder[1:])
+    ends = {0}  # how many parts of the folder the pattern can stand for, up to here
+    for part in pattern:
+        if part == "**":
+            ends = {*range(min(ends), len(folder) + 1)} if ends else ends
+        else:
+            ends = {end + 1 for end in ends if end < len(folder) and fnmatchcase(folder[end], part)}
+    return len(folder) in ends

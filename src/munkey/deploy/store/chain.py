@@ -25,7 +25,7 @@ class Receipt:
     under; repeated: whether that request had been carried out before, so that nothing was done now.
 
     A `Predictor` adds, if the deletion was not `repeated`, identical: ids of exact copies that stay in the memory;
-    emptied: classes that have no row left. The log keeps neither.
+    emptied: classes that have no row left. None where that is not known: the log keeps neither.
     """
 
     store: str
@@ -35,8 +35,8 @@ class Receipt:
     when: datetime
     request: str | None = None
     repeated: bool = False
-    identical: tuple[int, ...] = ()
-    emptied: tuple[str, ...] = ()
+    identical: tuple[int, ...] | None = None
+    emptied: tuple[str, ...] | None = None
 
 
 def first_head(store: bytes) -> bytes:

@@ -33,7 +33,8 @@ def checked_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
     """Ids as int64 (N,), also of a set or generator. Raises ValueError but for whole numbers from 0 to 2^63 - 1."""
     loose = isinstance(ids, Iterable) and not isinstance(ids, Sequence) and not hasattr(ids, "__array__")
     given = np.array([*ids]) if loose else np.asarray(ids)  # type: ignore[misc]  # a set, a generator
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+    whole = given.dtype.kind in "iu" or all(type(one) is int for one in given.flat)  # objects: numbers of any size
+    if given.ndim != 1 or not whole:
         raise ValueError(f"ids must be a list of whole numbers, not {given.dtype} of shape {given.shape}")
     if given.size and (int(given.min()) < 0 or int(given.max()) > np.iinfo(np.int64).max):
         raise ValueError(f"ids must lie between 0 and 2^63 - 1; here they go from {given.min()} to {given.max()}")

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
 from munkey.deploy.store import disk, index
-from munkey.deploy.store.chain import ChainLink, Receipt
+from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.index import UnreadableIndexError
 from munkey.deploy.store.ledger import Ledger, LedgerState
@@ -39,7 +39,7 @@ from munkey.deploy.store.rows import (
     rows_from,
     same_contents,
 )
-from munkey.deploy.store.verify import Report, blocks, nonzero, verified
+from munkey.deploy.store.verify import Report, blocks, breaks, nonzero, verified
 
 ERASED_AT_ONCE = 1000  # rows that a deletion overwrites before it is acknowledged; `settle` overwrites more of them
 UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
@@ -186,10 +186,10 @@ class Store(AbstractContextManager["Store"]):
         with self._alone():
             return self._ledger.last().sequence
 
-    def chain(self) -> list[ChainLink]:
-        """Every deleted row that the chain holds, in order."""
+    def breaks(self) -> list[str]:
+        """Where the chain of deletions, or the log of requests that it covers, is not what was written."""
         with self._alone():
-            return self._ledger.links()
+            return list(breaks(self._ledger, self._ledger.links()))
 
     def rows_of(self, ids: ArrayLike) -> np.ndarray:
         """The live row of each id, for a writer. Raises UnknownIdsError with all ids that the memory does not hold."""

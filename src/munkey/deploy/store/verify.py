@@ -41,7 +41,7 @@ class Report:
         return (
             f"verified: {counted(self.live, 'live row')} with the right commitment, none of them a deleted row put back"
             f" (a picture that was added anew is another row); {counted(self.dead, 'dead row')}, hidden and {zero};"
-            f" an unbroken chain of {counted(self.deletions, 'deletion')} that ends in {self.head}{besides}"
+            f" an unbroken chain of {counted(self.deletions, 'deleted sample')} that ends in {self.head}{besides}"
         )
 
 
@@ -88,9 +88,11 @@ def repeated(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     return rows[live][counts[which] > 1]
 
 
-def breaks(links: list[ChainLink], store: bytes) -> Iterator[str]:
-    """Where the chain does not follow from its first head."""
-    head = first_head(store)
+def breaks(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
+    """Where the chain does not follow from its first head, or the log of requests is not what it covers."""
+    if place := ledger.unmarked():
+        yield f"the log of requests, or the list of blocked contents, was changed at deletion {place} of the log"
+    head = first_head(ledger.state().store)
     for place, link in enumerate(links, start=1):
         head = next_head(head, link.sequence, link.at, link.entry, link.mark)
         if link.sequence != place or link.head != head:
@@ -108,9 +110,7 @@ def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published
         yield f"SQLite finds its file damaged: {said}"
     # In this order: what is hidden is dead by the ledger already, and what is dead is among the rows of a later state.
     hidden, dead, state = np.flatnonzero(~view.live), ledger.dead(), ledger.state()
-    yield from breaks(links, state.store)
-    if place := ledger.unmarked():
-        yield f"the log of requests, or the list of blocked contents, was changed at deletion {place} of the log"
+    yield from breaks(ledger, links)
     heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
     if published is not None and published not in heads:
         yield f"the head {published} was published and is not in the chain: this is an older copy, or another memory"
