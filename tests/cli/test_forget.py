@@ -32,7 +32,8 @@ def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
     with Predictor.load(model) as predictor:
         assert ended == (
             0,
-            f"forgot 2 samples, 22 left; numbers 1 to 2 of the chain\nhead of the chain: {predictor.head}\n",
+            f"forgot 2 samples, 22 left; numbers 1 to 2 of the chain\nnames of source files and units stay in the "
+            f"directory until `munkey purge {model}`\nhead of the chain: {predictor.head}\n",
             "",
         )
     assert left(model) == without(10, 12)
@@ -111,7 +112,8 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
         (["--class", "bird"], "'bird' is not the name of a class"),
         (["--ids", "10", "--certificate", "made.json", "--salt-file", "made.json"], "a file of its own"),
         (["--ids", "10", "--certificate", "made.json", "--salt-file", "MODEL/salt"], "lies in the model's directory"),
-        (["--ids", "10", "--certificate", "made.json", "--salt-file", "requests.csv"], "is no salt"),
+        (["--ids", "10", "--certificate", "made.json", "--salt-file", "requests.csv"], "a salt of its own"),
+        (["--ids", "10", "--certificate", "requests.csv/made.json"], "requests.csv is not a folder"),
     ],
 )
 def test_what_can_mean_two_things_is_refused(words, said, munkey, model, tmp_path, monkeypatch):
@@ -165,11 +167,15 @@ def with_twins(model):
 def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
     with_twins(model)
     planned = munkey("forget", model, "--ids", "10", "--dry-run")
-    assert "would forget 1 sample (dog & co 1) and keep 25\nexact copies of these stay: ids 200;" in planned.out
-    ended = munkey("forget", model, "--ids", "10", "--json").json
-    assert (ended["deleted"], ended["identical"]) == (1, [200])
+    assert (
+        "would forget 1 sample (dog & co 1) and keep 25\nids 10\nexact copies of these stay: ids 200, of unit Anna;"
+        in planned.out
+    )
+    ended = munkey("forget", model, "--ids", "10")
+    assert f"stay: ids 200, of unit Anna; `munkey forget {model} --ids 200` forgets them too" in ended.out
     planned = munkey("forget", model, "--ids", "12", "--also-identical", "--dry-run", "--json").json
     assert (planned["would_delete"], planned["identical"], planned["left"]) == ([12, 201], [], 23)
+    assert planned["copies"] == [{"id": 201, "unit": "Anna"}]
     ended = munkey("forget", model, "--ids", "12", "--also-identical", "--json").json
     assert (ended["deleted"], ended["identical"]) == (2, []) and left(model) == [*without(10, 12), 200]
 
@@ -218,14 +224,14 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (REQUESTS + "2026-4,99,,,\n", "so nothing was done: 99"),
+        (REQUESTS + "2026-4,99,,,\n2026-4,99,,,\n", "so nothing was done: 99 (request 2026-4)\n"),
         (REQUESTS + "2026-4,18,pets/20.png,,\n", "18 and pets/20.png"),  # not the same sample
         (REQUESTS + "2026-4,18\n", "line 6: 2 cells below 5 columns"),
         (REQUESTS + ",18,,,\n", "line 6: no request number"),
         (REQUESTS + "2026-4,,,,\n", "line 6: no sample is named\n"),
         (REQUESTS + '2026-4,"18\n', "line 6: unexpected end of data"),
         (REQUESTS + "2026-4,x,,,\n", "line 6: 'x' is not an id"),
-        ("id,person\n10,Anna\n", "and nothing else; then a line for each thing to forget; not ['id', 'person']"),
+        ("id,person\n10,Anna\n", "and nothing else; then a line for each thing to forget; not 'id', 'person'"),
         ("id,class,label\n10,cat,cat\n", "each at most once"),
         ('id,"class\n10,cat\n', "line 2: unexpected end of data"),
         ("id\n", "a line for each thing"),
@@ -313,13 +319,12 @@ def full(*_):
 @pytest.mark.parametrize("fails", ["certificate", "purge", "close", "standard output"])
 def test_what_was_committed_is_said_whatever_fails_afterwards(fails, munkey, model, tmp_path, monkeypatch):
     """As on a disk that is full."""
-    (tmp_path / "file").touch()
-    receipt = tmp_path / ("file" if fails == "certificate" else "") / "receipt.json"
+    receipt = tmp_path / "receipt.json"
     with monkeypatch.context() as patch:
         if fails == "standard output":
             patch.setattr(sys, "stdout", open("/dev/full", "w"))  # noqa: PTH123, SIM115
-        elif fails != "certificate":
-            patch.setattr(Store, fails, full)
+        else:
+            patch.setattr(*(certificate, "write_new") if fails == "certificate" else (Store, fails), full)
         ended = munkey("forget", model, "--ids", "10,12", "--request", "R", "--certificate", receipt, "--json")
     gc.collect()  # an unclosed memory
     [entry] = munkey("log", model, "--json").json["log"]
@@ -351,8 +356,53 @@ def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, t
     text = salt.read_text().strip()
     assert text not in ended.out and certificate.salted([10], bytes.fromhex(text)) in receipt.read_text()
     assert munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt-file", salt).code == 0
-    munkey("forget", model, "--ids", "12", "--certificate", tmp_path / "2.json", "--salt-file", salt)
-    assert certificate.salted([12], bytes.fromhex(text)) in (tmp_path / "2.json").read_text()
+    again = munkey("forget", model, "--ids", "12", "--certificate", tmp_path / "2.json", "--salt-file", salt)
+    assert again.code == 2 and "needs a salt of its own" in again.err and left(model) == without(10)
+
+
+def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(munkey, model, tmp_path, monkeypatch):
+    (tmp_path / "requests.csv").write_text("request, id\nA , 10\nB,12\n")
+    words = ["forget", model, "--csv", tmp_path / "requests.csv", "--certificate", tmp_path / "made-{request}.json"]
+    forget = Predictor.forget
+
+    def interrupted(*given, **how):
+        if how["request"] == "B":
+            raise KeyboardInterrupt
+        return forget(*given, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Predictor, "forget", interrupted)
+        ended = munkey(*words)
+    assert ended.code == 130 and "interrupted. But this is done" in ended.err and "request A: forgot 1" in ended.err
+    again = munkey(*words)
+    made = tmp_path / "made-A.json"
+    assert f"`munkey certificate {model} {made} --request A` writes it" in again.out and left(model) == without(10, 12)
+    assert munkey(*words, "--json").json["requests"][0]["certificate"] is None
+    assert munkey("certificate", model, made, "--request", "A").code == 0
+    assert munkey(*words, "--json").json["requests"][0]["certificate"] == str(made)
+
+
+def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
+    with Predictor.load(model, writer=True) as predictor:
+        rows = predictor.store.view.rows(predictor.store.rows_of([10, 12]))
+        predictor.store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
+    listed = munkey("list", model, "--ids", "200")
+    assert listed.out.splitlines()[1].split()[:3] == ["200", "cat", "U1\\n"] and len(listed.out.splitlines()) == 3
+    (tmp_path / "requests.csv").write_text('request,unit\nR," U1\n"\n')
+    assert munkey("forget", model, "--csv", tmp_path / "requests.csv", "--block-return").code == 0
+    assert left(model) == [*IDS.tolist(), 201] and munkey("inspect", model, "--json").json["blocked pictures"] == 1
+    found = munkey("forget", model, "--ids", "200", "--ignore-missing", "--request", "1\n2")
+    assert "request 1\\n2: forgot 0 samples" in found.out and "nothing that it names is held" in found.out
+
+
+def test_what_standard_output_cannot_encode_is_escaped(munkey, model, monkeypatch):
+    munkey("forget", model, "--ids", "10", "--request", "é")
+    for words in ([], ["--json"]):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stdout := io.TextIOWrapper(written := io.BytesIO(), "ascii"))
+            assert munkey("log", model, *words).code == 0
+            stdout.flush()
+        assert rb"\xe9" in written.getvalue() or rb"\u00e9" in written.getvalue()
 
 
 def test_a_second_writer_waits_for_the_first(munkey, model):

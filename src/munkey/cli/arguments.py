@@ -4,7 +4,6 @@ import csv
 import io
 import os
 import re
-import secrets
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -66,7 +65,7 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
 
     text = given_text(file).removeprefix("\ufeff")  # a mark that Excel writes
     parted_by = ";" if ";" in text.partition("\n")[0] else ","
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=parted_by, skipinitialspace=True, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=parted_by, strict=True)
     try:
         (_, header), *lines = [(reader.line_num, cells) for cells in reader if cells] or [(0, [])]
     except csv.Error as error:
@@ -74,15 +73,17 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     kinds = [COLUMNS.get(name.strip().lower(), "") for name in header]
     if not lines or "" in kinds or len(set(kinds)) < len(kinds):
         said = "each at most once, and nothing else; then a line for each thing to forget"
-        raise ValueError(
-            f"{file}: the first line must name columns id, file, class, unit, request, {said}; not {header}"
-        )
+        columns = f"id, file, class, unit, request, added (passed over), {said}"
+        raise ValueError(f"{file}: the first line must name columns {columns}; not {', '.join(map(repr, header))}")
     requests: dict[str | None, list[dict[str, list[Any]]]] = {}
     for number, cells in lines:
         where = f"{file}, line {number}"
         if len(cells) != len(kinds):
             raise ValueError(f"{where}: {len(cells)} cells below {len(kinds)} columns")
-        line = {kind: cell for kind, cell in zip(kinds, cells, strict=True) if cell and kind != "added"}
+        trimmed = [
+            cell.strip() if kind in ("ids", "request") else cell for kind, cell in zip(kinds, cells, strict=True)
+        ]
+        line = {kind: cell for kind, cell in zip(kinds, trimmed, strict=True) if cell and kind != "added"}
         request = line.pop("request", None)
         if request is None and "request" in kinds:
             raise ValueError(f"{where}: no request number")
@@ -93,16 +94,10 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     return requests
 
 
-def salt_of(salt: str | None, file: Path | None, *, new: bool = False) -> bytes:
-    """The salt that was given in hexadecimal, or in a file; else empty. Raises ValueError for what is none.
-
-    new: put one into the file where there is none; only its owner may read it.
-    """
+def salt_of(salt: str | None, file: Path | None) -> bytes:
+    """The salt that was given in hexadecimal, or in a file; else empty. Raises ValueError for what is none."""
     from munkey.core.files import given_text
-    from munkey.deploy.certificate import write_new
 
-    if file and new and not os.path.lexists(file):
-        write_new(file, f"{secrets.token_hex(16)}\n", 0o600)
     text = (given_text(file) if file else salt or "").strip()
     if (file or salt is not None) and not re.fullmatch("([0-9a-fA-F]{2}){16,}", text):
         raise ValueError(f"{file or '--salt'}: is no salt, as `forget` prints it: 32 hexadecimal digits or more")
@@ -121,8 +116,14 @@ def require_certificates(directory: Path, files: Collection[Path], salt_files: C
     """Raises ValueError where certificates, their pages and salts cannot be written, each to a file of its own."""
     from munkey.deploy.certificate import page_of
 
+    for file in salt_files:
+        if os.path.lexists(file):
+            raise ValueError(f"{file}: exists already, and each certificate needs a salt of its own; give a new name")
     for file in (*files, *salt_files):
         require_outside(directory, file)
+        above = next(folder for folder in file.absolute().parents if os.path.lexists(folder))
+        if not above.is_dir():
+            raise ValueError(f"{file}: cannot be written, since {above} is not a folder; choose another place")
     written = [*files, *map(page_of, files), *salt_files]
     if len(set(written)) < len(written):
         raise ValueError("each certificate and salt needs a file of its own: put {request} into its name")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from munkey.cli import arguments as given
 from munkey.cli.output import NotVerifiedError, say, working
-from munkey.core.console import counted
+from munkey.core.console import counted, one_line
 
 
 def list_(
@@ -18,6 +19,7 @@ def list_(
     files: given.Files = None,
     classes: given.Classes = None,
     units: given.Units = None,
+    ids: given.Ids = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, which `forget --csv` takes.")] = False,
     as_json: given.AsJson = False,
 ) -> None:
@@ -29,17 +31,16 @@ def list_(
 
     Every filter must hold; of one that is given several times, any.
     """
-    from tabulate import tabulate
-
     from munkey.deploy import json_answers
 
+    wanted = None if ids is None else set(given.ids_in("--ids", ids))
     with given.model(directory) as predictor:
         rows = predictor.rows(labels=classes or [], units=units or [], files=given.named_files(files, more))
-        samples = json_answers.samples(rows)
+        samples = json_answers.samples(row for row in rows if wanted is None or row.id in wanted)
     lines = [["id", "class", "file", "unit", "added"], *[list(sample.values()) for sample in samples]]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
-    table = f"{tabulate(lines, 'firstrow', 'plain', disable_numparse=True)}\n{counted(len(samples), 'sample')}"
+    table = f"{_table(lines)}\n{counted(len(samples), 'sample')}"
     say(text.getvalue().rstrip("\n") if as_csv else table, {"samples": samples}, as_json)
 
 
@@ -49,14 +50,21 @@ def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
     \b
     munkey log model --json
     """
-    from tabulate import tabulate
-
     from munkey.deploy import json_answers
 
     with given.model(directory) as predictor:
         entries = json_answers.log(predictor.log())
-    lines = [{name: value for name, value in entry.items() if name != "before"} for entry in entries]
-    say(tabulate(lines, "keys", "plain", disable_numparse=True) or "no deletion so far", {"log": entries}, as_json)
+    shown = ("first", "last", "when", "request", "deleted", "head")
+    table = _table([list(shown), *[[entry[name] for name in shown] for entry in entries]])
+    say(table if entries else "no deletion so far", {"log": entries}, as_json)
+
+
+def _table(lines: Sequence[Sequence[object]]) -> str:
+    """Columns of text below the first line, a line each, whatever stands in a name."""
+    from tabulate import tabulate
+
+    cells = [["" if cell is None else one_line(str(cell)) for cell in line] for line in lines]
+    return tabulate(cells, "firstrow", "plain", disable_numparse=True)
 
 
 def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
@@ -78,6 +86,7 @@ def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
             "samples": summary["samples"],
             "deleted, space not freed": len(predictor.store.view.live) - summary["samples"],
             "deleted samples": predictor.store.deletions,
+            "blocked pictures": predictor.store.blocked_count,
             "key width": state.key_width,
             "token width": state.token_width,
             "memory": state.store.hex(),

@@ -1,7 +1,10 @@
 """The command `munkey forget`: what its words name, and what it says was done."""
 
+import re
 import secrets
+import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +12,7 @@ import typer
 
 from munkey.cli import arguments as given
 from munkey.cli.output import AfterDeletionError, say, working
-from munkey.core.console import counted
+from munkey.core.console import counted, one_line
 
 OneFile = Path | None
 
@@ -43,7 +46,7 @@ def forget(
 
     \b
     munkey forget model --ids 17,42
-    munkey forget model --files cats/*.png --request 2026-17 --certificate cats.json
+    munkey forget model --files 'cats/*.png' --request 2026-17 --certificate cats.json
     munkey forget model --unit 'Anna K.' --also-identical --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
@@ -75,30 +78,22 @@ def forget(
     requests = {request: lines} if csv is None else given.requests_in(csv)
 
     from munkey.deploy import deletions
-    from munkey.deploy.certificate import write_certificate
-    from munkey.deploy.errors import first_ten
+    from munkey.deploy.certificate import write_certificate, write_new
+    from munkey.deploy.errors import HELD, first_ten
 
     done: list[dict[str, Any]] = []
     try:
         with given.model(directory, writer=not dry_run, wait=wait) as predictor:
             plans, missing = deletions.planned(predictor, requests, ignore_missing=ignore_missing)
-            written, salt_files = (
-                {
-                    number: Path(str(file).replace("{request}", (number or "").replace("/", "-")))
-                    for number, plan in plans.items()
-                    if file and not plan.earlier
-                }
-                for file in (certificate, salt_file)
-            )
+            new = [number for number, plan in plans.items() if not plan.earlier]
+            written, salt_files = _files(certificate, new), _files(salt_file, new)
             given.require_certificates(directory, written.values(), salt_files.values())
             if dry_run:
                 answers = deletions.preview(predictor, plans, also_identical=also_identical)
             else:
-                salts = {
-                    number: given.salt_of(None, salt_files.get(number), new=True) or secrets.token_bytes(16)
-                    for number in written
-                    if len(plans[number].ids)
-                }
+                salts = {number: secrets.token_bytes(16) for number in written if len(plans[number].ids)}
+                for number in salts.keys() & salt_files.keys():
+                    write_new(salt_files[number], f"{salts[number].hex()}\n", 0o600)
                 how = {"also_identical": also_identical, "block_return": block_return}
                 how |= {"tell_salts": not salt_file, "list_ids": list_ids}
                 with working("forgetting"):
@@ -107,40 +102,68 @@ def forget(
                         answer.update({"page": str(write_certificate(made, file)), "certificate": str(file)})
                 answers = done
             for answer in answers:
-                if answer["request"] in written:
-                    file = written[answer["request"]]
-                    answer.setdefault("certificate", str(file) if answer.get("would_delete") else None)
+                for file in _files(certificate, [answer["request"]]).values():
+                    _say_certificate(answer, file, directory)
             head = predictor.head
         if unpurged := answers[0].get("unpurged"):
             print(f"munkey: {unpurged}", file=sys.stderr)
-        end = [f"not in the memory: {first_ten(missing)}"] if missing else []
+        end = [f"not in the memory, {HELD}: {first_ten(missing)}"] if missing else []
+        if any(answer.get("deleted") and not (answer["purged"] or answer["repeated"] or unpurged) for answer in done):
+            end.append(f"names of source files and units stay in the directory until `munkey purge {directory}`")
         end.append("nothing was changed" if dry_run else f"head of the chain: {head}")
         value = answers[0] if csv is None else {"requests": answers, "left": answers[-1]["left"]}
-        say("\n".join([*map(_worded, answers), *end]), value | {"missing": missing, "head": head}, as_json)
-    except Exception as error:
+        value |= {"missing": missing, "head": head}
+        say("\n".join([*(_worded(answer, directory) for answer in answers), *end]), value, as_json)
+    except (Exception, KeyboardInterrupt) as error:
         if not done:
             raise
         later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
-        said = [*map(_worded, done), f"head of the chain: {done[-1]['head']}", later]
+        said = [*(_worded(answer, directory) for answer in done), f"head of the chain: {done[-1]['head']}", later]
         raise AfterDeletionError(error, "\n".join(said), done) from error
 
 
-def _worded(answer: dict[str, Any]) -> str:
+def _files(file: OneFile, numbers: Iterable[str | None]) -> dict[str | None, Path]:
+    """The file of each request, by its number; none where no file is given."""
+    names = {number: re.sub(r"[/\x00-\x1f]", "-", number or "") for number in numbers if file}
+    return {number: Path(str(file).replace("{request}", name)) for number, name in names.items()}
+
+
+def _say_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
+    """Put into the answer where its certificate lies or would; for a repeated request without it, what writes it."""
+    repeated = answer.get("repeated")
+    there = file.exists() if repeated else answer.get("would_delete")
+    answer.setdefault("certificate", str(file) if there else None)
+    if repeated and answer["deleted"] and not there:
+        words = ["munkey", "certificate", f"{directory}", f"{file}", "--request", answer["request"]]
+        answer["certify"] = shlex.join(words)
+
+
+def _worded(answer: dict[str, Any], directory: Path) -> str:
     """What was done for a request, or would be."""
     from munkey.deploy.errors import first_ten
 
-    name = f"request {answer['request']}: " if answer["request"] else ""
+    name = f"request {one_line(answer['request'])}: " if answer["request"] else ""
     if answer.get("repeated"):
-        return f"{name}carried out on {answer['when']}, so nothing was changed"
+        certify = f"\nno certificate is there: `{one_line(answer['certify'])}` writes it" if "certify" in answer else ""
+        return f"{name}carried out on {answer['when']}, so nothing was changed{certify}"
     if dry_run := "would_delete" in answer:
         classes = ", ".join(f"{each} {count:,}" for each, count in answer["classes"].items())
         said = f"would forget {counted(len(answer['would_delete']), 'sample')}{classes and f' ({classes})'} and keep"
         lines = [f"{name}{said} {answer['left']:,}"]
+        lines += [f"ids {first_ten(answer['would_delete'])}"] if answer["would_delete"] else []
     else:
         numbers = f"; numbers {answer['first']} to {answer['last']} of the chain" if answer["deleted"] else ""
         lines = [f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left{numbers}"]
-    if twins := answer["identical"]:
-        lines.append(f"exact copies of these stay: ids {first_ten(twins)}; --also-identical forgets them too")
+    if not (answer["would_delete"] if dry_run else answer["deleted"]):
+        lines.append("nothing that it names is held: forgotten earlier, see `munkey log`, or never in this memory")
+    if copies := answer["copies"]:
+        ids, units = [copy["id"] for copy in copies], sorted({copy["unit"] for copy in copies if copy["unit"]})
+        which = f"ids {first_ten(ids)}" + (f", of unit {first_ten(units)}" if units else "")
+        request = " --request NEW" if answer["request"] else ""
+        again = f"`munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}{request}`"
+        way = f"{'--also-identical' if dry_run else again} forgets them too"
+        stay = f"exact copies of these stay: {which}; {way}"
+        lines.append(stay if answer["identical"] else f"{len(ids):,} of these are exact copies of the named: {which}")
     if emptied := answer.get("emptied"):
         lines.append(f"no sample is left of {first_ten(emptied)}; `predict --only-held-classes` never answers it")
     if "certificate" in answer:

@@ -9,7 +9,7 @@ from typing import Any
 
 from munkey.core.console import printable
 
-FAILED, BAD_INPUT, LOCKED, MACHINE = 1, 2, 3, 4  # exit codes, see `munkey --help`
+FAILED, BAD_INPUT, LOCKED, MACHINE, INTERRUPTED = 1, 2, 3, 4, 130  # exit codes, see `munkey --help`
 
 
 class NotVerifiedError(Exception):
@@ -20,14 +20,16 @@ class AfterDeletionError(Exception):
     """Samples are forgotten, and what was to follow failed. deletions: those that are on the disk, as JSON."""
 
     def __init__(self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]) -> None:
-        super().__init__(f"{error or type(error).__name__}. But this is done, and on the disk:\n{text}")
+        why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
+        super().__init__(f"{why}. But this is done, and on the disk:\n{text}")
         self.deletions = deletions
 
 
 def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
-    """Print the text, or the value as JSON."""
+    """Print the text, or the value as JSON; characters that standard output cannot encode are escaped."""
     try:
-        print(printable(json.dumps(value, indent=2, ensure_ascii=False) if as_json else text), flush=True)
+        said, encoding = printable(json.dumps(value, indent=2) if as_json else text), sys.stdout.encoding
+        print(said.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError:  # a full disk, or nobody who reads: Python would try again at its end
         with suppress(OSError):  # where standard output is no file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -40,12 +42,15 @@ def code_of(error: BaseException) -> int | None:
     from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 
     codes: Sequence[tuple[tuple[type[BaseException], ...], int]] = (
+        ((KeyboardInterrupt,), INTERRUPTED),
         ((NotVerifiedError,), FAILED),
         ((LockedMemoryError,), LOCKED),
         ((ValueError, UnknownIdsError, UnknownNamesError, FileNotFoundError, FileExistsError), BAD_INPUT),
         ((OSError, ClosedMemoryError, AfterDeletionError), MACHINE),
     )
-    return next((code for kinds, code in codes if isinstance(error, kinds)), None)
+    cause = error.__cause__ if isinstance(error, AfterDeletionError) else None
+    known = cause if isinstance(cause, KeyboardInterrupt) else error
+    return next((code for kinds, code in codes if isinstance(known, kinds)), None)
 
 
 def refused(error: BaseException, as_json: bool) -> None:

@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def one_line(text: str) -> str:
+    """The same, with line breaks and tabs as \\n and \\t, for names inside a line."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def warn(message: str) -> None:
     """Write to the job's log, and to the terminal too: nobody reads the log of a job that succeeds."""
     message = printable(message)

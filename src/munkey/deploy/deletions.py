@@ -45,7 +45,8 @@ def planned(
             still = f"names {counted(len(ids), 'sample')} that the memory holds"
             raise ValueError(f"{done}, and {still}; give this deletion another number")
         plans[number] = RequestPlan(ids, earlier)
-        missing += [] if earlier else unknown
+        tied = f" (request {number})" if len(requests) > 1 else ""
+        missing += [] if earlier else [f"{name}{tied}" for name in dict.fromkeys(unknown)]
     if missing and not ignore_missing:
         raise UnknownNamesError(missing)
     return plans, missing
@@ -71,17 +72,27 @@ def _meant(model: Predictor, lines: Sequence[Line]) -> tuple[np.ndarray, list[st
     return np.unique(np.concatenate([*found, selection.ids])), [*selection.missing, *missing]
 
 
+def _copies(model: Predictor, ids: np.ndarray) -> list[Json]:
+    """Other samples that are exact copies of these (N,), by ascending id, each with its unit."""
+    view = model.store.view
+    rows = model.store.twins_of(np.flatnonzero(view.live & np.isin(view.ids, ids)))
+    rows = rows[np.argsort(view.ids[rows])]
+    sources = model.store.sources_of(rows)
+    return [{"id": one, "unit": unit} for one, (_, unit) in zip(view.ids[rows].tolist(), sources, strict=True)]
+
+
 def preview(model: Predictor, plans: Plans, *, also_identical: bool) -> list[Json]:
     """What each request would forget; of one that was carried out before, also what `carry_out` answers."""
-    answers, view, left = [], model.store.view, model.ids
+    answers, left = [], model.ids
     for number, plan in plans.items():
         ids = np.intersect1d(plan.ids, left)
-        twins = np.intersect1d(view.ids[model.store.twins_of(np.flatnonzero(view.live & np.isin(view.ids, ids)))], left)
+        copies = [copy for copy in _copies(model, ids) if copy["id"] in left]
+        twins = np.array([copy["id"] for copy in copies], dtype=np.int64)
         if also_identical:
             ids, twins = np.union1d(ids, twins), twins[:0]
         left = np.setdiff1d(left, ids)
         answer = {"request": number, "would_delete": ids.tolist(), "classes": model.select(ids=ids).classes}
-        answer |= {"identical": twins.tolist(), "left": len(left)}
+        answer |= {"identical": twins.tolist(), "copies": copies, "left": len(left)}
         answers.append(answer | json_answers.forgotten(plan.earlier) if plan.earlier else answer)
     return answers
 
@@ -104,8 +115,9 @@ def carry_out(
     certified = []
     for number, plan in plans.items():
         held = model.ids
+        copies = _copies(model, np.intersect1d(plan.ids, held))
         receipt = model.forget(plan.ids, ignore_missing=True, request=number, **how)
-        done.append(json_answers.forgotten(receipt))
+        done.append(json_answers.forgotten(receipt) | {"copies": copies})
         done[-1]["left"] = len(left := model.ids)
         if number in salts and receipt.sequences and not receipt.repeated:
             done[-1] |= {"salt": salts[number].hex()} if tell_salts else {}

@@ -4,15 +4,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from munkey.core.console import one_line
+
 OTHER_VERSION = (  # what to do
     "another version of munkey made it: use that one, or move it elsewhere, export again and forget what was forgotten"
 )
+
+HELD = "which holds no pictures of validation and test"
 
 
 def first_ten(values: Sequence[object]) -> str:
     """The first ten, separated by commas, and how many there are in all."""
     more = f", … ({len(values):,} in all)" if len(values) > 10 else ""
-    return ", ".join(map(str, values[:10])) + more
+    return ", ".join(one_line(str(value)) for value in values[:10]) + more
 
 
 class UnreadableModelError(ValueError):
@@ -34,7 +38,7 @@ class UnknownNamesError(KeyError):
         self.missing = tuple(missing)
 
     def __str__(self) -> str:
-        return f"no sample of this memory has these names, so nothing was done: {first_ten(self.missing)}"
+        return f"no sample of this memory ({HELD}) has these names, so nothing was done: {first_ten(self.missing)}"
 
 
 class AmbiguousFileError(ValueError):

@@ -100,7 +100,7 @@ def test_exact_copies_are_named_and_taken_along_and_kept_out(office, model):
     model.add([ANNA], [CAT])
     office.forget(ids=[FIRST + 1], also_identical=True, block_return=True)
     assert not {FIRST + 1, FIRST + 2} & set(office.held())
-    with pytest.raises(PictureError, match="forgotten for good"):
+    with pytest.raises(PictureError, match="forgotten with block_return"):
         model.add([ANNA], [CAT])
 
 

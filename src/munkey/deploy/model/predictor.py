@@ -271,7 +271,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         blocked = np.flatnonzero(self.store.blocked(contents))  # refused in a forked child, before torch is touched
         if blocked.size and not allow_blocked:
             named = [given.files[one] or f"number {one}" for one in blocked.tolist()]
-            raise PictureError(f"forgotten for good, so nothing was added: {first_ten(named)}; or allow blocked ones")
+            said = f"forgotten with block_return, so nothing was added: {first_ten(named)}"
+            raise PictureError(f"{said}; --allow-blocked (in Python, allow_blocked=True) adds them all the same")
         keys = self._encoder.keys(given.images)
         tokens = keys if self._tokens_are_keys else np.zeros((len(keys), self.manifest.token_dim), dtype=np.float32)
         with self._alone():

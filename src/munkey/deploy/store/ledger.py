@@ -209,6 +209,9 @@ class Ledger:
         asked = "SELECT 1 FROM blocked WHERE hash = ?"
         return np.array([bool(self._ask(asked, one)) for one in self.hashes(contents)], dtype=bool)
 
+    def blocked_count(self) -> int:
+        return self._number("SELECT COUNT(*) FROM blocked")
+
     def last(self) -> ChainLink:
         """The last link of the chain; before any deletion, one of sequence number 0 with the first head."""
         links = self._links("ORDER BY sequence DESC LIMIT 1")

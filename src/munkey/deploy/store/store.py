@@ -234,6 +234,12 @@ class Store(AbstractContextManager["Store"]):
         with self._alone():
             return self._ledger.blocked(checked_contents(contents))
 
+    @property
+    def blocked_count(self) -> int:
+        """How many contents are blocked."""
+        with self._alone():
+            return self._ledger.blocked_count()
+
     def log(self) -> list[Receipt]:
         """All deletions, in order."""
         with self._alone():
