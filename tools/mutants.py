@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/munkey")
 TESTS_OF = {  # of rooms without a folder of tests
     "settings.py": "tests/experiment/params",
-    "jobs": "tests/integration/test_snakemake.py",
+    "jobs": "tests/integration/test_paper.py",
     "__init__.py": "tests/deploy/model",
 }
 PAIRS = ("Lt LtE", "Gt GtE", "Eq NotEq", "Is IsNot", "In NotIn", "And Or", "Add Sub", "Mult Div")

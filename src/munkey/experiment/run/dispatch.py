@@ -42,7 +42,7 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     the function has no parameter for is left out. Raises TypeError for a name that is missing or stands twice, and
     pydantic's ValidationError for a value that does not fit.
     """
-    from pydantic import ConfigDict, validate_call
+    from pydantic import validate_call
 
     named = [*task.inputs, *task.outputs, *task.params]
     if twice := sorted({name for name in named if named.count(name) > 1}):
@@ -54,5 +54,4 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
             f"rule {task.rule}: {function.__module__}.{function.__name__} needs {', '.join(missing)}; name it among the"
             f" rule's input, output or params. The rule gives {', '.join(sorted(given))}"
         )
-    convert = validate_call(config=ConfigDict(arbitrary_types_allowed=True))
-    convert(function)(**{name: given[name] for name in wanted if name in given})
+    validate_call(function)(**{name: given[name] for name in wanted if name in given})
