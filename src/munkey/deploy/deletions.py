@@ -119,13 +119,15 @@ def carry_out(
         receipt = model.forget(plan.ids, ignore_missing=True, request=number, **how)
         done.append(json_answers.forgotten(receipt) | {"copies": copies})
         done[-1]["left"] = len(left := model.ids)
+        if not receipt.sequences:
+            done[-1]["why"] = "the memory held none of these samples (any more): `log` lists earlier requests"
         if number in salts and receipt.sequences and not receipt.repeated:
             done[-1] |= {"salt": salts[number].hex()} if tell_salts else {}
             certified.append((done[-1], receipt, np.setdiff1d(held, left).tolist(), salts[number]))
     unpurged = ""
     if certified:
         try:
-            if foreign := model.store.purge():
+            if foreign := model.purge():
                 unpurged = f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}"
         except LockedMemoryError as error:
             unpurged = f"{error}; until then, names of source files and units may be left in it"

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import uvicorn
+from fastapi import HTTPException
 from PIL import Image
 from starlette.requests import Request
 
-from munkey.deploy.http.bodies import RequestLimits
+from munkey.deploy.http.bodies import RequestLimits, undecoded_pictures
 from munkey.deploy.http.service import application
 from munkey.deploy.model.predictor import Predictor
 from tests.deploy.inputs import IDS, model_in, picture_in
@@ -185,6 +186,14 @@ def test_many_unknown_ids_are_counted(service):
     assert refused.json["unknown"] == [str(100_000 + one) for one in range(10)] and len(refused.text) < 1000
 
 
+def test_as_many_pixels_as_the_limit_are_accepted_and_one_more_is_not(service):
+    file = io.BytesIO()
+    Image.new("RGB", (5, 1)).save(file, "PNG")
+    assert len(undecoded_pictures([file.getvalue()] * 2, RequestLimits(pixels=10))) == 2
+    with pytest.raises(HTTPException, match="10 pixels"):
+        undecoded_pictures([file.getvalue()] * 2, RequestLimits(pixels=9))
+
+
 def test_what_fails_within_is_said_as_json(service, monkeypatch):
     monkeypatch.setattr(Predictor, "purge", lambda self: 1 / 0)
     failed = service.ask("POST", "/purge", role="forget")
@@ -241,7 +250,7 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
         running(predictor, b"", TOKENS, RequestLimits()) as one,
     ):
         assert one.ask("POST", "/forget", {"ids": [12]}, "forget").json["purged"] is False
-        assert (one.metric("samples"), one.metric("deletions_total")) == (len(IDS) - 1, 1)
+        assert (one.metric("samples"), one.metric("deleted_samples_total")) == (len(IDS) - 1, 1)
         assert (one.metric("unpurged"), one.metric("purged_timestamp_seconds")) == (1, 0)
         assert one.ask("GET", "/health", role="verify").json["purged"] is False
         begun = time.time()

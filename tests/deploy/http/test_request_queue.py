@@ -26,7 +26,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.go, self.deletions, self.readers = threading.Semaphore(0), 0, 0
+        self.go, self.deletions, self.readers, self.foreign = threading.Semaphore(0), 0, 0, ()
         self.store, self.manifest, self.directory = self, SimpleNamespace(stored=STORED), None
 
     def predict(self, images, *, only_held_classes):
@@ -35,6 +35,7 @@ class Slow:
 
     def forget(self, ids):
         self.done.append(f"forget {ids}")
+        return {"deleted": len(ids)}
 
     def settle(self):
         self.done.append("settle")
@@ -44,6 +45,7 @@ class Slow:
             self.readers -= 1
             raise LockedMemoryError("a reader is in the way")
         self.done.append("purge")
+        return self.foreign
 
 
 def picture(number: int) -> list[np.ndarray]:
@@ -146,3 +148,33 @@ def test_an_earlier_process_may_have_left_something_to_purge():
     slow = Slow()
     slow.deletions = 1
     assert RequestQueue(slow, 4).unpurged
+
+
+def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_no_purge(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    async def work() -> None:
+        maintaining = asyncio.create_task(served.maintain())
+        while "purge" not in slow.done:
+            await served.delete(forget_7)
+            await asyncio.sleep(0.02)
+        maintaining.cancel()
+        await served.purge()
+
+    monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
+    monkeypatch.setattr(request_queue, "PURGE_LATEST_S", 0.2)
+    slow = Slow()
+    slow.foreign = ("memory/keys.bak",)
+    served = RequestQueue(slow, 4)
+    asyncio.run(asyncio.wait_for(work(), 10))
+    assert served.purged() == {"purged": False, "purged_at": None, "foreign": slow.foreign}
+
+
+def test_what_fails_after_a_deletion_is_purged_too():
+    def fails(model):
+        raise ValueError("damaged")
+
+    served = RequestQueue(Slow(), 4)
+    with pytest.raises(ValueError, match="damaged"):
+        asyncio.run(served.delete(fails))
+    assert served.unpurged

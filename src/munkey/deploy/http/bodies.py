@@ -64,7 +64,13 @@ class Check(BaseModel, extra="forbid", strict=True):
 
     certificate: Certificate
     ids: Annotated[list[int], FailFast()] = []
-    salt: str | None = None
+    salt: Annotated[str, Field(pattern="^([0-9a-fA-F]{2}){16,}$")] | None = None
+
+    @model_validator(mode="after")
+    def _ids_and_salt(self) -> Self:
+        if bool(self.ids) != (self.salt is not None):
+            raise ValueError("ids and salt go together: a certificate holds one hash of both")
+        return self
 
 
 class RowFilter(BaseModel, extra="forbid"):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import HTTPException
 
-from munkey.deploy import json_answers
+from munkey.deploy.errors import UnknownNamesError
+from munkey.deploy.json_answers import Json
 from munkey.deploy.model.images import pixels
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.predictor import Predictor
@@ -30,8 +31,9 @@ PURGE_IDLE_S, PURGE_LATEST_S = 10.0, 600.0  # without a request; after a deletio
 class RequestQueue:
     """One model for many requests. No answer given after a deletion was acknowledged rests on what was deleted.
 
-    places: predictions that may be under way at once. purged_at: when the last purge since the start ended;
-    unpurged: whether traces of what was deleted, such as names of source files, may be in the directory.
+    places: predictions that may be under way at once. purged_at: when the last purge since the start ended that
+    left nothing; unpurged: whether traces of what was deleted, such as names of source files, may be in the directory;
+    foreign: files that the last purge found there and that are not the model's.
     """
 
     def __init__(self, predictor: Predictor, places: int) -> None:
@@ -40,7 +42,9 @@ class RequestQueue:
         self._queue, self._guard, self._check = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self._unsettled, self.unpurged = False, predictor.store.deletions > 0
         self.purged_at: datetime | None = None
-        self._asked = self._deleted = time.monotonic()
+        self.foreign: tuple[str, ...] = ()
+        self._asked = time.monotonic()
+        self._since = self._asked if self.unpurged else None  # the first deletion after the last purge
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -73,15 +77,25 @@ class RequestQueue:
     async def alone(self, work: Callable[[Predictor], T]) -> T:
         """While nothing else uses the model."""
         async with self._guard:
-            self._asked = time.monotonic()
             return await asyncio.to_thread(work, self.predictor)
 
-    async def delete(self, work: Callable[[Predictor], T]) -> T:
-        """As `alone`; what it deletes is settled and purged when there is time."""
-        done = await self.alone(work)
-        self._unsettled = self.unpurged = True
-        self._deleted = time.monotonic()
-        return done
+    async def delete(self, work: Callable[[Predictor], Json]) -> Json:
+        """As `alone`; what it deletes, also if it fails then, is settled and purged when there is time."""
+        answer: Json = {"deleted": True}
+        self._asked = time.monotonic()
+        try:
+            answer = await self.alone(work)
+        except UnknownNamesError:
+            answer = {"deleted": False}
+            raise
+        finally:
+            if answer["deleted"] and not answer.get("repeated"):
+                if answer.get("purged"):
+                    self._after_purge(())
+                else:
+                    self._unsettled = self.unpurged = True
+                    self._since = self._since or time.monotonic()
+        return answer | self.purged()
 
     async def beside(self, work: Callable[[Predictor], T]) -> T:
         """Through a connection of its own, one after the other, so that predictions and deletions go on."""
@@ -96,14 +110,16 @@ class RequestQueue:
     async def purge(self) -> None:
         """Leave no byte of what was deleted in any file. Raises LockedMemoryError where a reader prevents it."""
         async with self._check, self._guard:  # our own reader is in no purge's way
-            await asyncio.to_thread(self.predictor.purge)
-            self._unsettled = self.unpurged = False
-            self.purged_at = datetime.now(UTC)
+            self._after_purge(await asyncio.to_thread(self.predictor.purge))
 
-    def purged(self) -> json_answers.Json:
-        """Whether every trace of what was deleted is gone, and when the last purge since the start ended."""
-        at = self.purged_at
-        return {"purged": not self.unpurged, "purged_at": at and at.isoformat(timespec="microseconds")}
+    def _after_purge(self, foreign: tuple[str, ...]) -> None:
+        self._unsettled, self._since, self.unpurged, self.foreign = False, None, bool(foreign), foreign
+        self.purged_at = None if foreign else datetime.now(UTC)
+
+    def purged(self) -> Json:
+        """Whether every trace of what was deleted is gone, when a purge said so, and the files that are in its way."""
+        at = self.purged_at and self.purged_at.isoformat(timespec="microseconds")
+        return {"purged": not self.unpurged, "purged_at": at} | ({"foreign": self.foreign} if self.foreign else {})
 
     async def maintain(self) -> None:
         """Forever: when there is time, wait until zeros over what was deleted are on the disk, and purge."""
@@ -114,7 +130,8 @@ class RequestQueue:
                     self._unsettled = False
                     await asyncio.to_thread(self.predictor.store.settle)
             now = time.monotonic()
-            due = now - self._asked >= PURGE_IDLE_S or now - self._deleted >= PURGE_LATEST_S
-            if self.unpurged and due and not self._check.locked():
+            if self._since is None or self._check.locked():
+                continue
+            if now - self._asked >= PURGE_IDLE_S or now - self._since >= PURGE_LATEST_S:
                 with suppress(LockedMemoryError):  # a reader of another process: next time
                     await self.purge()

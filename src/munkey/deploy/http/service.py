@@ -32,6 +32,15 @@ ENDPOINTS = (
     "POST /predict, /forget, /purge, /certificate/check; GET /rows, /log, /certificate, /verify, /metrics, /health"
 )
 NAMED = 10  # of what is unknown
+HELP = {
+    "samples": "Samples that the memory holds.",
+    "deleted_samples_total": "Samples deleted since the memory was made.",
+    "predictions_waiting": "Requests for predictions that are under way.",
+    "unpurged": "1 if traces of what was deleted may be in the directory.",
+    "purged_timestamp_seconds": "When the last purge that left nothing ended, 0 if none since the start.",
+    "pictures_total": "Pictures answered since the start.",
+    "refusals_total": "Refusals since the start, by status.",
+}
 REFUSED: tuple[type[Exception], ...] = (
     *(HTTPException, RequestValidationError, ClientDisconnect, UnknownNamesError, ClosedMemoryError),
     *(ValueError, OSError, Exception),  # of the last one, uvicorn writes the traceback, too
@@ -80,11 +89,13 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         answered["pictures_total"] += len(prediction)
         return json_answers.predicted(prediction, explain=question.explain)
 
-    @app.post("/forget", dependencies=may["forget"])
+    @app.post("/forget", dependencies=may["verify"])
     async def forget(request: Request) -> Json:
         order = Order.model_validate_json(await body_of(request, limits))
-        do = queue.alone if order.dry_run else queue.delete
-        return await do(lambda model: carried_out(model, order))
+        if order.dry_run:
+            return await queue.alone(lambda model: carried_out(model, order)) | queue.purged()
+        access.require("forget", request)
+        return await queue.delete(lambda model: carried_out(model, order))
 
     @app.post("/purge", dependencies=may["forget"])
     async def purge() -> Json:
@@ -118,7 +129,8 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
 
     @router.get("/certificate")
     async def certificate(
-        deletion: int | None = None, request: Annotated[str | None, Query(alias="request")] = None
+        deletion: Annotated[int | None, Query(ge=1)] = None,
+        request: Annotated[str | None, Query(alias="request")] = None,
     ) -> Json:
         def made(model: Predictor) -> Json:
             receipt = certificates.receipt_of(model.store, deletion, request)
@@ -131,7 +143,8 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         asked = Check.model_validate_json(await body_of(request, limits))
         made, given = asked.certificate, () if asked.salt is None else (asked.ids, bytes.fromhex(asked.salt))
         faults = await queue.alone(lambda model: certificates.faults(made, model.store, *given))
-        return {"sound": not faults, "faults": faults, "unconfirmed": [*certificates.unconfirmed(made, *given[:1])]}
+        unconfirmed = [*certificates.unconfirmed(made, *given[:1])]
+        return {"sound": not faults, "faults": faults, "ids_checked": bool(given), "unconfirmed": unconfirmed}
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
@@ -143,12 +156,13 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
     def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds
         values = {
             "samples": len(predictor.ids),
-            "deletions_total": predictor.store.deletions,
+            "deleted_samples_total": predictor.store.deletions,
             "predictions_waiting": queue.waiting,
             "unpurged": int(queue.unpurged),
             "purged_timestamp_seconds": queue.purged_at.timestamp() if queue.purged_at else 0,
         }
-        lines = [f"munkey_{name} {value}\n" for name, value in (values | answered).items()]
+        lines = [f"# HELP munkey_{name} {text}\n" for name, text in HELP.items()]
+        lines += [f"munkey_{name} {value}\n" for name, value in (values | answered).items()]
         return PlainTextResponse("".join(lines), media_type="text/plain; version=0.0.4")
 
     return router
@@ -168,7 +182,7 @@ def carried_out(model: Predictor, order: Order) -> Json:
     try:
         for answer, made in deletions.carry_out(model, plans, salts, done, **how):
             answer["certificate"] = made.model_dump(mode="json")
-    except (OSError, ClosedMemoryError) as error:
+    except Exception as error:
         if not done:
             raise
         done[0]["error"] = f"forgotten, but not purged or certified: {error}"
