@@ -9,6 +9,7 @@ import pytest
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.store import Store
 from tests.deploy.http.test_limits import TOKENS, Answer, Running, running
 from tests.deploy.inputs import CLASSES, IDS, model_in, picture_in
@@ -93,6 +94,8 @@ def test_a_request_is_carried_out_once(office):
     assert planned.items() >= (again | {"would_delete": [], "classes": {}}).items()
     assert (again["missing"], again["purged"]) == ([], False)
     office.ask("POST", "/purge", role="forget")
+    nothing = office.forget(files=["pets/12.png"], request="DSR-2", ignore_missing=True).json
+    assert (nothing["deleted"], nothing["purged"]) == (0, True) and "held none" in nothing["why"]
     assert office.forget(files=["pets/12.png"], request="DSR-1").json["purged"]
     for dry_run in (True, False):
         other = office.forget(ids=[14], request="DSR-1", dry_run=dry_run)
@@ -138,16 +141,29 @@ def test_a_certificate_is_made_and_checked(office):
     assert office.forget(ids=[12], request="DSR-1", certificate=True).json["certificate"] is None
 
 
-@pytest.mark.parametrize("kind", [OSError, ValueError])
-def test_what_fails_after_a_deletion_does_not_hide_it(kind, office, monkeypatch):
+@pytest.mark.parametrize(
+    "error", [OSError("No space left"), UnreadableMemoryError(Path("x"), "No space left")], ids=type
+)
+def test_what_fails_after_a_deletion_does_not_hide_it(error, office, monkeypatch):
     def full(self):
-        raise kind("No space left on device")
+        raise error
 
     monkeypatch.setattr(Store, "purge", full)
     done = office.forget(ids=[12], certificate=True)
     assert (done.status, done.json["deleted"], done.json["certificate"]) == (200, 1, None)
     assert "No space left" in done.json["error"] and not done.json["purged"] and 12 not in office.held()
-    assert len(done.json["salt"]) == 32
+    assert len(done.json["salt"]) == 32 and "Nothing was changed" not in done.json["error"]
+
+
+def test_a_certificate_claims_no_purge_where_a_foreign_file_lies(office, model):
+    (model.directory / "memory" / "keys.bak").write_bytes(b"keys")
+    made = office.forget(ids=[12], certificate=True).json
+    assert not made["purged"] and not made["certificate"]["purged"]
+    answer = office.ask("POST", "/purge", role="forget").json
+    assert answer == {"purged": False, "purged_at": None, "foreign": ["memory/keys.bak"]}
+    assert not office.read("/certificate").json["purged"] and office.metric("unpurged") == 1
+    (model.directory / "memory" / "keys.bak").unlink()
+    assert office.ask("POST", "/purge", role="forget").json["purged"]
 
 
 def test_the_log_has_requests_and_heads_and_no_ids(office):

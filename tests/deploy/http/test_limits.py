@@ -219,7 +219,8 @@ def test_each_path_is_open_to_its_role_and_those_above(method, path, least, serv
         answer = service.ask(method, path, body, role)
         expected = 200 if order.index(role) >= order.index(least) else 403 if role else 401
         assert answer.status == expected, answer
-        assert expected == 200 or f"the token of '{least}'" in answer.json["error"]
+        named = "verify" if path == "/forget" and not role else least  # which may preview
+        assert expected == 200 or f"the token of '{named}'" in answer.json["error"]
     assert service.ask(method, path, body, "another token").status == 401
     basic = service.ask(method, path, body, Authorization=f"Basic {TOKENS['forget']}")
     assert (basic.status, basic.headers["www-authenticate"]) == (401, "Bearer")

@@ -158,8 +158,10 @@ def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_n
         while "purge" not in slow.done:
             await served.delete(forget_7)
             await asyncio.sleep(0.02)
-        maintaining.cancel()
+        slow.done.clear()
         await served.purge()
+        await asyncio.sleep(0.3)
+        maintaining.cancel()
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     monkeypatch.setattr(request_queue, "PURGE_LATEST_S", 0.2)
@@ -167,6 +169,7 @@ def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_n
     slow.foreign = ("memory/keys.bak",)
     served = RequestQueue(slow, 4)
     asyncio.run(asyncio.wait_for(work(), 10))
+    assert slow.done.count("purge") == 1
     assert served.purged() == {"purged": False, "purged_at": None, "foreign": slow.foreign}
 
 
