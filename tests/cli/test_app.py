@@ -265,7 +265,7 @@ def test_a_wrong_option_ends_with_2(munkey, model):
 def test_the_commands_of_the_docs_run_as_printed(heading, samples, page, munkey, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     picture_in(tmp_path)
-    (tmp_path / "requests.csv").write_text("".join(blocks("serving", "csv", heading)))
+    (tmp_path / "requests.csv").write_text("".join(blocks("serving", "text", heading)))
     [commands] = blocks("serving", "sh", heading)
     for line in commands.splitlines():
         command, *words = shlex.split(line, comments=True)
