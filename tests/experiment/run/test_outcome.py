@@ -43,6 +43,13 @@ def test_what_makes_no_table_shows_none(said, asked):
     assert said([asked], [MAIN, AUDITED, "metrics.csv"]) == f"made      results/default/{folder}: {name}"
 
 
+def test_a_folder_is_named_once_though_another_lies_in_it(said):
+    text = said([f"exports/{name}" for name in ("0.json", "0/manifest.json", "1.json", "1/manifest.json")], [])
+    assert [line.split()[1] for line in text.splitlines()] == [
+        f"results/default/exports{folder}:" for folder in ("", "/0", "/1")
+    ]
+
+
 def test_each_target_shows_its_own_table_and_page(said):
     text = said([AUDITED, AUDITS, "audit/digits/table.md", "audit/digits/cost.svg"], [MAIN, "metrics.csv"])
     assert text.startswith("tables/main-audited.md") and "page      results/default/audit/index.html: open it" in text

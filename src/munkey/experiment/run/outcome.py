@@ -36,7 +36,7 @@ def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
     Where these are the main run's, pages that earlier runs made are named too, marked where they are older than its
     metrics. mlflow: where the runs can be seen.
     """
-    results, left = Path(layout.all_metrics).parent, sorted(asked)
+    results, left = Path(layout.all_metrics).parent, sorted(asked, key=os.path.split)  # folder by folder
     main, audited, runtime = (fill(layout.table, table=name, ending="md") for name in TABLES)
     tables = [path for path in left if path.endswith(".md") and Path(path).is_file()]
     if table := next((path for path in (audited, main, *tables) if path in tables), None):
