@@ -22,6 +22,7 @@ from munkey.experiment.cost.machines import machine
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.report.page import glossary
+from munkey.report.tables.audits import LEFT
 from munkey.report.tables.markup import two_digits
 from munkey.unlearn.contract import METHODS, Method
 from tools.leaderboard import leaderboard, parts
@@ -142,7 +143,7 @@ def short(folder: str, audit: str, name: str) -> str:
         rows.append(f"| {' | '.join(cells)} |")
     header = "| Method | left [%] | Test accuracy | Avg Gap | Seconds | Needs the data? |"
     said = "; ".join(part for part in about.split("; ") if "bold" not in part)
-    title = f"*{name}, {rate} forgotten: {said}; left: an audit's share and its 95 % interval*"
+    title = f"*{name}, {rate} forgotten: {said}; left: {LEFT}*"
     return "\n".join([title, "", header, "|---|---|---|---|---|---|", *rows])
 
 

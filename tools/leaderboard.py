@@ -29,6 +29,7 @@ from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.experiment.run.provenance import params_digest
+from munkey.report.tables.audits import ALONE, LEFT, decimal, flagged_alone
 from munkey.report.tables.markup import ABSENT, cell, two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, summarize
 from munkey.settings import Section
@@ -57,13 +58,17 @@ class Header(Section):
 
 
 class AuditOutcome(Section):
-    """The residual share and its 95 % interval, percent, over pairs of models; None where the audit found none."""
+    """The residual share and its 95 % interval, percent, over pairs of models; None where the audit found none.
+
+    alone: whether an attack flagged it, but not the share.
+    """
 
     share: float | None
     low: float | None
     high: float | None
     pairs: int
     verdict: str
+    alone: bool = False
 
 
 class Run(Section):
@@ -169,17 +174,19 @@ def _table(alike: Sequence[Entry], dataset: str) -> str:
     """A table of entries that were run in the same setting, on one of its data sets."""
     rates, seeds = alike[0].run.rates[dataset], alike[0].run.seeds
     columns = [*LEADING, *(f"Avg Gap @{100 * rate:g} %" for rate in rates), *TRAILING]
-    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: line[:2])
+    lines = sorted((_line(entry, dataset, rates) for entry in alike), key=lambda line: line[:3])
     about = (
         f"*{dataset}, n = {len(seeds)} seeds: mean ± sd; test accuracy and seconds with {100 * rates[0]:g} % forgotten;"
-        " left: an audit's share and its 95 % interval*"
+        f" left: {LEFT}*"
     )
     rows = [columns, ["---"] * len(columns), *(cells for *_, cells in lines)]
     return "\n".join([about, "", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> tuple[float, float, list[str]]:
-    """What is left as a distance from 0, the gap at the largest rate, infinite where there is none; the cells."""
+def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> tuple[int, float, float, list[str]]:
+    """0 where an audit found nothing, 1 where it did, 2 where it could not say; how far from 0 the share is, the gap at
+    the largest rate, infinite where there is none; the cells.
+    """
     own, run = entry.header, entry.run
     rows = [Row(name, name, None) for name in entry.systems[1:]] + [Row(own.method, run.title, run.oracle)]
     summary = summarize(entry.metrics, rows)
@@ -197,8 +204,9 @@ def _line(entry: Entry, dataset: str, rates: Sequence[float]) -> tuple[float, fl
         own.authors,
         f"[{own.commit[:7]}](../{FOLDER}/{entry.folder.name}/{OVERLAY})",
     ]
-    distance = abs(audit.share) if audit and audit.share is not None and audit.verdict != "no power" else math.inf
-    return distance, math.inf if pd.isna(gap) else float(gap), cells
+    place = {"none found": 0, "residue": 1, "over-forgets": 1}.get(audit.verdict, 2) if audit else 2
+    distance = math.inf if audit is None or audit.share is None or place == 2 else abs(audit.share)
+    return place, distance, math.inf if pd.isna(gap) else float(gap), cells
 
 
 def _left(audit: AuditOutcome | None) -> str:
@@ -206,8 +214,8 @@ def _left(audit: AuditOutcome | None) -> str:
         return ABSENT
     if audit.verdict == "no power":
         return audit.verdict
-    interval = ABSENT if audit.low is None or audit.high is None else f"[{audit.low:.1f}, {audit.high:.1f}]"
-    return f"{audit.share:.1f} {interval}"
+    interval = ABSENT if audit.low is None or audit.high is None else f"[{decimal(audit.low)}, {decimal(audit.high)}]"
+    return " ".join([decimal(audit.share), interval, *([ALONE] if audit.alone else [])])
 
 
 def parts(needs: Sequence[str]) -> str:
@@ -272,7 +280,7 @@ def _audit(plan: Plan, dataset: str, method: str) -> AuditOutcome | None:
     share, low, high = (float(line[name]) for name in ("share", "share_low", "share_high"))
     finite = {"share": share, "low": low, "high": high}
     numbers = {name: value if math.isfinite(value) else None for name, value in finite.items()}
-    return AuditOutcome(**numbers, pairs=int(line["pairs"]), verdict=str(line["verdict"]))
+    return AuditOutcome(**numbers, pairs=int(line["pairs"]), verdict=str(line["verdict"]), alone=flagged_alone(line))
 
 
 def main(folders: Sequence[str]) -> str | None:

@@ -226,3 +226,10 @@ def short_names(knobs: Iterable[str]) -> dict[str, str]:
     ends = {knob: knob.rpartition(".")[2] for knob in knobs}
     alike = Counter(ends.values())
     return {knob: end if alike[end] == 1 else knob for knob, end in ends.items()}
+
+
+def knob_text(value: object) -> str:
+    """A knob's value as a person writes it: 0.6–1 for [0.6, 1.0], be it a list or its text."""
+    if str(value).startswith("["):
+        return "–".join(f"{float(part):g}" for part in str(value).strip("[]").split(","))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from munkey.audits.evidence import Halves, Pairs, random_halves, roles, sham
 from tests.audits.inputs import POOL, TEST, population
@@ -65,3 +66,22 @@ def test_a_sham_pool_is_test_samples_and_the_rest_of_them_stay_test_samples():
     assert not (made.halves.pool & ~pairs.halves.test).any()
     np.testing.assert_array_equal(made.halves.pool | made.halves.test, pairs.halves.test)
     assert sham(pairs.nothing, np.random.default_rng(1)).nothing is pairs.nothing
+
+
+def test_a_copied_pair_is_refused_also_with_its_partners_exchanged():
+    made = random_halves(np.arange(60) < 40, np.arange(60) >= 40, 3, np.random.default_rng(0))
+    for order in ([0, 1, 2, 3, 2, 3], [0, 1, 2, 3, 1, 0]):
+        with pytest.raises(ValueError, match="cut the pool alike"):
+            Halves(made.deleted[order], made.absent[order], made.test)
+    small = Halves(DELETED[[0, 1, 0, 1]], ABSENT[[0, 1, 0, 1]], REST)  # of 3 samples chance does it
+    assert small.pool.sum() == 3
+
+
+def test_scores_are_ranked_among_the_models_own_test_samples_and_partners_levels_are_taken_out():
+    pairs = population(2, 0.5, np.random.default_rng(0))
+    halves = pairs.halves
+    ranks = np.array([[(row[halves.test] < phi).sum() for phi in row[halves.pool]] for row in pairs.margins])
+    np.testing.assert_array_equal(pairs.below, ranks)
+    np.testing.assert_allclose(pairs.scores, norm.ppf((ranks + 0.5) / (TEST + 1)))
+    level = (pairs.scores[2] - pairs.scores[3]).mean()
+    np.testing.assert_allclose(pairs.apart[1], pairs.scores[2] - pairs.scores[3] - level)

@@ -5,19 +5,26 @@ from functools import cache
 import numpy as np
 import pytest
 
+from munkey.audits import verdict
 from munkey.audits.attacks.distance import distance
-from munkey.audits.attacks.residual_share import Share, residual_share
+from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Compared
 from munkey.audits.family_audit import AuditedSystem, FamilyAudit
 from munkey.audits.margins import margins
 from munkey.audits.read_evidence import family_audits
-from munkey.audits.verdict import MUST_BE_FLAGGED, p_values
+from munkey.audits.verdict import MUST_BE_FLAGGED
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from tests.audits.inputs import population
 
 PAIRS = 6
+
+
+@pytest.fixture(autouse=True)
+def _fewer_redraws(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"REDRAWS": 199, "SHAMS": 5, "SHAM_REDRAWS": 39, "STRICT": 0.045}.items():
+        monkeypatch.setattr(verdict, name, value)
 
 
 def logits(models: int = 1, samples: int = 40, seed: int = 0) -> np.ndarray:
@@ -91,15 +98,17 @@ def test_shares_are_of_doing_nothing_on_the_deployed_path():
 
 def test_a_rows_numbers_are_those_of_the_statistics():
     audit = family(0.5)
-    row, (share, attacks) = line(audit, "method"), audit._findings(audit.systems[1], "deployed")
-    assert isinstance(share, Share)
+    row, found = line(audit, "method"), audit._findings(audit.systems[1], "deployed")
+    share, attacks = found.share, found.attacks
     expected = {
         **{"share_low": share.share.low, "share_high": share.share.high, "contrast": share.contrast},
-        **{"chance": share.chance, "p_chance": share.p_chance, "p_pairs": share.p_pairs},
-        **{"rmia_p": attacks["rmia"].p, "rmia_auroc_high": attacks["rmia"].auroc.high},
-        "p": min(p_values(share, attacks).values()),
+        **{"training_low": share.training.low, "chance": share.chance, "p_pairs": share.p_pairs, "unit": share.unit},
+        **{"rmia_auroc_p": found.tests["rmia_auroc"].p, "rmia_auroc_high": attacks["rmia"].auroc.high},
+        **{"tenth": attacks["tail"].tenth_share.value, "square": attacks["tail"].square, "few_p": found.tests["few"].p},
+        **{"p": found.p, "limit": found.limit, "flagged": " ".join(found.flagged)},
     }
     assert {name: row[name] for name in expected} == expected
+    assert row["flagged"].split()[0] == "share" and "rmia_auroc" in row["flagged"]
     apart = distance(Compared(audit.systems[1].logits, audit.systems[2].logits), np.random.default_rng(0))
     assert (row["js"], row["js_ratio"]) == (1000 * apart.value.value, apart.ratio.value)
 

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 from torch.nn import functional as F
 
 from munkey.audits.further_training import Questions, trained_further
@@ -111,7 +112,7 @@ def test_only_tokens_of_retained_rows_learn_and_the_others_stay_in_the_memory(ru
 
 
 def test_what_is_measured_is_the_forget_set_against_test(vit):
-    """The first three samples are the forget set; phi is standardized by the others."""
+    """The first three samples are the forget set; phi is ranked among the other four."""
     samples = seven_samples()
     forget = np.arange(7) < 3
     line = Questions(samples, forget, DATA, "cpu", None).measure(vit)
@@ -121,7 +122,7 @@ def test_what_is_measured_is_the_forget_set_against_test(vit):
         [row[y] - np.log(np.exp(np.delete(row, y)).sum()) for row, y in zip(logits, samples.labels, strict=True)]
     )
     expected = {"FA": 100 * right[:3].mean(), "TA": 100 * right[3:].mean()}
-    expected["margin"] = (phi[:3].mean() - phi[3:].mean()) / phi[3:].std(ddof=1)
+    expected["margin"] = np.mean([norm.ppf(((phi[3:] < each).sum() + 0.5) / 5) for each in phi[:3]])
     assert line == pytest.approx(expected)
 
 

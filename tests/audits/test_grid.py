@@ -6,7 +6,7 @@ import pytest
 from munkey.audits.grid import Setting, grid_lines
 from munkey.core.files import write_npz
 
-POOL, TEST, MODELS = 24, 30, 4
+POOL, TEST, MODELS = 24, 400, 4
 PATHS = ("deployed", "image")
 
 
@@ -34,16 +34,17 @@ def write(path, margins: np.ndarray, image_right: int) -> str:
 
 @pytest.fixture
 def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
-    """Training adds 2 to the margin; a quarter of it is left after deletion, which turns the validation samples."""
+    """Training adds 0.4 to the margin; a quarter of it is left after deletion, which turns the validation samples."""
     rng = np.random.default_rng(0)
     base = np.concatenate([rng.normal(size=POOL + TEST), [1.0] * 7 + [-1.0] * 3])
-    half = [np.arange(0, POOL, 2), np.arange(1, POOL, 2)] * 2
+    cut = np.arange(POOL // 2)
+    half = [2 * cut, 2 * cut + 1, cut, cut + POOL // 2]
     before, after = [], []
     for number, ids in enumerate(half):
         own = base + 0.01 * rng.normal(size=len(base)) * (np.arange(len(base)) < POOL + TEST)
         trained = np.isin(np.arange(len(base)), ids)
-        before.append(write(tmp_path / f"before{number}.npz", own + 2 * trained, image_right=8))
-        turned = np.where(np.arange(len(base)) < POOL + TEST, own + 0.5 * trained, -own)
+        before.append(write(tmp_path / f"before{number}.npz", own + 0.4 * trained, image_right=8))
+        turned = np.where(np.arange(len(base)) < POOL + TEST, own + 0.1 * trained, -own)
         after.append(write(tmp_path / f"after{number}.npz", turned, image_right=5))
     return Setting(name="p_token-0.1", knobs={"munkey.p_token": 0.1}, before=before, after=after), half
 
@@ -52,12 +53,9 @@ def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
     point, forgotten = setting
     ((deployed, image),) = grid_lines([point], PATHS, forgotten)
     assert (deployed["setting"], deployed["munkey.p_token"], deployed["path"]) == ("p_token-0.1", 0.1, "deployed")
-    assert deployed["share"] == pytest.approx(25, abs=1) and deployed["pairs"] == 2
-    assert image["path"] == "image" and image["share"] == pytest.approx(
-        25, abs=1
-    )  # halved, in units that are halved too
-    spread = np.load(point["before"][0])["logits"][POOL : POOL + TEST, 0].std(ddof=1)
-    assert deployed["nothing"] == pytest.approx(2 / spread, rel=0.02)
+    assert deployed["share"] == pytest.approx(25, abs=4) and deployed["pairs"] == 2
+    assert image["path"] == "image" and image["share"] == pytest.approx(25, abs=4)  # halved, and ranked among halves
+    assert deployed["nothing"] == pytest.approx(0.4, abs=0.05)
 
 
 def test_the_health_check_is_of_members_before_deletion_and_accuracy_of_validation(setting):

@@ -10,7 +10,6 @@ from munkey.audits.registry import AUDITS, audit
 def test_all_audits_are_found():
     assert {audit: AUDITS[audit].needs for audit in AUDITS} == {
         "distance": "oracles",
-        "klom": "pairs",
         "logistic": "logits",
         "loss": "logits",
         "margin": "logits",
@@ -18,6 +17,7 @@ def test_all_audits_are_found():
         "residual-share": "pairs",
         "rmia": "pairs",
         "storage": "models",
+        "tail": "pairs",
         "u-lira": "pairs",
     }
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from munkey.audits.evidence import Roles, roles
 from munkey.audits.registry import Estimate, Refused
-from munkey.audits.roc import Ranking, Rates, redraw, with_intervals
+from munkey.audits.roc import Ranking, Rates, attacked, rate_tests, redraw, with_intervals
 from munkey.evaluation.metrics import auroc
+from tests.audits.inputs import population
 
 
 def test_scores_that_rounding_parts_tie():
@@ -61,10 +63,46 @@ def test_a_rate_at_a_false_positive_rate_that_so_few_negatives_cannot_show_is_re
 
 def test_the_interval_is_of_percentiles():
     drawn = iter(range(101))
-    found = with_intervals(Rates(7, 1, 5), lambda: Rates(next(drawn), 0, 0), 100, p=0.2, draws=101)
-    assert found.auroc == Estimate(7, 2.5, 97.5) and found.p == 0.2
+    found = with_intervals(Rates(7, 1, 5), lambda: Rates(next(drawn), 0, 0), 100, draws=101)
+    assert found.auroc == Estimate(7, 2.5, 97.5)
 
 
 def test_a_bootstrap_sample_is_as_large_as_what_it_is_drawn_from():
     counts = redraw(1000, np.random.default_rng(0))
     assert counts.sum() == 1000 and np.mean(counts == 0) == pytest.approx(np.exp(-1), abs=0.04)
+
+
+def test_an_attack_pools_the_scores_of_all_models():
+    pairs = population(5, 1.0, np.random.default_rng(0))
+    deleted, absent = roles(pairs.scores, pairs.halves.first)
+    found = attacked(lambda first: roles(pairs.scores, first), pairs, np.random.default_rng(0))
+    every = deleted.reshape(-1, 1), absent.reshape(1, -1)
+    wins = (np.greater(*every).mean() + np.greater_equal(*every).mean()) / 2
+    assert found.auroc.value == pytest.approx(100 * wins, abs=0.01)
+    assert found.auroc.low < found.auroc.value < found.auroc.high and isinstance(found.tpr_1, Estimate)
+
+
+@pytest.mark.parametrize("decimals", [1, 9])
+def test_what_is_tested_are_the_rates_of_the_attack(decimals):
+    pairs = population(5, 0.0, np.random.default_rng(0))
+    drawn = Roles(*np.random.default_rng(1).normal([[[0.0]], [[0.4]]], size=(2, 5, 120)).round(decimals))
+    rates = Ranking(*drawn).rates()
+    found = rate_tests("mine", lambda _: drawn, pairs)(pairs.halves.first)
+    assert found["mine_auroc"] == pytest.approx(abs(rates.auroc - 50) / 100) and rates.auroc < 45
+    assert found["mine_tpr_1"] == pytest.approx(rates.tpr_1 / 100) and rates.tpr_1 > 0
+    few = Roles(*(part[:, :19] for part in drawn))
+    assert rate_tests("mine", lambda _: few, pairs)(pairs.halves.first).keys() == {"mine_auroc"}  # of 95 negatives
+
+
+def test_the_bootstrap_draws_pairs_and_examples():
+    """One pair tells all, the others nothing: its weight moves the interval far more than examples do."""
+    pairs = population(5, 0.0, np.random.default_rng(0))
+    scores = [Roles(*np.random.default_rng(0).normal(size=(2, 5, 120)))]
+    scores[0].deleted[0] += 100
+    of_pairs = attacked(lambda _: scores[0], pairs, np.random.default_rng(0)).auroc
+    assert of_pairs.high - of_pairs.low > 15
+    few = Roles(*np.random.default_rng(0).normal(size=(2, 5, 120)))
+    few.deleted[:, :3] += 100  # three examples that all pairs agree on
+    few.deleted[:, 3:] = few.absent[:, 3:]
+    of_examples = attacked(lambda _: few, pairs, np.random.default_rng(0)).auroc
+    assert of_examples.high - of_examples.low > 1.5

@@ -1,16 +1,18 @@
 """Controls and verdicts: every control can fail, and then nothing is said; words are those of the design."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.residual_share import Share, residual_share
-from munkey.audits.attacks.u_lira import u_lira
-from munkey.audits.evidence import Pairs
+from munkey.audits import verdict as module
+from munkey.audits.attacks.residual_share import Share
+from munkey.audits.attacks.tail import Tail
+from munkey.audits.redraws import Significance
 from munkey.audits.registry import Estimate, Refused
 from munkey.audits.roc import Attack
-from munkey.audits.verdict import Control, control, holm, p_values, sham_control, verdict
+from munkey.audits.verdict import TESTS, Control, Findings, control, holm, joint_tests, sham_control, verdict
 from tests.audits.inputs import population
 
 RIGHT = [
@@ -21,48 +23,89 @@ RIGHT = [
 ]
 
 
-def share(value=0.0, low=-3.0, high=2.2, p=0.5):
-    return Share(value / 100, (), Estimate(value, low, high), 1.0, p, p)
+def share(value=0.0, low=-3.0, high=2.2, chance=1.0):
+    estimate = Estimate(value, low, high)
+    return Share(value / 100, (value / 100, 0.5), estimate, estimate, chance, 0.5, 1.0)
 
 
-def attack(p):
-    return Attack(Estimate(50, 49, 51), Refused(""), Refused(""), p)
+TAIL = Tail(square=2.5, tenth=0.3, tenth_share=Estimate(22.2, 10, 30), scatter=1.64)
+ATTACK = Attack(Estimate(57.31, 50, 60), Estimate(4.06, 1, 7), Refused(""))
+ATTACKS = {"u-lira": ATTACK, "rmia": ATTACK, "tail": TAIL}
+
+
+def found(own=None, *, least=0.001, **p):
+    """p: of tests, by name, without the hyphen of U-LiRA's; 0.5 where not named."""
+    named = {name: p.get(name.replace("u-lira", "u_lira"), 0.5) for name in TESTS}
+    return Findings(own or share(), ATTACKS, {name: Significance(each, least) for name, each in named.items()})
 
 
 @pytest.mark.parametrize(
-    ("found", "attacks", "kind", "words"),
+    ("findings", "kind", "words"),
     [
-        (share(4, 2, 6, 1e-4), {}, "residue", "residue: 4 % [2, 6] of what training put there is left"),
-        (share(-40, -57, -23, 1e-6), {"u-lira": 0.01}, "over-forgets", "over-forgets: -40 % [-57, -23], further"),
-        (share(), {}, "none found", "these attacks found no more than 3 %"),
-        (share(-9, -20, -0.5), {}, "none found", "these attacks found no more than 0 %"),
-        (share(), {"u-lira": 0.01, "rmia": 0.5}, "residue", "residue: 0 % [-3, 2]"),
-        (share(p=0.04), {"u-lira": 0.9}, "none found", "no more than 3 %"),  # 2 * 0.04 by Holm
-        (share(-5, p=0.04), {"u-lira": 0.01}, "over-forgets", "over-forgets"),
-        (share(-5, p=0.4), {"u-lira": 0.01}, "residue", "with no more margin: -5 % [-3, 2]"),
-        (share(40, -50, 130), {}, "no power", "this audit has no power here: as much as 130 % may be left"),
-        (share(40, -np.inf, np.inf), {}, "no power", "no bound holds"),
-        (share(40, -np.inf, np.inf, 1e-9), {}, "residue", "residue: 40 % [unbounded]"),
-        (Refused("there is 1 pair"), {}, "no power", "this audit has no power here: there is 1 pair"),
+        (found(share(4, 2, 6), share=1e-3), "residue", "residue: 4 % [2, 6] of what training put there is left"),
+        (found(share(-40, -57, -23), share=1e-3, square=1e-3), "over-forgets", "-40 % [-57, -23], further"),
+        (found(), "none found", "these attacks found no more than 3 % on average, and find 4 % in four audits of five"),
+        (found(share(-9, -20, -0.5)), "none found", "these attacks found no more than 0 %"),
+        (found(share(-0.3, -0.4, 0.2), u_lira_auroc=0.01), "residue", "U-LiRA's AUROC 57.3; on average 0 % [0, 0] is"),
+        (found(rmia_tpr_1=0.01), "residue", "RMIA at 1 % false alarms finds 4.1 % of them; on average 0 % [-3, 2]"),
+        (found(square=0.01, few=0.01), "residue", "2.5 times as much as by chance (mean square); the tenth"),
+        (found(few=0.049), "residue", "the tenth that keeps most keeps 22 %; on average"),
+        (found(scatter=0.01), "residue", "answers scatter 1.64 times as much as where never seen"),
+        (found(share(-5), few=0.01), "residue", "the tenth that keeps most"),
+        (found(share(40, -50, 130)), "no power", "this audit has no power here: as much as 130 % may be left"),
+        (found(share(40, -np.inf, np.inf)), "no power", "no bound holds"),
+        (found(share(40, -np.inf, np.inf), share=1e-3), "residue", "residue: 40 % [unbounded]"),
+        (Findings(Refused("there is 1 pair"), {}, {}), "no power", "this audit has no power here: there is 1 pair"),
     ],
 )
-def test_a_verdict_says_what_these_attacks_found(found, attacks, kind, words):
-    said = verdict(found, {name: attack(p) for name, p in attacks.items()}, RIGHT)
+def test_a_verdict_says_what_these_attacks_found(findings, kind, words):
+    said = verdict(findings, RIGHT)
     assert said.kind == kind and words in said.words
-    assert "forgotten" not in said.words
+    assert "forgotten" not in said.words and "-0" not in said.words
 
 
-def test_p_values_are_corrected_together_and_refused_attacks_count_for_nothing():
-    found = p_values(share(p=0.01), {"u-lira": attack(0.02), "rmia": Refused("too few"), "loss": attack(None)})
-    assert found == pytest.approx({"residual-share": 0.02, "u-lira": 0.02})
+def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
+    assert "could not find" not in verdict(found(), RIGHT).words
+    without = Findings(share(), ATTACKS, {name: Significance(0.5, 0.01) for name in TESTS if "u-lira" not in name})
+    said = verdict(without, RIGHT).words
+    assert said.endswith("; U-LiRA's AUROC, U-LiRA at 1 % false alarms could not find anything")
+    assert verdict(found(least=0.06), RIGHT).words.count("the share") == 1
+    assert found(least=0.06).powerless == list(TESTS)
+
+
+def test_of_what_is_left_nowhere_to_the_bit_nothing_else_is_said():
+    exact = Share(0, (0.0, 0.0), Estimate(0, 0, 0), Estimate(0, 0, 0), 0, 1, 1)
+    said = verdict(found(exact), RIGHT)
+    assert (said.kind, said.words) == ("none found", "deleted and never seen samples are answered alike, to the bit")
+
+
+def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_after_the_correction():
+    """Two-sided at 5 % over 8 tests: 2.73 sd; one-sided 80 %: 0.84."""
+    assert found(share(chance=2.0)).limit == pytest.approx(2 * (2.734 + 0.842), abs=0.01)
+
+
+def test_what_flags_a_row_are_the_tests_below_the_level_in_their_order():
+    assert found(square=0.049, share=0.01, few=0.05).flagged == ["share", "square"]
+    assert found(square=0.049).p == 0.049 and found().flagged == []
+
+
+@cache
+def of_a_residue(pairs, left=1.0):
+    return joint_tests(population(pairs, left, np.random.default_rng(0)), np.random.default_rng(0), 199)
+
+
+def test_all_is_tested_that_can_be():
+    assert list(of_a_residue(3)) == ["share", "square", "few", "scatter", *list(TESTS)[1:5]]
+    assert of_a_residue(2).keys() == TESTS.keys() - {"u-lira_auroc", "u-lira_tpr_1"}  # which needs 3 pairs
+    assert of_a_residue(3)["share"].p < 0.05 and of_a_residue(3)["rmia_auroc"].p < 0.05
 
 
 @pytest.mark.parametrize("name", ["nothing done", "oracle", "sham", "trained to remember"])
 def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
     wrong = [replace(each, flagged=not each.flagged) if each.name == name else each for each in RIGHT]
-    said = verdict(share(4, 2, 6, 1e-4), {}, wrong)
+    said = verdict(found(share=1e-3), wrong)
     assert said.kind == "no power" and "this audit has no power here" in said.words and name in said.words
-    assert verdict(share(4, 2, 6, 1e-4), {}, RIGHT).kind == "residue"
+    assert verdict(found(share=1e-3), RIGHT).kind == "residue"
 
 
 @pytest.mark.parametrize(
@@ -71,56 +114,44 @@ def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
 )
 def test_of_the_controls_only_that_with_another_model_may_be_left_out(name, kind):
     rest = [each for each in RIGHT if each.name != name]
-    assert verdict(share(), {}, rest).kind == kind
-    assert verdict(share(), {}, [*rest, control(name, None, {})]).kind == kind
+    assert verdict(found(), rest).kind == kind
+    assert verdict(found(), [*rest, control(name, None)]).kind == kind
 
 
 def test_controls_say_how_they_came_out_also_those_that_were_not_run():
-    words = verdict(share(), {}, [Control("oracle", True), Control("nothing done", True)]).words
+    words = verdict(found(), [Control("oracle", True), Control("nothing done", True)]).words
     assert words.endswith("oracle was flagged, but must not; sham was not run")
     assert Control("nothing done", True).words == "nothing done was flagged, as it must"
     assert Control("trained to remember", False).words == "trained to remember passed, but must not"
     assert Control("trained to remember", None).words == "trained to remember was not run"
 
 
-@pytest.mark.parametrize("name", ["nothing done", "trained to remember"])
-def test_a_control_that_must_be_flagged_passes_where_models_memorize_nothing(name):
-    for effect, flagged in ((1.0, True), (0.0, False)):
-        nothing = population(6, 0.0, np.random.default_rng(0), effect=effect, spread=0.0).nothing
-        found = control(name, residual_share(nothing), {"u-lira": u_lira(nothing, np.random.default_rng(0))})
-        assert (found.flagged, found.right) == (flagged, flagged)
-
-
 def test_to_over_forget_is_not_to_be_flagged_as_doing_nothing_must_be():
-    assert not control("nothing done", share(-50, p=1e-9), {}).right
-    assert control("oracle", share(-50, p=1e-9), {}).flagged  # an oracle passes in neither direction
+    assert not control("nothing done", found(share(-50), share=1e-3)).right
+    assert control("oracle", found(share(-50), share=1e-3)).flagged  # an oracle passes in neither direction
 
 
-def test_the_oracle_passes_and_is_flagged_where_it_saw_the_pool():
-    nothing = population(4, 0.0, np.random.default_rng(0)).nothing
-    saw = nothing.margins
-    unseen = Pairs(population(4, 0.0, np.random.default_rng(1)).margins, nothing.halves, nothing)
-    assert control("oracle", residual_share(unseen), {}).right
-    assert not control("oracle", residual_share(Pairs(saw, nothing.halves, nothing)), {}).right
+@pytest.mark.parametrize("test", ["u_lira_tpr_1", "rmia_auroc", "square", "few", "scatter"])
+def test_a_control_is_held_against_every_test(test):
+    assert not control("oracle", found(**{test: 1e-3})).right
 
 
 def test_a_control_that_must_pass_is_held_against_1_percent():
-    assert not control("oracle", share(4, p=0.02), {}).flagged and control("oracle", share(4, p=0.005), {}).flagged
-    assert control("nothing done", share(4, p=0.02), {}).flagged
+    assert not control("oracle", found(share(4), share=0.02)).flagged
+    assert control("oracle", found(share(4), share=0.005)).flagged
+    assert control("nothing done", found(share(4), share=0.02)).flagged
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_sham_passes(seed):
+@pytest.mark.parametrize("seed", range(2))
+def test_the_sham_passes(seed, monkeypatch):
+    monkeypatch.setattr(module, "SHAM_REDRAWS", 99)
     pairs = population(4, 1.0, np.random.default_rng(seed))
     assert sham_control(pairs, np.random.default_rng(seed)).right
 
 
-def test_the_sham_is_flagged_where_test_samples_do_not_share_one_distribution(monkeypatch):
-    """Its p-values are as if too small an sd had been taken for what chance does."""
-    from munkey.audits.attacks import residual_share as module
-
-    honest = module.chance_sd
-    monkeypatch.setattr(module, "chance_sd", lambda pairs: honest(pairs) / 1.5)
+@pytest.mark.parametrize("test", ["share", "few"])
+def test_the_sham_is_flagged_where_any_test_finds_something_in_samples_that_nobody_saw(test, monkeypatch):
+    monkeypatch.setattr(module, "joint_tests", lambda pairs, generator, redraws: {test: Significance(0.01, 0.001)})
     assert not sham_control(population(4, 1.0, np.random.default_rng(0)), np.random.default_rng(0)).right
 
 

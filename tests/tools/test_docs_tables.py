@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from munkey.report.tables.audits import LEFT
 from tests.conftest import ROOT
 from tools.copy_results import shown
 from tools.docs_tables import TABLES, filled, kept, put, short
@@ -124,7 +125,7 @@ def test_the_short_table_has_the_first_data_set_at_its_largest_rate(project: Pat
     audit.mkdir(parents=True)
     (audit / "table.md").write_text(AUDIT)
     expected = [
-        "*Numbers, 10 % forgotten: n = 2; left: an audit's share and its 95 % interval*",
+        f"*Numbers, 10 % forgotten: n = 2; left: {LEFT}*",
         "",
         "| Method | left [%] | Test accuracy | Avg Gap | Seconds | Needs the data? |",
         "|---|---|---|---|---|---|",

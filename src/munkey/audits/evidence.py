@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from munkey.audits.margins import standardized
+from munkey.audits.margins import below, normal_scores
+
+CUTS_DIFFER = 20  # of a pool as large, no two cuts are the same by chance
 
 
 @dataclass(frozen=True)
 class Halves:
     """Who saw what, (S, N) bool each. deleted: what a model was trained on and then forgot; absent: what it never saw.
 
-    test: (N,) bool. Raises ValueError where partners do not swap the halves of one pool that all models share, or
-    where the pool holds test samples.
+    test: (N,) bool. Raises ValueError where partners do not swap the halves of one pool that all models share, where
+    the pool holds test samples, and where two pairs cut it alike: one was copied.
     """
 
     deleted: np.ndarray
@@ -34,6 +37,9 @@ class Halves:
             raise ValueError(f"{(self.pool & self.test).sum()} samples of the pool are test samples")
         if not (first.any(axis=1) & second.any(axis=1)).all():
             raise ValueError("both halves of every pair need samples")
+        cuts = np.unique([np.packbits(half == half[0]) for half in self.first], axis=0)
+        if self.pool.sum() >= CUTS_DIFFER and len(cuts) < len(first):
+            raise ValueError("two pairs cut the pool alike: a copied pair tells nothing that the first did not")
 
     @property
     def pool(self) -> np.ndarray:
@@ -50,7 +56,7 @@ class Halves:
 class Pairs:
     """Models trained in pairs, on one path.
 
-    margins: (S, N) float64, as munkey.audits.margins makes them; audits standardize them, not the caller.
+    margins: (S, N) float64, as munkey.audits.margins makes them; audits put them into units, not the caller.
     nothing: the same for doing nothing on the deployed path, of which the residual share is a share; None for doing
     nothing itself.
     """
@@ -68,9 +74,22 @@ class Pairs:
         """Number of pairs, P."""
         return len(self.margins) // 2
 
-    def standardized(self) -> np.ndarray:
-        """(S, N): margins in sd of each model's own test samples."""
-        return standardized(self.margins, self.halves.test)
+    @cached_property
+    def below(self) -> np.ndarray:
+        """(S, n): of each sample of the pool, how many of the model's test samples have a smaller margin."""
+        counted = self.halves.pool | self.halves.test
+        return below(self.margins[:, counted], self.halves.test[counted])[:, self.halves.pool[counted]]
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """(S, n): margins of the pool as normal scores among each model's own test samples."""
+        return normal_scores(self.below, int(self.halves.test.sum()))
+
+    @cached_property
+    def apart(self) -> np.ndarray:
+        """(P, n): scores of model 2p less those of its partner, with their mean over the pool taken out."""
+        apart = self.scores[::2] - self.scores[1::2]
+        return np.asarray(apart - apart.mean(axis=1, keepdims=True))
 
 
 class Roles(NamedTuple):

@@ -8,18 +8,16 @@ from typing import Literal
 import numpy as np
 
 from munkey.audits.attacks.distance import distance
-from munkey.audits.attacks.klom import klom
-from munkey.audits.attacks.residual_share import Share, residual_share
+from munkey.audits.attacks.residual_share import Share
+from munkey.audits.attacks.tail import Tail
 from munkey.audits.evidence import Compared, Halves, Pairs
-from munkey.audits.registry import AUDITS, Estimate, Finding, Refused
-from munkey.audits.verdict import Control, ControlName, control, holm, p_values, sham_control, verdict
+from munkey.audits.registry import Estimate, Finding, Refused
+from munkey.audits.verdict import Control, ControlName, Findings, control, findings, holm, sham_control, verdict
 
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
 DEPLOYED = "deployed"  # the path that answers users
-ATTACKS = ("u-lira", "rmia")  # with a p of their own
 CONTROLS: dict[Role, ControlName] = {"nothing": "nothing done", "oracle": "oracle", "control": "trained to remember"}
 Line = dict[str, object]
-Findings = tuple[Share | Refused, dict[str, Finding]]  # the share, and what each attack found
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +37,7 @@ class AuditedSystem:
 
 @dataclass(frozen=True, eq=False)
 class FamilyAudit:
-    """What was asked of one family. halves: of as many models as any system has; generator: of bootstraps and swaps."""
+    """What was asked of one family. halves: as many as any system has models; generator: of bootstraps and redraws."""
 
     family: str
     systems: Sequence[AuditedSystem]
@@ -56,9 +54,7 @@ class FamilyAudit:
         controls = []
         for system in self.systems:
             if system.role in CONTROLS:
-                share, attacks = self._findings(system, DEPLOYED)
-                own = None if isinstance(share, Refused) else share
-                controls.append(control(CONTROLS[system.role], own, attacks))
+                controls.append(control(CONTROLS[system.role], self._findings(system, DEPLOYED)))
         return [*controls, sham_control(self._pairs(self._only("nothing"), DEPLOYED), self.generator)]
 
     def _only(self, role: Role) -> AuditedSystem:
@@ -76,60 +72,54 @@ class FamilyAudit:
     def _findings(self) -> Callable[[AuditedSystem, str], Findings]:
         """Of a system on a path. A control is a row too, and is attacked once."""
 
-        def findings(system: AuditedSystem, path: str) -> Findings:
-            pairs = self._pairs(system, path)
-            return residual_share(pairs), {name: AUDITS[name].run(pairs, self.generator) for name in ATTACKS}
-
-        return cache(findings)
+        return cache(lambda system, path: findings(self._pairs(system, path), self.generator))
 
     def _lines(self, system: AuditedSystem) -> list[Line]:
-        findings = {path: self._findings(system, path) for path in system.margins}
-        smallest = {
-            path: min(p_values(share, attacks).values())
-            for path, (share, attacks) in findings.items()
-            if isinstance(share, Share)
-        }
-        over_paths = holm(smallest)
+        by_path = {path: self._findings(system, path) for path in system.margins}
+        over_paths = holm({path: found.p for path, found in by_path.items() if found.tests})
         return [
             {
                 **{"family": self.family, "name": system.name, "title": system.title, "role": system.role},
                 **{"path": path, "pairs": len(system.margins[path]) // 2},
-                **numbers(share, attacks),
-                **{"p": smallest.get(path), "p_paths": over_paths.get(path)},
-                **(self._conclusion(system, share, attacks) if path == DEPLOYED else {}),
+                **numbers(found.share, found.attacks),
+                **{f"{name}_p": each.p for name, each in found.tests.items()},
+                **({"p": found.p, "limit": found.limit} if found.tests else {}),
+                **{"p_paths": over_paths.get(path)},
+                **(self._conclusion(system, found) if path == DEPLOYED else {}),
             }
-            for path, (share, attacks) in findings.items()
+            for path, found in by_path.items()
         ]
 
-    def _conclusion(self, system: AuditedSystem, share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
+    def _conclusion(self, system: AuditedSystem, found: Findings) -> Line:
         """What is said of a system by its deployed path: the verdict, and its distance to the oracles.
 
         The verdict is on a method; of any other system it says how it did as a control.
         """
         if system.role == "method":
-            judged = verdict(share, attacks, self.controls)
-            line: Line = {"verdict": judged.kind, "words": judged.words}
+            judged = verdict(found, self.controls)
+            line: Line = {"verdict": judged.kind, "words": judged.words, "flagged": " ".join(found.flagged)}
         else:
             name = CONTROLS.get(system.role)
             words = (f"control: {each.words}" for each in self.controls if each.name == name)
             line = {"verdict": "control", "words": next(words, "what the control is a share of")}
         apart = distance(Compared(system.logits, self._only("oracle").logits), self.generator)
-        spread = klom(self._pairs(system, DEPLOYED), self.generator)
         if not isinstance(apart, Refused) and system.role != "oracle":
             line |= {"js": 1000 * apart.value.value, "js_floor": 1000 * apart.floor.value}
             line |= {"js_ratio": apart.ratio.value}
-        return line | ({} if isinstance(spread, Refused) else {"klom": spread.value, "klom_floor": spread.floor})
+        return line
 
 
 def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
-    """Percent but for the contrast, in sd of test margins. What was refused is left out."""
+    """Percent but for contrasts, in normal scores among test samples. What was refused is left out."""
     line: Line = {}
     if isinstance(share, Share):
-        line |= {"contrast": share.contrast, **share.share.columns("share")}
-        line |= {"chance": share.chance, "p_chance": share.p_chance, "p_pairs": share.p_pairs}
+        line |= {"contrast": share.contrast, **share.share.columns("share"), **share.training.columns("training")}
+        line |= {"chance": share.chance, "p_pairs": share.p_pairs, "unit": share.unit}
     for name, finding in attacks.items():
         for number in ("auroc", "tpr_1", "tpr_5"):
             if isinstance(estimate := getattr(finding, number, None), Estimate):
                 line |= estimate.columns(f"{name}_{number}")
-        line[f"{name}_p"] = getattr(finding, "p", None)
+        if isinstance(finding, Tail):
+            line |= {"square": finding.square, "scatter": finding.scatter}
+            line |= {"tenth_contrast": finding.tenth, **finding.tenth_share.columns("tenth")}
     return line

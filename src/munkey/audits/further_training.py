@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from munkey.audits.margins import margins, standardized
+from munkey.audits.margins import below, margins, normal_scores
 from munkey.models.family import FAMILIES, Retrieval, System, Training
 from munkey.settings import DataSettings, RelearnSettings
 
@@ -39,7 +39,7 @@ class Questions:
 
         logits = FAMILIES[system.family].logits(system, self.samples, self.data, self.device, self.retrieval)
         labels, forget = self.samples.labels, self.forget
-        phi = standardized(margins(logits, labels)[None], ~forget)[0]
+        phi = normal_scores(below(margins(logits, labels)[None], ~forget), int((~forget).sum()))[0]
         accuracies = {name: accuracy(logits[of], labels[of]) for name, of in (("FA", forget), ("TA", ~forget))}
         return accuracies | {"margin": float(phi[forget].mean())}
 

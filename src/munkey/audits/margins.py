@@ -26,13 +26,43 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return phi
 
 
-def standardized(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Margins (S, N) in units of each model's own test samples: less their mean, over their sd (ddof 1).
+def below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """(S, N): how many of a model's own test samples have a smaller margin; a tie counts half.
 
     test: (N,) bool. Raises ValueError for a model that answers all its test samples alike.
     """
-    own = phi[:, test]
-    sd = own.std(axis=1, ddof=1, keepdims=True)
-    if not (sd > 0).all():
+    own = np.sort(phi[:, test], axis=1)
+    if not (own[:, 0] < own[:, -1]).all():
         raise ValueError("a model gives all test samples the same margin: there is no unit to measure in")
-    return np.asarray((phi - own.mean(axis=1, keepdims=True)) / sd)
+    rows = list(zip(own, phi, strict=True))
+    left, right = (
+        np.stack([np.searchsorted(*row) for row in rows]),
+        np.stack([np.searchsorted(*row, "right") for row in rows]),
+    )
+    return np.asarray((left + right) / 2)
+
+
+def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
+    """Counts of `below`, out of `test` samples, as quantiles of a standard normal.
+
+    So a margin is measured by its rank among the model's own answers to test samples: no scale, and no few answers,
+    can stretch the unit. About one standard deviation of these margins, were they normal.
+    """
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri((counts + 0.5) / (test + 1)))
+
+
+def coarsened(counts: np.ndarray, phi: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Counts (S, N) of `below`, rounded to what a system tells apart that answers test samples with margins phi (S, N).
+
+    Of a system that gives rounded logits, or labels alone, many test samples tie; what it is compared with must not
+    be told apart more finely.
+    """
+    rounded = counts.copy()
+    for row, own in zip(rounded, phi[:, test], strict=True):
+        edges = np.concatenate([[0], np.cumsum(np.unique(own, return_counts=True)[1])])
+        if len(edges) <= len(own):
+            level = np.clip(np.searchsorted(edges, row, "left"), 1, len(edges) - 1)
+            row[:] = (edges[level - 1] + edges[level]) / 2
+    return rounded

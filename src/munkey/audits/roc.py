@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from munkey.audits.evidence import Pairs, Roles
+from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, Refused
 
 TOLERANCE = 1e-5  # scores are rounded to multiples of it before they are ranked
 DRAWS = 500  # of a bootstrap
+Scores = Callable[[np.ndarray], Roles]  # of Halves.first: (P, n) each, higher where a sample looks deleted
 
 
 @dataclass(frozen=True)
@@ -47,17 +50,14 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Attack(Finding):
-    """How well an attack tells deleted samples from others, percent. p: two-sided, None without pairs to swap."""
+    """How well an attack tells deleted samples from others, percent."""
 
     auroc: Estimate
     tpr_1: Estimate | Refused
     tpr_5: Estimate | Refused
-    p: float | None = None
 
 
-def with_intervals(
-    rates: Rates, redrawn: Callable[[], Rates], negatives: int, p: float | None = None, draws: int = DRAWS
-) -> Attack:
+def with_intervals(rates: Rates, redrawn: Callable[[], Rates], negatives: int, draws: int = DRAWS) -> Attack:
     """The rates with percentile intervals of `draws` bootstrap draws.
 
     negatives: their number; a rate at x % false positives is refused where there are fewer than 1 / x %.
@@ -73,9 +73,39 @@ def with_intervals(
             return Refused(f"{percent} % of {negatives} negatives is less than one: {100 // percent} are needed")
         return estimate(name)
 
-    return Attack(estimate("auroc"), rate("tpr_1", 1), rate("tpr_5", 5), p)
+    return Attack(estimate("auroc"), rate("tpr_1", 1), rate("tpr_5", 5))
 
 
 def redraw(size: int, generator: np.random.Generator) -> np.ndarray:
     """How often each of `size` things is drawn in a bootstrap sample of them."""
     return np.bincount(generator.integers(size, size=size), minlength=size)
+
+
+def attacked(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
+    """An attack on every model of every pair, all scores pooled; intervals: bootstrap over pairs and samples.
+
+    The scores of a pair must not depend on its own halves or margins but for the one that is scored.
+    """
+    first = pairs.halves.first
+    ranking = Ranking(*scores(first))
+
+    def redrawn() -> Rates:
+        weights = np.outer(*(redraw(size, generator) for size in first.shape))
+        return ranking.rates(weights, weights)
+
+    return with_intervals(ranking.rates(), redrawn, first.size)
+
+
+def rate_tests(name: str, scores: Scores, pairs: Pairs) -> Statistics:
+    """What is tested of an attack: how far its AUROC is from 50, and its TPR at 1 % where negatives are enough."""
+
+    def statistics(first: np.ndarray) -> dict[str, float]:
+        positives, negatives = (np.sort(np.round(part.ravel() / TOLERANCE)) for part in scores(first))
+        wins = sum(np.searchsorted(negatives, positives, side).mean() for side in ("left", "right")) / 2
+        found = {f"{name}_auroc": abs(wins / len(negatives) - 0.5)}
+        if len(negatives) >= 100:
+            bar = negatives[-1 - len(negatives) // 100]
+            found[f"{name}_tpr_1"] = float(np.mean(positives > bar))
+        return found
+
+    return statistics

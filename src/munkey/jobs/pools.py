@@ -41,11 +41,13 @@ def hardest_half(images: Path, neighbors: Path, half: Path, dataset: str, seed: 
 def mislabel(source: Path, pool: list[Path], images: Path, samples: Path, classes: Path, dataset: str) -> None:
     """Write a prepared data set once more for an audit, with a wrong label for every sample of its pool.
 
+    Test samples have one, too: margins are ranked among theirs, and those of right labels would all be larger.
     source: the images of the data set as it is; pool: the two halves.
     """
     prepared, stage = load(source.parent), Stage(dataset, "audit", "wrong labels")
     rows = prepared.rows(np.concatenate([forget_sets.read(half) for half in pool]))
-    labels = pools.mislabeled(prepared.labels, np.sort(rows), len(prepared.classes), stage.numpy_generator())
+    rows = np.concatenate([np.sort(rows), np.flatnonzero(prepared.splits == "test")])
+    labels = pools.mislabeled(prepared.labels, rows, len(prepared.classes), stage.numpy_generator())
     write_npy(images, prepared.images)
     lines = zip(read_csv(source.with_name("samples.csv")), labels.tolist(), strict=True)
     write_csv(samples, [line | {"label": label} for line, label in lines])

@@ -41,7 +41,7 @@ def test_margin_is_the_gap_between_the_two_likeliest_classes_and_asks_for_no_lab
 @pytest.mark.parametrize("attack", [loss, margin, logistic])
 def test_members_are_found_and_strangers_are_at_50(attack):
     found = attack(answers(forget_shift=2.0), np.random.default_rng(0))
-    assert found.auroc.low > 60 and found.p is None
+    assert found.auroc.low > 60
     stranger = attack(answers(forget_shift=0.0), np.random.default_rng(0))
     assert stranger.auroc.low < 50 < stranger.auroc.high
 

@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from munkey.audits.attacks.u_lira import log_ratios, u_lira
-from munkey.audits.evidence import Pairs, sham
+from munkey.audits.evidence import Pairs
 from munkey.audits.registry import Refused
 from tests.audits.inputs import halves, population
 
@@ -48,8 +47,7 @@ def test_ratios_are_those_of_gaussians_fitted_without_the_target_and_its_partner
 def test_what_is_left_is_found_whatever_its_direction():
     for left in (1.0, -1.0):
         found = u_lira(population(6, left, np.random.default_rng(0)), np.random.default_rng(1))
-        assert found.auroc.low > 55 and found.p == 2 / 64
-        assert found.tpr_5.value > 8
+        assert found.auroc.low > 55 and found.tpr_5.value > 8
 
 
 def test_margins_are_standardized_before_models_are_compared():
@@ -62,20 +60,10 @@ def test_models_that_are_all_alike_tie():
     made = halves(4, np.random.default_rng(0))
     pairs = Pairs(np.tile(np.random.default_rng(1).normal(size=made.deleted.shape[1]), (8, 1)), made)
     found = u_lira(pairs, np.random.default_rng(0))
-    assert found.auroc.value == 50 and found.p == 1
+    assert found.auroc.value == 50
     np.testing.assert_array_equal(log_ratios(np.ones((8, 3)), np.ones((4, 3), bool)), 0)  # their variance is 0
 
 
 def test_two_pairs_are_refused():
     refused = u_lira(population(2, 1.0, np.random.default_rng(0)), np.random.default_rng(0))
     assert isinstance(refused, Refused) and "3 pairs" in refused.why
-
-
-def test_a_sham_is_rejected_at_its_level_and_scores_50_on_average(monkeypatch):
-    monkeypatch.setattr("munkey.audits.swaps.with_intervals", lambda rates, redrawn, size, p: (rates.auroc, p))
-    random = np.random.default_rng(0)
-    found = [u_lira(sham(population(6, 1.0, random), random), random) for _ in range(200)]
-    aurocs, p = np.array(found).T
-    assert np.mean(aurocs) == pytest.approx(50, abs=3.3 * np.std(aurocs) / np.sqrt(200))
-    low, high = binom.interval(0.999, 200, 0.0625)  # p comes in steps of 2 / 64
-    assert low <= (p <= 0.0625).sum() <= high

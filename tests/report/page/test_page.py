@@ -165,7 +165,15 @@ def test_the_origin_names_each_value_once_and_the_whole_span():
     }
 
 
-LINE = {"title": "SCRUB", "role": "method", "path": "deployed", "pairs": 8, "share": 55.0, "share_low": 23.1}
+LINE = {
+    "flagged": "share",
+    "title": "SCRUB",
+    "role": "method",
+    "path": "deployed",
+    "pairs": 8,
+    "share": 55.0,
+    "share_low": 23.1,
+}
 LINE |= {
     "family": "vit",
     "share_high": 77.8,

@@ -7,17 +7,24 @@ import pandas as pd
 import pytest
 
 from munkey.report.figures.shares import forest_plot
-from munkey.report.tables.audits import attacks_tables, audit_table, first_rows, residue_of, storage_tables
+from munkey.report.tables.audits import attacks_tables, audit_table, decimal, first_rows, residue_of, storage_tables
 from munkey.report.tables.summary import Row
 
-SHARE = {"share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
+SHARE = {"flagged": "", "share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
 FILES = {"original": (3, 6), "unlearned": (0, 0)}  # ids and rows of which a file holds
 LINES = [
     {"title": "MUNKEY", "role": "nothing", "path": "deployed", "verdict": "control", "words": "all", "pairs": 8},
     {"title": "MUNKEY", "role": "method", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 8},
     {"title": "MUNKEY", "role": "method", "path": "image", "verdict": None, "words": None, "pairs": 8},
     {"title": "MUNKEY", "role": "oracle", "path": "deployed", "verdict": "control", "words": "no more", "pairs": 2},
-    {"title": "MUNKEY", "role": "control", "path": "deployed", "verdict": "residue", "words": "most", "pairs": 2},
+    {
+        "title": "MUNKEY, p_token 0.9",
+        "role": "control",
+        "path": "deployed",
+        "verdict": "residue",
+        "words": "most",
+        "pairs": 2,
+    },
 ]
 
 
@@ -43,7 +50,7 @@ def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
         "MUNKEY",
         "MUNKEY, image alone",
         "MUNKEY, oracle",
-        "Control: MUNKEY that keeps",
+        "Control: MUNKEY, p_token 0.9",
     ]
 
 
@@ -142,3 +149,17 @@ def test_a_search_that_proves_nothing_gives_no_number():
     lines = [stored(0.1, 0, "original", 3, 6), stored(0.1, 0, "unlearned", np.nan, np.nan, "not found either")]
     ((_, frame, _),) = storage_tables(pd.DataFrame(lines))
     assert frame.iloc[0].tolist() == ["MUNKEY", "10 %", "6 of 6", "not found either", "3 of 3", "not found either"]
+
+
+def test_a_row_that_an_attack_alone_flags_is_marked(audit):
+    alone = audit.assign(name="munkey", verdict="residue", flagged="u-lira_auroc few").iloc[[1]]
+    (column,) = residue_of({Path("digits"): alone}).values()
+    assert column == {"munkey": "4.2 [-2.0, 10.5] †"}
+    assert audit_table(alone, "digits").frame["left [%]"].tolist() == ["4.2 [-2.0, 10.5] †"]
+    (column,) = residue_of({Path("digits"): alone.assign(flagged="share few")}).values()
+    assert column == {"munkey": "4.2 [-2.0, 10.5]"}
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.04, "0.0"), (0.04, "0.0"), (-0.06, "-0.1"), (99.95, "100.0")])
+def test_no_zero_has_a_sign(value, text):
+    assert decimal(value) == text

@@ -5,6 +5,7 @@ import math
 import pandas as pd
 import pytest
 
+from munkey.report.tables.audits import LEFT
 from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
 from munkey.report.tables.summary import Row, summarize, with_seed_gaps
 from munkey.report.tables.terminal import plain
@@ -99,7 +100,7 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
     left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
     tables = main_tables(summary, ROWS, "html", left)
     audited, other = (titled.frame for titled in tables)
-    assert tables[0].title.endswith("; left: an audit's share and its 95 % interval")
+    assert tables[0].title.endswith(f"; left: {LEFT}")
     assert list(audited.columns[:3]) == ["Method", "left [%]", "TA @10 %"]
     assert audited["left [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
     assert set(other["left [%]"]) == {"–"}

@@ -4,8 +4,7 @@ import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles, roles
 from munkey.audits.registry import Refused, audit
-from munkey.audits.roc import TOLERANCE, Attack
-from munkey.audits.swaps import attacked
+from munkey.audits.roc import TOLERANCE, Attack, Scores, attacked
 
 GAMMA = 1.0  # by how much a sample must beat a test sample; the paper uses 1 and 2
 SLOPE = 0.3  # the paper's a: confidence once trained on is taken as a * confidence + 1 - a
@@ -18,8 +17,14 @@ SLOPE = 0.3  # the paper's a: confidence once trained on is taken as a * confide
     definition="share of test samples whose confidence exceeds that of reference models by less than the sample's",
     source="Zarifzadeh et al. 2024, Low-Cost High-Power Membership Inference Attacks",
 )
-def rmia(pairs: Pairs, generator: np.random.Generator, gamma: float = GAMMA, slope: float = SLOPE) -> Attack | Refused:
+def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
     """Needs two pairs: the reference models of a target are those of the other pairs that never saw the sample."""
+    score = scores(pairs)
+    return score if isinstance(score, Refused) else attacked(score, pairs, generator)
+
+
+def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | Refused:
+    """Shares of test samples that are beaten, as a function of the halves."""
     from scipy.special import expit
 
     if pairs.count < 2:
@@ -28,12 +33,12 @@ def rmia(pairs: Pairs, generator: np.random.Generator, gamma: float = GAMMA, slo
     pool, test = confidence[:, pairs.halves.pool], confidence[:, pairs.halves.test]
     reference = np.sort(_rounded(gamma * ratios(test, _others(test[::2] + test[1::2]) / 2, slope)), axis=1)
 
-    def scores(first: np.ndarray) -> Roles:
+    def beaten(first: np.ndarray) -> Roles:
         raised = _rounded(ratios(pool, _others(roles(pool, first).absent), slope))
-        beaten = [np.searchsorted(*each, side="right") for each in zip(reference, raised, strict=True)]
-        return roles(np.array(beaten) / test.shape[1], first)
+        counts = [np.searchsorted(*each, side="right") for each in zip(reference, raised, strict=True)]
+        return roles(np.array(counts) / test.shape[1], first)
 
-    return attacked(scores, pairs, generator)
+    return beaten
 
 
 def ratios(confidence: np.ndarray, out: np.ndarray, slope: float) -> np.ndarray:

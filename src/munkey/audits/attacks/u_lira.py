@@ -4,8 +4,7 @@ import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles, roles
 from munkey.audits.registry import Refused, audit
-from munkey.audits.roc import TOLERANCE, Attack
-from munkey.audits.swaps import attacked
+from munkey.audits.roc import TOLERANCE, Attack, Scores, attacked
 
 
 @audit(
@@ -17,16 +16,21 @@ from munkey.audits.swaps import attacked
 )
 def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
     """Needs three pairs: a sample's Gaussians are fitted to the pairs that are not attacked."""
+    score = scores(pairs)
+    return score if isinstance(score, Refused) else attacked(score, pairs, generator)
+
+
+def scores(pairs: Pairs) -> Scores | Refused:
+    """Log-likelihood ratios, as a function of the halves."""
     if pairs.count < 3:
         return Refused(
             f"U-LiRA needs 3 pairs of models to fit its Gaussians and attack another; there are {pairs.count}"
         )
-    phi = pairs.standardized()[:, pairs.halves.pool]
-    return attacked(lambda first: log_ratios(phi, first), pairs, generator)
+    return lambda first: log_ratios(pairs.scores, first)
 
 
 def log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
-    """log N(phi; deleted) - log N(phi; never seen), of margins (S, n) under Halves.first.
+    """log N(phi; deleted) - log N(phi; never seen), of normal scores (S, n) under Halves.first.
 
     The means are those of the sample, over the other pairs: neither the target nor its partner is among them. The
     variance is one for each target, that about these means, pooled over both kinds, all samples and all other pairs.

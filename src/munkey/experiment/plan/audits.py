@@ -18,6 +18,7 @@ from munkey.experiment.params.load import ParamsError, memory_family, rate_name
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES, Family
+from munkey.settings import knob_text, short_names
 from munkey.unlearn.contract import METHODS, Method
 
 PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
@@ -114,6 +115,9 @@ class AuditPlan:
         pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
         paths = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
         title = METHODS[name].title if name in METHODS else family.title
+        if role.startswith("control"):
+            changed, names = self.settings.control, short_names(self.settings.control)
+            title = ", ".join([family.title, *(f"{names[knob]} {knob_text(changed[knob])}" for knob in changed)])
         return {
             "name": name,
             "title": title,

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from munkey.report.figures import theme
 from munkey.report.figures.shares import limits
-from munkey.report.tables.audits import deployed_rows, knob_text, knobs_of
-from munkey.settings import short_names
+from munkey.report.tables.audits import deployed_rows, knobs_of
+from munkey.settings import knob_text, short_names
 
 COLUMNS_FONT = "DejaVu Sans Mono"
 PANELS = {  # what stands beside the shares, in which color

@@ -10,7 +10,7 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.audits.registry import AUDITS
 from munkey.report.tables.markup import ABSENT, Titled, seeds
 from munkey.report.tables.summary import Row
-from munkey.settings import short_names
+from munkey.settings import knob_text, short_names
 
 PATHS = {  # how a memory is asked; the first is how it is deployed
     "deployed": "",
@@ -18,17 +18,18 @@ PATHS = {  # how a memory is asked; the first is how it is deployed
     "image": "image alone",
     "token": "neighbors' tokens alone",
 }
-CONTROL = "Control: MUNKEY that keeps"  # trained so that its weights remember
 TITLES = {"nothing": "nothing done", "oracle": "oracle", "control nothing": "nothing done"}
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
 RESIDUE = "left [%]"
+ALONE = "†"
+LEFT = f"an audit's share and its 95 % interval; {ALONE}: an attack finds a residue, though not on average"
 Residue = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
 
 
 def audited_name(line: pd.Series) -> str:
     """A row's name: the method or what was done to which model, and how it was asked."""
     role, path = str(line["role"]), PATHS[str(line["path"])]
-    name = CONTROL if role.startswith("control") else str(line["title"])
+    name = f"Control: {line['title']}" if role.startswith("control") else str(line["title"])
     return ", ".join(filter(None, [name, TITLES.get(role), path]))
 
 
@@ -37,12 +38,14 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
     lines = [
         {
             "Model, and what was done": audited_name(line),
-            RESIDUE: interval(line, "share"),
+            RESIDUE: left(line),
+            "of the tenth that keeps most": interval(line, "tenth"),
             "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
             "LiRA AUROC": interval(line, "u-lira_auroc"),
             "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
             "RMIA AUROC": interval(line, "rmia_auroc"),
             "p": ABSENT if pd.isna(line["p"]) else "< 0.001" if line["p"] < 0.0005 else f"{line['p']:.3f}",
+            "spread of test margins": ABSENT if pd.isna(line.get("unit")) else f"{100 * line['unit']:.0f} %",
             "distance / floor": ABSENT if pd.isna(line.get("js_ratio")) else f"{line['js_ratio']:.2f}",
         }
         for _, line in audit.iterrows()
@@ -65,10 +68,20 @@ def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
     for folder, audit in audits.items():
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
         residue[folder.name] = {
-            str(line["name"]): "no power" if line["verdict"] == "no power" else interval(line, "share")
+            str(line["name"]): "no power" if line["verdict"] == "no power" else left(line)
             for _, line in deployed.iterrows()
         }
     return residue
+
+
+def left(line: pd.Series) -> str:
+    """The share with its interval, marked where an attack alone found a residue."""
+    return f"{interval(line, 'share')} {ALONE}" if flagged_alone(line) else interval(line, "share")
+
+
+def flagged_alone(line: pd.Series) -> bool:
+    """Whether a method's row is flagged, but not by its share."""
+    return line.get("verdict") == "residue" and "share" not in str(line["flagged"]).split()
 
 
 def interval(line: pd.Series, name: str) -> str:
@@ -76,8 +89,13 @@ def interval(line: pd.Series, name: str) -> str:
     if pd.isna(line.get(name)):
         return ABSENT
     low, high = line[f"{name}_low"], line[f"{name}_high"]
-    bounds = f"{low:.1f}, {high:.1f}" if math.isfinite(high - low) else "unbounded"
-    return f"{line[name]:.1f} [{bounds}]"
+    bounds = f"{decimal(low)}, {decimal(high)}" if math.isfinite(high - low) else "unbounded"
+    return f"{decimal(line[name])} [{bounds}]"
+
+
+def decimal(value: float) -> str:
+    """With one decimal, and without a sign where it is 0."""
+    return f"{round(value, 1) + 0.0:.1f}"
 
 
 def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
@@ -149,13 +167,6 @@ def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values(knobs, kind="stable").reset_index(drop=True) if knobs else rows
 
 
-def knob_text(value: object) -> str:
-    """A knob's value as a person writes it: 0.6–1 for [0.6, 1.0]."""
-    if isinstance(value, str) and value.startswith("["):
-        return "–".join(f"{float(part):g}" for part in value.strip("[]").split(","))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
     """What the weights keep, by how they are trained, a line for each setting of the grid.
 
@@ -169,7 +180,7 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
                 **{name: knob_text(line[knob]) for knob, name in names.items()},
                 RESIDUE: interval(line, "share"),
                 **{
-                    f"{RESIDUE}, {words}": f"{shares[path]:.1f}" if path in shares else ABSENT
+                    f"{RESIDUE}, {words}": decimal(shares[path]) if path in shares else ABSENT
                     for path, words in PATHS.items()
                     if path != DEPLOYED
                 },

@@ -1,0 +1,64 @@
+"""The tail: by hand, and what an average does not show."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from munkey.audits.attacks.tail import most, scatter, signs, statistics, tail
+from munkey.audits.registry import Refused
+from tests.audits.inputs import population
+
+
+def test_where_nothing_is_left_samples_differ_and_scatter_as_by_chance():
+    found = [tail(population(8, 0.0, np.random.default_rng(seed))) for seed in range(20)]
+    squares, tenths, scattered = (
+        np.mean([getattr(each, name) for each in found]) for name in ("square", "tenth", "scatter")
+    )
+    assert (squares, scattered) == pytest.approx((1, 1), abs=0.06) and tenths == pytest.approx(0, abs=0.06)
+    assert sum(each.tenth_share.low < 0 < each.tenth_share.high for each in found) > 14
+
+
+def test_of_a_tenth_that_is_kept_whole_the_tail_says_so():
+    generator = np.random.default_rng(0)
+    pairs = population(8, 0.0, generator, effect=2.0)
+    kept = np.arange(pairs.margins.shape[1]) < 12
+    pairs = replace(pairs, margins=np.where(kept & pairs.halves.deleted, pairs.nothing.margins, pairs.margins))
+    found = tail(pairs)
+    assert found.tenth_share.low > 50 and found.tenth == pytest.approx(0.8, abs=0.3)
+    assert found.square > 1.5 and found.scatter > 1.1
+
+
+def test_a_tenth_is_chosen_by_the_other_pairs():
+    """Sample 3 is largest in the other pairs of the first pair, sample 0 in those of the second and third."""
+    signed = np.zeros((3, 10))
+    signed[0, 0], signed[1, 3], signed[2, 3] = 9, 5, 1
+    assert most(signed).ravel().tolist() == [3, 0, 0]
+    assert most(np.zeros((2, 25))).shape == (2, 2)
+
+
+def test_statistics_by_hand():
+    pairs = population(2, 0.0, np.random.default_rng(0))
+    first = pairs.halves.first
+    means = (signs(first) * pairs.apart).mean(axis=0)
+    found = statistics(pairs)(first)
+    assert found["square"] == pytest.approx(np.mean(means**2)) and found["few"] == pytest.approx(np.mean(means**3))
+    turned = statistics(pairs)(~first)  # all roles exchanged: squares stay, cubes turn
+    assert (turned["square"], turned["few"]) == pytest.approx((found["square"], -found["few"]))
+
+
+def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
+    """Never seen: 1 and 3. Deleted: 5 and 0; squared distances to the other's: 4 and 4, (5 - 3)² and (0 - 1)²."""
+    scores = np.array([[5.0], [1.0], [3.0], [0.0]])
+    assert scatter(scores, np.array([[True], [False]])) == pytest.approx(np.log(2.5 / 4), abs=1e-4)
+    assert (
+        statistics(population(4, 0.0, np.random.default_rng(0)))(
+            population(4, 0.0, np.random.default_rng(0)).halves.first
+        )["scatter"]
+        >= 0
+    )
+
+
+def test_one_pair_is_refused():
+    refused = tail(population(1, 1.0, np.random.default_rng(0)))
+    assert isinstance(refused, Refused) and "2 pairs" in refused.why
