@@ -97,7 +97,7 @@ def test_a_run_becomes_entries_and_these_a_table_in_the_order_of_what_is_left(pl
     assert list(faults(entry)) == []
     assert leaderboard.leaderboard().splitlines() == [
         "*digits, n = 2 seeds: mean ± sd; test accuracy and seconds with 10 % forgotten; left: an audit's share and its"
-        " 95 % interval; †: an attack finds a residue, though not on average*",
+        " 95 % interval; †: flagged by an attack alone*",
         "",
         "| Method | Test accuracy | left [%] | Avg Gap @10 % | Avg Gap @2 % | Seconds | Needs the data? | Authors | Run"
         " |",

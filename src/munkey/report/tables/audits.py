@@ -22,7 +22,7 @@ TITLES = {"nothing": "nothing done", "oracle": "oracle", "control nothing": "not
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
 RESIDUE = "left [%]"
 ALONE = "†"
-LEFT = f"an audit's share and its 95 % interval; {ALONE}: an attack finds a residue, though not on average"
+LEFT = f"an audit's share and its 95 % interval; {ALONE}: flagged by an attack alone"
 Residue = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
 
 
