@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from munkey.audits.attacks.storage import files_of, search, trace
+from munkey.audits.attacks.storage import files_of, search, traces
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
 from tests.pages import blocks
 
 IDS, KEYS, TOKENS = raw(12)
-GONE, KEPT = [{trace(row) for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])]
+GONE, KEPT = [{traces(row)[0] for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])]
 WORD = b"a name that only this row has"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
-from munkey.audits.attacks.storage import files_of, search, trace
+from munkey.audits.attacks.storage import files_of, search, traces
 from munkey.data import forget_sets
 from munkey.deploy.model.predictor import Predictor
 from munkey.experiment.tracking.views import published
@@ -99,7 +99,7 @@ def test_each_munkey_is_logged_as_a_model_and_an_unlearned_one_has_no_byte_of_wh
     forgotten = forget_sets.read(results / "forget/digits/seed0/rate0.1.csv")
     gone = np.isin(memory.ids.numpy(), forgotten)
     rows = [part.numpy() for part in (memory.keys, memory.tokens)]
-    deleted, kept = ({trace(row) for part in rows for row in part[chosen][:50]} for chosen in (gone, ~gone))
+    deleted, kept = ({traces(row)[0] for part in rows for row in part[chosen][:50]} for chosen in (gone, ~gone))
     original = logged_model(finished, "Model of Original (M) seed 0")
     unlearned = logged_model(finished, "Model of MUNKEY @0.1 seed 0")
 

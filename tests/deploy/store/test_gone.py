@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.storage import trace
+from munkey.audits.attacks.storage import traces as traces_of
 from munkey.deploy.store import store as module
 from munkey.deploy.store.rows import entry
 from munkey.deploy.store.store import Store
@@ -17,8 +17,8 @@ def traces(store: Store, rows: np.ndarray) -> dict[str, list[bytes]]:
     """The bytes by which rows are recognized."""
     view = store.view
     return {
-        "keys": [trace(key) for key in view.keys[rows]],
-        "tokens": [trace(token) for token in view.tokens[rows]],
+        "keys": [traces_of(key)[0] for key in view.keys[rows]],
+        "tokens": [traces_of(token)[0] for token in view.tokens[rows]],
         **{
             name: [np.array(one).tobytes() for one in view.records[name][rows]] for name in ("salt", "commitment", "id")
         },

@@ -139,6 +139,7 @@ def test_what_files_hold_is_summed_over_seeds():
         pd.DataFrame([*lines, stored(0.02, 0, "original", 3, 6), stored(0.02, 0, "unlearned", 1, 2)])
     )
     assert titled.title == "digits: what was deleted and is found in the system's file, n = 2 seeds"
+    assert titled.remark.startswith("Looked for: deleted ids, keys and tokens") and "xz" in titled.remark
     assert titled.frame.values.tolist() == [
         ["MUNKEY", "10 %", "12 of 12", "0 of 12", "6 of 6", "0 of 6"],
         ["MUNKEY", "2 %", "6 of 6", "2 of 6", "3 of 3", "1 of 3"],

@@ -145,7 +145,7 @@ def storage_tables(found: pd.DataFrame) -> list[Titled]:
             lines.append(line)
         over = seeds(part["seed"].nunique())
         title = f"{dataset}: what was deleted and is found in the system's file, {over}"
-        titled.append(Titled(title, pd.DataFrame(lines)))
+        titled.append(Titled(title, pd.DataFrame(lines), f"Looked for: {AUDITS['storage'].definition}; no other form."))
     return titled
 
 

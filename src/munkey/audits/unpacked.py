@@ -1,0 +1,37 @@
+"""What is packed in a file: zip (so .npz and .pt), gzip, bzip2, xz and zlib, one inside another."""
+
+import bz2
+import gzip
+import lzma
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO
+
+UNREADABLE = (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, RuntimeError)
+STREAMS = {b"\x1f\x8b\x08": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
+
+
+def unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The file, then what is packed in it; read each before the next is asked for. UNREADABLE: damaged or encrypted."""
+    start = file.read(6)
+    file.seek(0)
+    yield file
+    file.seek(0)
+    members = [module.open(file) for magic, module in STREAMS.items() if start.startswith(magic)]
+    if start.startswith(b"PK\3\4"):
+        archive = zipfile.ZipFile(file)
+        members = list(map(archive.open, archive.infolist()))
+    for member in members:
+        with member:
+            yield from unpacked(member)
+    if start.startswith((b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")):
+        inflate = zlib.decompressobj()
+        with tempfile.TemporaryFile() as inside:
+            with suppress(zlib.error):  # files of other kinds begin with the same two bytes
+                while part := file.read(1 << 16):  # grows at most a thousandfold
+                    inside.write(inflate.decompress(part))
+            inside.seek(0)
+            yield from unpacked(inside)
