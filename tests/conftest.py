@@ -112,7 +112,7 @@ def params(config: dict[str, Any]) -> Params:
     tiny["model"] = {name: getattr(VIT, name) for name in ("patch_size", "width", "depth", "heads", "mlp_ratio")}
     tiny["munkey"] |= {"token_dim": MUNKEY.token_dim, "neighbors": [2, 4]}
     tiny["train"] |= {"epochs": 2, "batch_size": 5}
-    tiny["keys"]["depth"] = 6
+    tiny["keys"]["depth"], tiny["knn"]["k"] = 6, 4
     tiny["ablations"] = {}
     return load(tiny)
 

@@ -4,14 +4,18 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
 from munkey.core.files import CONFIGFILES, write_json, write_text
+from munkey.data.prepared import prepare
+from munkey.data.source import Source
+from munkey.encoders import keys
 from munkey.experiment.cost import machines, preflight
 from munkey.report.tables import paper
-from tests.conftest import ROOT
+from tests.conftest import ROOT, unit_rows
 from tests.evaluation.test_search import search
 from tests.experiment.cost.test_estimate import EPYC
 from tests.experiment.inputs import small_config, small_plan
@@ -153,3 +157,26 @@ def test_make_names_the_file_and_the_line_of_an_overlay_that_cannot_be_read(cont
     command = ["make", "-o", ".venv/ready", "run", f"CONFIG={tmp_path}/mine.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and f"{tmp_path}/mine.yaml: is not valid: " in done.stderr and "line 2" in done.stderr
+
+
+def test_the_constants_of_fitted_families_are_searched_on_validation_alone(munkey, tmp_path):
+    """Labels are the sign of the first number, for test samples its opposite: they must have no say."""
+    splits = np.repeat(["train", "val", "test"], [60, 30, 30])
+    vectors = unit_rows(120, 3)
+    labels = (vectors[:, 0] > 0) ^ (splits == "test")
+    images = np.random.default_rng(0).integers(0, 256, (120, 2, 2, 3), dtype=np.uint8)
+    prepare(Source(images, labels.astype(int), splits, ["a", "b"]), tmp_path / "data/signs", lambda line: None)
+    folder = tmp_path / "keys/signs"
+    (folder / "one").mkdir(parents=True)
+    keys.write(folder / "one/keys.npz", np.arange(120), vectors)
+    out = munkey("search-fitted", tmp_path / "data/signs", "--count", 2).out
+    lines = [line for line in out.splitlines() if "settings/s" not in line]
+    assert [line for line in lines if not line.startswith(" ")] == ["knn:", "lda:", "ncm:"]
+    losses = [[float(line.split("likelihood ")[1].split(",")[0]) for line in lines[at : at + 2]] for at in (1, 4, 7)]
+    assert all(-0.5 < worse <= better < 0 for better, worse in losses)
+    assert all(float(line.split()[-2]) > 80 for line in lines if "accuracy" in line)
+    (folder / "one").rename(folder / "other")
+    assert munkey("search-fitted", tmp_path / "data/signs", "--keys", folder / "other/keys.npz").code == 0
+    (folder / "other/keys.npz").unlink()
+    refused = munkey("search-fitted", tmp_path / "data/signs")
+    assert refused.code == 2 and "name its keys with --keys; there are: none, below" in refused.err

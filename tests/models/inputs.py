@@ -16,6 +16,12 @@ STAGE = Stage(0, "toy", "full")
 DATA = DataSettings(image_size=8, pixel_mean=0.4, pixel_std=0.2)  # unlike each other: one cannot pass for the other
 QUERIES = Keys(10 + 2 * np.arange(7), unit_rows(7, 4, seed=9))  # of seven samples; the memory holds 10, 12, ..., 20
 
+SECTIONS = {
+    "knn": {"k": 4, "vote": "equal", "temperature": 0.07},
+    "lda": {"alpha": 0.2, "temperature": 5.0},
+    "ncm": {"temperature": 0.05},
+}
+
 
 def quiet(_):
     """Report nothing."""
@@ -40,6 +46,12 @@ def retrieval(memory: ExemplarMemory, settings) -> Retrieval:
 def answered(system: System, samples, asked: Retrieval | None = None) -> np.ndarray:
     """The logits of a system on the CPU."""
     return FAMILIES[system.family].logits(system, samples, DATA, "cpu", asked)
+
+
+def fitted(family: str, keys: Keys, labels, classes: int = 3, **settings) -> System:
+    """A system of keys and labels. settings: changes of the family's section of params.yaml."""
+    kind = FAMILIES[family]
+    return kind.fitted(keys, np.array(labels), classes, kind.section({family: SECTIONS[family] | settings}))
 
 
 def member_keys(ids: np.ndarray, count: int = 4) -> MemberKeys:

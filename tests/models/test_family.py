@@ -4,7 +4,7 @@ import pytest
 
 from munkey.core.randomness import Stage
 from munkey.memory.neighbors import Neighbors
-from munkey.models.family import FAMILIES, family
+from munkey.models.family import FAMILIES, Retrieval, family
 from munkey.settings import InferenceSettings
 from tests.models.inputs import recipe
 
@@ -17,13 +17,13 @@ def test_originals_and_oracles_are_named_by_the_letter_of_their_family():
         "sisa": ("original-s", "retrain-s"),
         "vit": ("original-t", "retrain-t"),
     }
-    assert FAMILIES["knn"].oracle is None
 
 
 def test_a_training_depends_on_the_sections_that_it_reads():
     shared = ["data", "model", "train"]
-    assert {name: FAMILIES[name].sections for name in ("knn", *TRAINED)} == {
-        "knn": [],
+    assert {name: FAMILIES[name].sections for name in ("knn", "lda", *TRAINED)} == {
+        "knn": ["knn"],
+        "lda": ["lda"],
         "munkey": [*shared, "munkey"],
         "sisa": [*shared, "sisa"],
         "vit": shared,
@@ -60,20 +60,15 @@ def test_an_epoch_takes_its_typical_time_and_sisas_that_over_all_its_models(para
 
 
 def test_a_memory_is_asked_with_the_knobs_that_its_family_reads():
-    """KNN reads k alone: each neighbor has one vote."""
+    """KNN has a section of its own."""
     neighbors = Neighbors(None, None)
     knobs = {"k": 3, "fusion": "rank", "temperature": 0.1}
-    for name in ("munkey", "knn"):
-        asked = FAMILIES[name].retrieval(neighbors, {knob: knobs[knob] for knob in FAMILIES[name].inference_knobs})
-        assert asked.neighbors is neighbors
-        assert asked.settings.k == 3
-    assert FAMILIES["munkey"].retrieval(neighbors, knobs).settings == InferenceSettings(**knobs)
-    assert FAMILIES["vit"].inference_knobs == FAMILIES["sisa"].inference_knobs == ()
+    assert FAMILIES["munkey"].retrieval(neighbors, knobs) == Retrieval(neighbors, InferenceSettings(**knobs))
+    assert FAMILIES["knn"].retrieval(neighbors, {}) == Retrieval(neighbors)
+    assert {family.inference_knobs for family in FAMILIES.values() if family.name != "munkey"} == {()}
 
 
 def test_what_a_family_cannot_do_is_refused():
-    with pytest.raises(TypeError, match="vit is trained"):
-        FAMILIES["vit"].from_keys(None, None, 3)
     with pytest.raises(TypeError, match="vit has no memory"):
         FAMILIES["vit"].features(None, None, None, "cpu")
     assert FAMILIES["vit"].cut_logits(None, None, None, "cpu") == {}

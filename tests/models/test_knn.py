@@ -5,26 +5,33 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from munkey.core.ids import NOBODY
 from munkey.encoders.keys import Keys
-from munkey.memory.neighbors import Neighbors
-from munkey.models.families.knn import FLOOR, vote_logits
-from munkey.models.family import FAMILIES, Retrieval
-from munkey.settings import InferenceSettings
+from munkey.memory.neighbors import Neighbors, nearest
+from munkey.models.families.knn import FLOOR
+from munkey.models.family import FAMILIES, Retrieval, forgotten
 from tests.conftest import unit_rows
-from tests.models.inputs import answered, retrieval, seven_samples
+from tests.models.inputs import QUERIES, answered, fitted
 
 
-def index():
+def index(**settings):
     """Labels 0, 1, 1, 2, 2 under ids 0 to 4."""
-    return FAMILIES["knn"].from_keys(Keys(np.arange(5), unit_rows(5, 4)), np.array([0, 1, 1, 2, 2]), 3)
+    return fitted("knn", Keys(np.arange(5), unit_rows(5, 4)), [0, 1, 1, 2, 2], **settings)
 
 
-def test_the_index_holds_one_hot_labels_as_tokens():
+def votes(system, ids, cosines=None):
+    """The probabilities of one query with these neighbors."""
+    cosines = np.zeros(len(ids)) if cosines is None else np.array(cosines)
+    near = Neighbors(np.array([ids]), cosines[None].astype(np.float32))
+    return np.exp(answered(system, None, Retrieval(near))[0])
+
+
+def test_the_index_holds_labels_as_tokens():
     keys = unit_rows(3, 4)
-    system = FAMILIES["knn"].from_keys(Keys(np.array([3, 5, 9]), keys), np.array([0, 2, 1]), 3)
-    assert system.memory.tokens.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    system = fitted("knn", Keys(np.array([3, 5, 9]), keys), [0, 2, 1])
+    assert system.memory.tokens.tolist() == [[0], [2], [1]]
     assert system.memory.ids.tolist() == [3, 5, 9]
     np.testing.assert_array_equal(system.memory.keys, keys)
     assert (system.family, system.model, system.architecture.classes) == ("knn", None, 3)
@@ -42,43 +49,47 @@ def test_the_index_holds_one_hot_labels_as_tokens():
     ],
 )
 def test_each_class_gets_its_share_of_the_votes(neighbors, shares, winner):
-    memory = index().memory
-    probabilities = np.exp(vote_logits(memory, memory.rows(np.array([neighbors])))[0].numpy())
+    probabilities = votes(index(k=5), neighbors)
     np.testing.assert_allclose(probabilities, shares, atol=2 * FLOOR)
     assert probabilities.argmax() == winner
     assert (probabilities >= 0.99 * FLOOR).all()
 
 
-def test_a_class_without_votes_has_a_probability_of_one_in_a_million():
-    memory = index().memory
-    logits = vote_logits(memory, memory.rows(np.array([[1, 2]])))
-    np.testing.assert_allclose(logits, [[-13.815511, 1e-6, -13.815511]], rtol=1e-6, atol=1e-6)
+def test_a_vote_by_rank_weighs_1_over_2_plus_rank_and_one_by_similarity_a_softmax():
+    """Neighbors of the classes 0, 1, 1, and one that is not there."""
+    ids, cosines = [0, 1, 2, NOBODY], [0.9, 0.8, 0.7, 0.0]
+    first = (1 / 2) / (1 / 2 + 1 / 3 + 1 / 4)
+    np.testing.assert_allclose(votes(index(vote="rank"), ids, cosines), [first, 1 - first, FLOOR], atol=2 * FLOOR)
+    first = 1 / (1 + np.exp(-1) + np.exp(-2))
+    soft = votes(index(vote="similarity", temperature=0.1), ids, cosines)
+    np.testing.assert_allclose(soft, [first, 1 - first, FLOOR], atol=2 * FLOOR)
 
 
 def test_the_k_nearest_vote_and_no_others():
     """Of the neighbors 3, 4, 1, 2 the first two or all four."""
-    neighbors = Neighbors(np.array([[3, 4, 1, 2]]), np.zeros((1, 4), np.float32))
     for k, shares in ((2, [FLOOR, FLOOR, 1]), (4, [FLOOR, 1 / 2, 1 / 2])):
-        logits = answered(index(), None, FAMILIES["knn"].retrieval(neighbors, {"k": k}))
-        np.testing.assert_allclose(np.exp(logits), [shares], atol=2 * FLOOR)
+        np.testing.assert_allclose(votes(index(k=k), [3, 4, 1, 2]), shares, atol=2 * FLOOR)
 
 
-def test_an_emptied_index_gives_every_class_the_same_tiny_probability(inference):
-    empty = replace(index(), memory=index().memory.forget(np.arange(5)))
-    logits = answered(empty, seven_samples(), retrieval(empty.memory, inference()))
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 101}, {"vote": "loud"}])
+def test_settings_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        index(**wrong)
+
+
+@pytest.mark.parametrize("vote", ["equal", "similarity", "rank"])
+def test_an_emptied_index_gives_every_class_the_same_tiny_probability(vote):
+    whole = index(vote=vote)
+    empty = replace(whole, memory=whole.memory.forget(np.arange(5)))
+    near = nearest(QUERIES, Keys(np.arange(0), unit_rows(0, 4)), 6)
+    logits = answered(empty, None, Retrieval(near))
     assert logits.shape == (7, 3)
     np.testing.assert_allclose(np.exp(logits), FLOOR, atol=1.1 * FLOOR)
 
 
 def test_a_neighbor_that_was_deleted_cannot_answer():
-    whole = index()
-    stale = Retrieval(
-        Neighbors(np.array([[0, 3]]), np.zeros((1, 2), np.float32)),
-        InferenceSettings(k=2, fusion="ensemble", temperature=1.0),
-    )
-    left = replace(whole, memory=whole.memory.forget(np.array([3])))
     with pytest.raises(KeyError, match="3"):
-        answered(left, seven_samples(), stale)
+        votes(forgotten(index(), np.array([3])), [0, 3])
 
 
 def test_it_has_no_weights_and_no_training():
@@ -86,5 +97,7 @@ def test_it_has_no_weights_and_no_training():
         FAMILIES["knn"].build(index().architecture, torch.Generator())
     with pytest.raises(TypeError, match="not trained"):
         FAMILIES["knn"].train(None)
+    with pytest.raises(TypeError, match="no recipe"):
+        FAMILIES["knn"].architecture(None, 3)
     with pytest.raises(ValueError, match="no weights"):
         index().copy_of_model()

@@ -13,6 +13,7 @@ from munkey.models.family import FAMILIES, System
 from munkey.models.networks.sisa import SisaArchitecture
 from munkey.models.system import load, save
 from tests.conftest import MUNKEY, VIT, generator, lively, unit_rows
+from tests.models.inputs import fitted
 
 
 def systems(munkey_system):
@@ -21,11 +22,11 @@ def systems(munkey_system):
         "vit": System("vit", VIT, FAMILIES["vit"].build(VIT, generator())),
         "munkey": munkey_system,
         "sisa": System("sisa", sisa, lively(FAMILIES["sisa"].build(sisa, None))),
-        "knn": FAMILIES["knn"].from_keys(Keys(np.array([3, 5, 9]), unit_rows(3, 4)), np.array([0, 2, 1]), 3),
+        **{name: fitted(name, Keys(np.array([3, 5, 9]), unit_rows(3, 4)), [0, 2, 1]) for name in ("knn", "lda")},
     }
 
 
-@pytest.mark.parametrize("family", ["vit", "munkey", "sisa", "knn"])
+@pytest.mark.parametrize("family", ["vit", "munkey", "sisa", "knn", "lda"])
 def test_a_system_loads_as_it_was_saved(munkey_system, tmp_path, family):
     original = systems(munkey_system)[family]
     save(tmp_path / "s.safetensors", original)

@@ -1,4 +1,4 @@
-"""What a method starts from: the trained original or one made of keys, the data it may use, how it fine-tunes."""
+"""What a method starts from: the trained original, the data it may use, how it fine-tunes."""
 
 import subprocess
 import sys
@@ -7,28 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.image_set import ImageSet
-from munkey.encoders import keys
 from munkey.models import system
 from munkey.settings import FinetuneSettings
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS
 from tests.conftest import ROOT
-from tests.unlearn.world import MODEL, original, recipe, same, tensors, world
+from tests.unlearn.world import MODEL, original, recipe, request, same, tensors, world
 
 SECTION = {"epochs": 3, "batch_size": 7, "betas": [0.5, 0.6], "weight_decay": 0.1}  # finetune
-NONE = ForgetSplit(np.array([], int), np.array([], int))  # what a trained original does not depend on
 
 
-@pytest.mark.parametrize("name", ["cf", "munkey", "sisa"])
+@pytest.mark.parametrize("name", ["cf", "munkey", "sisa", "knn"])
 def test_a_trained_original_is_loaded(name: str, tmp_path: Path) -> None:
     system.save(tmp_path / "original", original(name))
-    loaded = prepare.original(
-        METHODS[name], recipe(METHODS[name].family), world().dataset, NONE, tmp_path / "original", "cpu"
-    )
+    loaded = prepare.original(METHODS[name], request(name).recipe, world().dataset, tmp_path / "original", "cpu")
     assert loaded.family == METHODS[name].family
     assert same(tensors(loaded), tensors(original(name)))
 
@@ -37,23 +32,7 @@ def test_an_original_of_another_architecture_is_refused(tmp_path: Path) -> None:
     system.save(tmp_path / "original", original("cf"))
     wider = replace(recipe("vit"), model=MODEL.model_copy(update={"width": 32}))
     with pytest.raises(ValueError, match="width is 16, expected 32"):
-        prepare.original(METHODS["cf"], wider, world().dataset, NONE, tmp_path / "original", "cpu")
-
-
-def test_the_original_of_knn_is_made_of_the_keys_of_the_training_samples(tmp_path: Path) -> None:
-    """The file holds the keys of all samples, and in another order than the data set would give by chance."""
-    dataset, index = world().dataset, original("knn").memory
-    vectors = np.eye(93, 64, dtype=np.float32)
-    vectors[73:, 0] = 1.0  # validation samples: of unit norm too, and of no use here
-    vectors[:73] = index.keys.numpy()
-    keys.write(tmp_path / "keys.npz", dataset.ids, vectors)
-    split = ForgetSplit(dataset.ids[3:73], dataset.ids[:3])
-    made = prepare.original(METHODS["knn"], None, dataset, split, tmp_path / "keys.npz", "cpu")
-    assert same(tensors(made), tensors(original("knn")))
-    assert torch.equal(made.memory.tokens.argmax(dim=1), torch.from_numpy(dataset.labels[:73]))
-    without = ForgetSplit(dataset.ids[3:73], dataset.ids[:2])
-    audited = prepare.original(METHODS["knn"], None, dataset, without, tmp_path / "keys.npz", "cpu")
-    assert audited.memory.ids.tolist() == [*dataset.ids[:2], *dataset.ids[3:73]]
+        prepare.original(METHODS["cf"], wider, world().dataset, tmp_path / "original", "cpu")
 
 
 def test_only_images_that_a_method_declares_are_put_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,10 +95,16 @@ def world() -> World:
         originals={
             "vit": trained("vit"),
             "munkey": trained("munkey", near),
-            "knn": FAMILIES["knn"].from_keys(keys, samples.labels, 10),
+            **{name: fitted(name, keys, samples.labels) for name in ("knn", "lda", "ncm")},
             "sisa": trained("sisa"),
         },
     )
+
+
+def fitted(family: str, keys: Keys, labels: np.ndarray) -> System:
+    """A system of keys and labels, with the family's section of params.yaml."""
+    kind: Any = FAMILIES[family]
+    return kind.fitted(keys, labels, 10, kind.section(PARAMS))
 
 
 def recipe(family: str) -> Recipe:
@@ -129,7 +135,7 @@ def request(name: str, *, seed: int = 0, tuned: Tuning | None = None, **fields: 
         "report": quiet,
         "needs": method.needs,
         "data": world().parts,
-        "recipe": recipe(method.family) if method.original.letter else None,
+        "recipe": recipe(method.family) if method.original.learns else None,
         "finetuning": (tuned or tuning()) if method.finetunes else None,
     }
     return Request(**usual | fields)

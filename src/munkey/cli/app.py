@@ -66,6 +66,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         experiment.preflight,
         experiment.compare_paper,
         experiment.search_summary,
+        experiment.search_fitted,
     ),
 }
 for heading, commands in COMMANDS.items():

@@ -180,6 +180,30 @@ def search_summary(
     print("\n".join(report(folder, drop)))
 
 
+def search_fitted(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A prepared data set.", show_default=False)],
+    keys: Annotated[Path | None, typer.Option(help="Its keys, if there are some of several encoders.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many settings to show of each family.")] = 3,
+) -> None:
+    """Search the constants of KNN, LDA and NCM on validation: `knn`, `lda`, `ncm` of params.yaml.
+
+    \b
+    munkey search-fitted results/default/data/digits
+
+    The best by the log-likelihood of the validation samples come first. It changes nothing.
+    """
+    from munkey.evaluation.fitted_search import lines, search
+    from munkey.models.family import FAMILIES, FittedFamily
+
+    found = [keys] if keys else sorted(folder.parents[1].glob(f"keys/{folder.name}/*/keys.npz"))
+    if len(found) != 1:
+        said = ", ".join(map(str, found)) or f"none, below {folder.parents[1] / 'keys'}"
+        raise ValueError(f"{folder}: name its keys with --keys; there are: {said}")
+    for family in FAMILIES.values():
+        if isinstance(family, FittedFamily):
+            print(f"{family.name}:", *lines(search(folder, found[0], family), count), sep="\n", flush=True)
+
+
 def external_state(file: Path) -> None:
     """Write the state of the data sets' files and the encoders' weights that params.yaml names, as JSON: for DVC."""
     from munkey.core.files import write_json

@@ -1,14 +1,19 @@
-"""Training: originals on all samples, oracles on the retain set. The training step: `Fit` in munkey.training.loop."""
+"""Training: originals on all samples, oracles on the retain set. The training step: `Fit` in munkey.training.loop.
+
+A family that does not learn is fitted to the keys of the same samples instead.
+"""
 
 from pathlib import Path
 
+from munkey.core.device import Stopwatch
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, resident
+from munkey.encoders import keys
 from munkey.experiment.run.job import now
 from munkey.experiment.run.record import write_record
 from munkey.models import system as systems
 from munkey.models import training_inputs
-from munkey.models.family import FAMILIES, Training
+from munkey.models.family import FAMILIES, FittedFamily, Training
 from munkey.models.training_inputs import Sections
 from munkey.training.checkpoint import CheckpointFile
 
@@ -40,9 +45,18 @@ def train(
     may take; checkpoint_s: seconds between two checkpoints; code: a checkpoint of other code is not resumed.
     """
     started, trained_as, data = now(), FAMILIES[family], prepared.load(images.parent)
+    retain = forget_sets.split(data, forget, absent).retain
+    if isinstance(trained_as, FittedFamily):
+        assert keyfile
+        held, own = keys.read(keyfile, retain), trained_as.section(settings)
+        with Stopwatch(device) as watch:
+            fitted = trained_as.fitted(held, data.labels[data.rows(retain)], len(data.classes), own)
+        systems.save(system, fitted)
+        write_record(record, settings, device, started, [], {"train_epoch_s": watch.seconds})
+        return
     sections = training_inputs.with_selected(settings, trained_as, selected)
     recipe = trained_as.recipe(sections, trained_as.stage(seed, dataset, subset))
-    samples = resident(image_set(data, forget_sets.split(data, forget, absent).retain), device, resident_share)
+    samples = resident(image_set(data, retain), device, resident_share)
     members = training_inputs.member_keys(trained_as, recipe, samples.ids, keyfile, neighbors)
     inputs = [file for file in (images, forget, absent, keyfile, neighbors, selected) if file]
     checkpoint = CheckpointFile.of([code, settings, recipe.stage, device, system], inputs, checkpoint_s)

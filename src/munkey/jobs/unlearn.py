@@ -36,7 +36,7 @@ def unlearn(
     started, applied, data = now(), METHODS[method], prepared.load(images.parent)
     split = forget_sets.split(data, forget, absent)
     recipe = prepare.recipe(applied, settings, seed, dataset)
-    before = prepare.original(applied, recipe, data, split, original, device)
+    before = prepare.original(applied, recipe, data, original, device)
     parts = prepare.parts(applied, data, split, device, resident_share)
     generator = Stage(seed, dataset, "unlearn", rate, applied.name).torch_generator()
     tuning = prepare.tuning(recipe, settings)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, cast
 
 from munkey.core.console import Report
 from munkey.core.randomness import Stage
@@ -40,6 +40,14 @@ class Architecture:
             for name, value in sorted(wanted.items())
             if value is not None and getattr(other, name, None) != value
         ]
+
+
+@dataclass(frozen=True)
+class FittedArchitecture(Architecture):
+    """Of a family that is fitted: the length of a key, and the family's own section of params.yaml."""
+
+    key_dim: int
+    settings: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -127,28 +135,36 @@ class Learner:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """What a memory is asked with. neighbors: of each sample that is to be answered, (S, >= K)."""
+    """What a memory is asked with. neighbors: of each sample that is to be answered, (S, >= K).
 
-    neighbors: Neighbors
-    settings: InferenceSettings
+    settings: for a family that reads the section `inference`; keys: of these samples, (S, d), in place of neighbors for
+    a family that answers from them.
+    """
+
+    neighbors: Neighbors | None
+    settings: InferenceSettings | None = None
+    keys: np.ndarray | None = None
 
 
 class Family(ABC):
     """A kind of model. Subclasses set the class attributes and are registered by the decorator `family`.
 
     name: also of its section in params.yaml, where `settings` says that it has one. letter: its originals and oracles
-    are called original-LETTER and retrain-LETTER; None for a family that is not trained, but made from the keys.
-    has_memory: it answers with the help of an exemplar memory. has_pathways: of an image and of a token, each of which
-    can be cut; the ablations and the selection of p_image and p_token are about such a family. in_every_run: it is
+    are called original-LETTER and retrain-LETTER. learns: in epochs, from images; else it is a `FittedFamily`.
+    has_memory: it answers with the help of an exemplar memory. asks_keys: with the key of what it is asked about, and
+    not with that key's neighbors. has_pathways: of an image and of a token, each of which can be cut; the ablations and
+    the selection of p_image and p_token are about such a family. in_every_run: it is
     trained even where no method starts from it. place: of its rows in the tables. inference_knobs: of params.yaml's
     section `inference`, those that its answers depend on.
     """
 
     name: str
     title: str
-    letter: str | None = None
+    letter: str
     settings: type[Section] | None = None
+    learns = True
     has_memory = False
+    asks_keys = False
     has_pathways = False
     in_every_run = False
     place = 9
@@ -160,14 +176,14 @@ class Family(ABC):
         return f"original-{self.letter}"
 
     @property
-    def oracle(self) -> str | None:
-        """The name of what is retrained without the forget set; None where nothing is trained."""
-        return f"retrain-{self.letter}" if self.letter else None
+    def oracle(self) -> str:
+        """The name of what is retrained without the forget set."""
+        return f"retrain-{self.letter}"
 
     @property
     def sections(self) -> list[str]:
         """The sections of params.yaml that its training depends on."""
-        return ["data", "model", "train", *([self.name] if self.settings else [])] if self.letter else []
+        return [*(["data", "model", "train"] if self.learns else []), *([self.name] if self.settings else [])]
 
     def recipe(self, sections: Mapping[str, Mapping[str, object]], stage: Stage) -> Recipe:
         """A recipe from the sections of params.yaml named by `sections`."""
@@ -189,15 +205,11 @@ class Family(ABC):
 
     def retrieval(self, neighbors: Neighbors, inference: Mapping[str, object]) -> Retrieval:
         """How its memory is asked. inference: those knobs of the section that it reads (`inference_knobs`)."""
-        return Retrieval(neighbors, InferenceSettings.model_validate(inference))
+        return Retrieval(neighbors, InferenceSettings.model_validate(inference) if inference else None)
 
     def epoch_seconds(self, history: History, recipe: Recipe) -> float:
         """The wall time of a typical epoch."""
         return median(epoch["seconds"] for epoch in history)
-
-    def from_keys(self, members: Keys, labels: np.ndarray, classes: int) -> System:
-        """The original of a family that is not trained: made of the training samples' keys and labels (N,)."""
-        raise TypeError(f"a model of the family {self.name} is trained, not made from keys")
 
     @abstractmethod
     def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> Architecture:
@@ -241,6 +253,64 @@ class Family(ABC):
         raise TypeError(f"a model of the family {self.name} has no memory whose members could be read")
 
 
+class FittedFamily(Family):
+    """A family that is a function of keys, labels and its section of params.yaml: no seed, no epochs.
+
+    Its memory holds the keys, and the labels as tokens (N, 1). To forget is to drop rows and to fit again: the result
+    is the oracle, to the bit. tried: the values of its section that `munkey search-fitted` combines.
+    """
+
+    learns = False
+    has_memory = True
+    tried: Sequence[tuple[str, Sequence[object]]] = ()
+
+    def fitted(self, members: Keys, labels: np.ndarray, classes: int, settings: Section) -> System:
+        """A system of the training samples' keys and labels (N,)."""
+        import torch
+
+        from munkey.memory.exemplars import ExemplarMemory
+
+        architecture = FittedArchitecture(classes, members.keys.shape[1], settings.model_dump())
+        tokens = torch.from_numpy(labels).float()[:, None]
+        memory = ExemplarMemory(torch.from_numpy(members.ids), torch.from_numpy(self.stored(members.keys)), tokens)
+        return System(self.name, architecture, self.head(architecture, memory), memory)
+
+    def forget(self, system: System, ids: np.ndarray) -> System:
+        """The system without these samples. Raises KeyError for an id that it does not hold."""
+        assert system.memory is not None
+        memory = system.memory.forget(ids)
+        return replace(system, memory=memory, model=self.head(cast(FittedArchitecture, system.architecture), memory))
+
+    def stored(self, keys: np.ndarray) -> np.ndarray:
+        """Keys (N, d) float32 as its memory holds them."""
+        return keys
+
+    def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
+        """The weights that follow from a memory; None for a family without weights."""
+        return None
+
+    def section(self, sections: Mapping[str, object]) -> Section:
+        """The family's own section of params.yaml."""
+        assert self.settings is not None
+        return self.settings.model_validate(sections[self.name])
+
+    def settings_of(self, architecture: Architecture) -> Section:
+        """The same, as an original and its oracle share it."""
+        return self.section({self.name: cast(FittedArchitecture, architecture).settings})
+
+    def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
+        return FittedArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> NoReturn:
+        raise TypeError(f"{self.title} has no recipe: it is fitted")
+
+    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
+        raise TypeError(f"{self.title} has no weights to build")
+
+    def train(self, training: Training) -> Trained:
+        raise TypeError(f"{self.title} is not trained: it is fitted to keys")
+
+
 FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
 SomeFamily = TypeVar("SomeFamily", bound=Family)
 
@@ -249,7 +319,14 @@ def family(kind: type[SomeFamily]) -> type[SomeFamily]:
     """Register a family under its name. Raises ValueError where another family has its letter."""
     FAMILIES.add(kind.name, kind())
     for other in FAMILIES.values():
-        if kind.letter == other.letter is not None and kind.name != other.name:
+        if kind.letter == other.letter and kind.name != other.name:
             FAMILIES.remove(kind.name)
             raise ValueError(f"the families {other.name!r} and {kind.name!r} have the same letter, {kind.letter!r}")
     return kind
+
+
+def forgotten(system: System, ids: np.ndarray) -> System:
+    """A system of a family that is fitted, without these samples. Raises KeyError for an id that it does not hold."""
+    kind = FAMILIES[system.family]
+    assert isinstance(kind, FittedFamily)
+    return kind.forget(system, ids)

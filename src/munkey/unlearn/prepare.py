@@ -3,13 +3,10 @@
 import importlib
 from pathlib import Path
 
-import numpy as np
-
 from munkey.data.augment import Augmentation
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.image_set import ImageSet, image_set, resident
 from munkey.data.prepared import Dataset
-from munkey.encoders import keys
 from munkey.models import system
 from munkey.models.family import Recipe, System
 from munkey.models.training_inputs import Sections
@@ -18,23 +15,15 @@ from munkey.unlearn.contract import Method, Tuning
 
 
 def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
-    """How the original was trained; None for a family that is not."""
+    """How the original was trained; None for a family that does not learn."""
     family = method.original
-    return family.recipe(sections, family.stage(seed, dataset, "full")) if family.letter else None
+    return family.recipe(sections, family.stage(seed, dataset, "full")) if family.learns else None
 
 
-def original(
-    method: Method, recipe: Recipe | None, dataset: Dataset, split: ForgetSplit, file: str | Path, device: str
-) -> System:
-    """The trained original in `file`; for a family that is not trained, made of the keys in `file`.
-
-    Raises ValueError where the file holds another architecture than the recipe gives.
-    """
-    family = method.original
-    if recipe is not None:
-        return system.load(file, family.architecture(recipe, len(dataset.classes)), device)
-    members = keys.read(file, np.union1d(split.retain, split.forget))
-    return family.from_keys(members, dataset.labels[dataset.rows(members.ids)], len(dataset.classes))
+def original(method: Method, recipe: Recipe | None, dataset: Dataset, file: str | Path, device: str) -> System:
+    """The trained original in `file`. Raises ValueError where it holds another architecture than the recipe gives."""
+    expected = method.original.architecture(recipe, len(dataset.classes)) if recipe else None
+    return system.load(file, expected, device)
 
 
 def parts(

@@ -96,7 +96,7 @@ def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tm
     needed = plan_and_costs(PAPER)[1].disk
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1000))
     (fault,) = faults(PAPER)
-    assert fault.startswith("disk: about 204.5 GB are needed, 0.0 GB") and "make the folder results a link" in fault
+    assert fault.startswith("disk: about 232.8 GB are needed, 0.0 GB") and "make the folder results a link" in fault
     (tmp_path / "results/paper").mkdir(parents=True)
     (tmp_path / "results/paper/logits.npz").write_bytes(bytes(2000))
     assert faults(PAPER) == []

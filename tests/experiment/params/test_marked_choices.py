@@ -54,7 +54,7 @@ def test_every_setting_of_the_papers_methods_is_the_papers_or_marked(method):
     assert [key for key, comment in words.items() if "[ours" not in comment and "original's" not in comment] == []
 
 
-STATED_IN_PART = "train.crop_ratio munkey.neighbors munkey.temperature inference.k finetune.epochs search_drop"
+STATED_IN_PART = "train.crop_ratio munkey.neighbors munkey.temperature finetune.epochs search_drop"
 STATED_IN_PART += " keys.batch_size ablations.inference.k unlearn.scrub.forget_batch_size data.image_size"
 
 

@@ -70,10 +70,10 @@ def test_cases_that_differ_in_a_selected_pair_alone_are_no_longer_those_of_the_p
 
 def test_vit_and_munkey_are_always_trained_and_sisa_where_a_method_starts_from_it():
     plain, with_sisa = small_plan({"methods": ["knn"]}), small_plan({"methods": ["sisa", "cf"]})
-    assert [family.name for family in plain.families] == ["vit", "munkey"]
+    assert [family.name for family in plain.families] == ["vit", "munkey", "knn"]
     assert [family.name for family in with_sisa.families] == ["vit", "munkey", "sisa"]
-    assert list(plain.originals) == ["original-t", "original-m"]
-    assert list(plain.oracles) == ["retrain-t", "retrain-m"]
+    assert list(plain.originals) == ["original-t", "original-m", "original-k"]
+    assert list(plain.oracles) == ["retrain-t", "retrain-m", "retrain-k"]
     assert list(with_sisa.originals) == ["original-t", "original-m", "original-s"]
     assert list(with_sisa.oracles) == ["retrain-t", "retrain-m", "retrain-s"]
 
@@ -84,11 +84,11 @@ def test_every_system_has_a_family():
         "vit": ["original-t", "retrain-t", "cf"],
         "munkey": ["original-m", "retrain-m", "munkey"],
         "sisa": ["original-s", "retrain-s", "sisa"],
-        "knn": ["knn"],
+        "knn": ["original-k", "retrain-k", "knn"],
     }
     for family, systems in families.items():
         assert {plan.family_of(system).name for system in systems} == {family}
-    assert [plan.family_of_letter(letter).name for letter in "tms"] == ["vit", "munkey", "sisa"]
+    assert [plan.family_of_letter(letter).name for letter in "tmsk"] == ["vit", "munkey", "sisa", "knn"]
     with pytest.raises(KeyError, match="unknown method 'original-x'"):
         plan.family_of("original-x")
 
@@ -112,7 +112,7 @@ def test_a_training_gets_the_sections_that_it_depends_on_as_they_hold_for_its_ca
         ("ssd", {"data", "model", "train", "finetune", "method"}),
         ("munkey", {"data", "model", "train", "munkey", "method"}),
         ("sisa", {"data", "model", "train", "sisa", "method"}),
-        ("knn", {"method"}),
+        ("knn", {"method", "knn"}),
     ],
 )
 def test_a_method_gets_its_section_and_those_that_it_depends_on(method: str, sections: set[str]):
@@ -148,7 +148,7 @@ def test_a_candidate_gets_its_point_of_the_grid_and_all_else_as_usual():
         ("retrain-t", set()),
         ("cf", set()),
         ("sisa", set()),
-        ("knn", {"k"}),
+        ("knn", set()),
         ("original-m", {"k", "fusion", "temperature"}),
         ("retrain-m", {"k", "fusion", "temperature"}),
         ("munkey", {"k", "fusion", "temperature"}),

@@ -70,15 +70,22 @@ def test_the_memory_of_a_scope_is_searched_without_its_forget_set(plan: Plan):
     }
 
 
-@pytest.mark.parametrize(("method", "letter"), [("cf", "t"), ("ssd", "t"), ("munkey", "m"), ("sisa", "s")])
+@pytest.mark.parametrize(
+    ("method", "letter"), [("cf", "t"), ("ssd", "t"), ("munkey", "m"), ("sisa", "s"), ("knn", "k")]
+)
 def test_a_method_starts_from_the_original_of_its_family(plan: Plan, method: str, letter: str):
     case = "digits/munkey.token_dim/32"
     path = f"results/default/models/{case}/seed1/full/original-{letter}/system.safetensors"
     assert plan.original(case, "1", method) == {"original": path}
 
 
-def test_a_method_without_training_starts_from_the_keys(plan: Plan):
-    assert plan.original("digits", "1", "knn") == {"original": memory(plan, "full")["keyfile"]}
+def test_a_family_that_is_fitted_reads_keys_and_no_neighbors(plan: Plan):
+    lda = small_plan({"methods": ["lda"]})
+    keys, forgotten = {"keyfile": memory(lda, "full")["keyfile"]}, lda.forget_set("digits", "1", "rate0.1")
+    assert lda.train_input("digits", "1", "full", "l") == keys
+    assert lda.train_input("digits", "1", "rate0.1", "l") == keys | forgotten
+    system = {"system": "results/default/models/digits/seed1/rate0.1/lda/system.safetensors"}
+    assert lda.evaluate_input("digits", "1", "rate0.1", "lda") == system | keys
 
 
 def test_an_evaluation_reads_the_system_and_what_its_memory_finds(plan: Plan):
@@ -94,7 +101,8 @@ def test_an_evaluation_reads_the_system_and_what_its_memory_finds(plan: Plan):
 
 
 def test_the_main_evaluations_are_all_systems_by_rate_and_seed(plan: Plan):
-    systems = ["original-t", "original-m", "retrain-t", "retrain-m", "knn", "cf", "ssd", "munkey"]
+    systems = [f"{run}-{letter}" for run in ("original", "retrain") for letter in "tmk"]
+    systems += ["knn", "cf", "ssd", "munkey"]
     expected = [(rate, seed, system) for rate in ("0.02", "0.1") for seed in (0, 1) for system in systems]
     assert [(run.rate, run.seed, run.method) for run in plan.main] == expected
     assert plan.main_of("digits") == plan.main
@@ -116,7 +124,7 @@ def evaluation_of(plan: Plan, system: str) -> Evaluation:
         ("ssd", "rate0.1", "full/original-t"),
         ("munkey", "rate0.1", "full/original-m"),
         ("sisa", "rate0.1", "full/original-s"),
-        ("knn", "rate0.1", "rate0.1/knn"),  # is not trained: its own record, which has no time of an epoch
+        ("knn", "rate0.1", "full/original-k"),
     ],
 )
 def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(system: str, subset: str, training: str):
@@ -265,7 +273,9 @@ def test_the_projects_experiment_can_be_planned(config):
 
 def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():
     asked = small_plan().asked("digits")
-    assert {name for name, sections in asked.items() if sections} == {"original-m", "retrain-m", "munkey", "knn"}
+    assert {name for name, sections in asked.items() if sections} == {
+        *("original-m", "retrain-m", "munkey", "original-k", "retrain-k", "knn")
+    }
     assert asked["munkey"]["inference"] == {"k": 4, "fusion": "ensemble", "temperature": 0.07}
-    assert asked["knn"]["inference"] == {"k": 4}
+    assert asked["knn"]["inference"] == {}
     assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"]["image_size"] == 96

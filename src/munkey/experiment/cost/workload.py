@@ -113,7 +113,7 @@ class Workload:
         """Every kind of job, in the order of the DAG; of alike ones the sums, and the largest memory."""
         kinds: dict[tuple[str, str, str], Work] = {}
         for work in (
-            *(self._trained(run) for run in self.systems if run.method not in METHODS),
+            *(self._trained(run) for run in self.systems if run.method not in METHODS and self._learns(run)),
             *(self._unlearned(run) for run in self.systems if run.method in METHODS and METHODS[run.method].needs),
             *(self._evaluated(run) for run in self.evaluated),
         ):
@@ -129,6 +129,9 @@ class Workload:
         dim = int(getattr(section, "token_dim", 0))
         network = Network(params.model, params.data.image_size, size.classes, int(family.has_pathways), dim)
         return RunSetting(params, family, size, network, int(getattr(section, "shards", 1)))
+
+    def _learns(self, run: Evaluation) -> bool:
+        return self.plan.family_of(run.method).learns
 
     def candidates(self, run: Evaluation) -> int:
         """How many the search of a system tries; 0 where there is no search."""
@@ -162,7 +165,7 @@ class Workload:
         params, family, size, network, shards = self.setting(run)
         passes = params.inference.k if family.has_pathways and params.inference.fusion == "ensemble" else 1
         images = size.images * passes * shards + 3 * size.train * family.has_pathways
-        if family.letter is None:  # answered by its neighbors' labels alone
+        if not family.learns:  # it reads keys alone
             images = 0
         memory = answering_bytes(network, size.side, passes)
         return Work("evaluate", "all systems", run.dataset, 1, 0, images * network.forward, memory, network, 0)
@@ -173,7 +176,7 @@ class Workload:
         numbers: float = 0
         for run in self.systems:
             params, family, size, network, shards = self.setting(run)
-            networks = shards * int(getattr(params.of_family(family), "slices", 1)) * bool(family.letter)
+            networks = shards * int(getattr(params.of_family(family), "slices", 1)) * family.learns
             rows = size.train * family.has_memory
             stored = network.weights * networks + rows * (KEY + network.token_dim + 2)
             numbers += stored * (1 + self.candidates(run))

@@ -47,8 +47,8 @@ class AuditPlan:
 
     @property
     def _methods(self) -> list[Method]:
-        """Those whose systems have learned something: a family that is made of keys has not."""
-        return [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
+        """Those whose systems have learned something: a family that is fitted has not."""
+        return [METHODS[name] for name in self.params.methods if METHODS[name].original.learns]
 
     def systems_of(self, dataset: str) -> list[PlannedSystem]:
         """All that is audited, with the controls of the ablated family where it is. Raises ParamsError for nothing."""
@@ -60,13 +60,13 @@ class AuditPlan:
         families = list({method.original.name: method.original for method in methods}.values())
         systems = []
         for family in families:
-            systems.append(self._system(dataset, "nothing", family, str(family.original)))
+            systems.append(self._system(dataset, "nothing", family, family.original))
             systems += [
                 self._system(dataset, "method", family, method.name)
                 for method in methods
                 if method.original.name == family.name
             ]
-            systems.append(self._system(dataset, "oracle", family, str(family.oracle)))
+            systems.append(self._system(dataset, "oracle", family, family.oracle))
         if memory_family() in families and self.settings.control_pairs:
             systems.append(self._system(dataset, "control nothing", memory_family(), str(memory_family().original)))
             systems.append(self._system(dataset, "control", memory_family(), self.plan.ablated_method.name))
@@ -130,7 +130,7 @@ class AuditPlan:
     def memories_of(self, dataset: str) -> list[MemoryFiles]:
         """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate.
 
-        A family that is made of keys has no original of its own, and is left out.
+        A family whose tokens are labels is left out: labels tell no rows apart.
         """
         system, runs = self.plan.layout.system, [run for run in self.plan.main_of(dataset) if run.method in METHODS]
         return [
@@ -143,7 +143,7 @@ class AuditPlan:
                 "forget": run.forget,
             }
             for run in runs
-            if (family := METHODS[run.method].original).has_memory and family.letter
+            if (family := METHODS[run.method].original).has_memory and family.learns
         ]
 
     def files_of_memories(self, dataset: str) -> list[str]:

@@ -47,8 +47,8 @@ class Cases:
     def families(self) -> list[Family]:
         """What is trained, each as original and as oracle: always some, others where a method starts from them."""
         used = {METHODS[name].family for name in self.params.methods}
-        trained = [family for family in FAMILIES.values() if family.letter]
-        return sorted((f for f in trained if f.in_every_run or f.name in used), key=lambda family: family.place)
+        families = [family for family in FAMILIES.values() if family.in_every_run or family.name in used]
+        return sorted(families, key=lambda family: family.place)
 
     @cached_property
     def originals(self) -> dict[str, Family]:
@@ -58,7 +58,7 @@ class Cases:
     @cached_property
     def oracles(self) -> dict[str, Family]:
         """Families by the name of what is retrained without a forget set."""
-        return {family.oracle: family for family in self.families if family.oracle}
+        return {family.oracle: family for family in self.families}
 
     @cached_property
     def searched(self) -> list[str]:

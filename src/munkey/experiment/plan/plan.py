@@ -67,14 +67,14 @@ class Plan(Cases):
         if family.has_pathways:
             files |= self.selected(case)
         if family.has_memory:
-            files |= {"keyfile": self.keys(case), "neighbors": self.neighbors(case, seed, subset)}
+            files["keyfile"] = self.keys(case)
+        if family.has_memory and family.learns:
+            files["neighbors"] = self.neighbors(case, seed, subset)
         return files
 
     def original(self, case: str, seed: str, method: str) -> Files:
-        """The trained original, or the keys for a method that needs no training."""
+        """The trained original."""
         family = METHODS[method].original
-        if not family.letter:
-            return {"original": self.keys(case)}
         return {"original": fill(self.layout.system, case=case, seed=seed, subset="full", system=family.original)}
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
@@ -90,7 +90,10 @@ class Plan(Cases):
         """The system to evaluate, which cases that differ in inference alone share; what its memory finds."""
         owner = self.first_alike(case, *self.training_sections)
         files = {"system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)}
-        if self.family_of(system).has_memory:
+        family = self.family_of(system)
+        if family.asks_keys:
+            files["keyfile"] = self.keys(case)
+        elif family.has_memory:
             files["neighbors"] = self.neighbors(case, seed, subset)
         return files
 
@@ -130,7 +133,7 @@ class Plan(Cases):
                     method=system,
                     logits=fill(self.layout.logits, case=answers, seed=seed, subset=subset, system=system),
                     record=record,
-                    training=trained if system in METHODS and family.letter else record,
+                    training=trained if system in METHODS else record,
                     forget=fill(self.layout.forget, dataset=dataset, seed=seed, rate=rate),
                 )
             )
@@ -177,7 +180,7 @@ class Plan(Cases):
         """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
         knobs = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
         return self._changed(
-            dataset, knobs, [memory_family().original, str(memory_family().oracle), self.ablated_method.name]
+            dataset, knobs, [memory_family().original, memory_family().oracle, self.ablated_method.name]
         )
 
     @property

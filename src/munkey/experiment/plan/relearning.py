@@ -15,12 +15,12 @@ class RelearnPlan:
         self.plan, self.params = plan, plan.params
 
     def systems_of(self, dataset: str) -> list[RelearnedSystem]:
-        """Each family's original, its oracle, and what its methods left. A family that is not trained is left out."""
-        methods = [METHODS[name] for name in self.params.methods if METHODS[name].original.letter]
+        """Each family's original, its oracle, and what its methods left. A family that does not learn is left out."""
+        methods = [METHODS[name] for name in self.params.methods if METHODS[name].original.learns]
         systems = []
         for family in {method.original.name: method.original for method in methods}.values():
             systems.append(self._system(dataset, "nothing", family, family.original))
-            systems.append(self._system(dataset, "oracle", family, str(family.oracle)))
+            systems.append(self._system(dataset, "oracle", family, family.oracle))
             own = [method.name for method in methods if method.original.name == family.name]
             systems += [self._system(dataset, "method", family, name) for name in own]
         return systems
@@ -38,13 +38,13 @@ class RelearnPlan:
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
         """What the training of a system's family on the retain set reads; the system; what its memory finds."""
         family = self.plan.family_of(system)
-        files = self.plan.train_input(dataset, seed, self.subset(dataset), str(family.letter))
+        files = self.plan.train_input(dataset, seed, self.subset(dataset), family.letter)
         held = "full" if system in self.plan.originals else self.subset(dataset)
         evaluated = self.plan.evaluate_input(dataset, seed, held, system)
         return files | {"retrieved" if name == "neighbors" else name: path for name, path in evaluated.items()}
 
     def settings(self, dataset: str, system: str) -> Sections:
         """How the family is trained and answers, and how it is trained further."""
-        trained = self.plan.train_settings(dataset, str(self.plan.family_of(system).letter))
+        trained = self.plan.train_settings(dataset, self.plan.family_of(system).letter)
         answered = self.plan.evaluate_settings(dataset, system)
         return trained | answered | {"relearn": self.params.audit.relearn.model_dump()}

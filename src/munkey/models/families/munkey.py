@@ -140,6 +140,7 @@ class MunkeyFamily(Family):
         from munkey.models.networks.munkey import Nearest, ask
 
         assert system.memory is not None
+        assert retrieval.neighbors is not None and retrieval.settings is not None
         memory, settings, model = system.memory, retrieval.settings, cast("Munkey", system.model)
         neighbors = retrieval.neighbors.first(settings.k)
         rows, cosines = memory.rows(neighbors.ids), torch.from_numpy(neighbors.cosines).to(device)

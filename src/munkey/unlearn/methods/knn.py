@@ -1,9 +1,6 @@
-"""KNN (Fix & Hodges 1951; app. B.2): label counts among the nearest keys; to forget is to drop rows of the index.
+"""KNN (Fix & Hodges 1951; app. B.2): to forget is to drop rows of the index. The paper gives it no oracle, no gap."""
 
-The index is an exemplar memory whose tokens are one-hot labels. The paper gives it no oracle and no gap.
-"""
-
-from munkey.models.family import System
+from munkey.models.family import System, forgotten
 from munkey.settings import Section
 from munkey.unlearn.contract import Request, method
 
@@ -17,7 +14,4 @@ from munkey.unlearn.contract import Request, method
     family="knn",
 )
 def knn(system: System, request: Request, settings: Section) -> System:
-    from dataclasses import replace
-
-    assert system.memory is not None
-    return replace(system, memory=system.memory.forget(request.forget_ids))
+    return forgotten(system, request.forget_ids)

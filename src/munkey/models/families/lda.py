@@ -1,0 +1,110 @@
+"""Linear heads in closed form on the keys: shrunk discriminant analysis (Friedman 1989), and the nearest class mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+from pydantic import Field
+
+from munkey.core.device import to_device, to_host
+from munkey.models.family import FittedArchitecture, FittedFamily, Retrieval, System, family
+from munkey.settings import DataSettings, Positive, Section
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import nn
+
+    from munkey.data.image_set import ImageSet
+    from munkey.memory.exemplars import ExemplarMemory
+    from munkey.memory.sums import Sums
+    from munkey.models.networks.closed_form import Head
+
+
+class LdaSettings(Section):
+    """alpha: share of the covariance that is taken to be alike in all directions; temperature: divides the logits."""
+
+    alpha: Annotated[float, Field(ge=0.0001, le=1)]
+    temperature: Positive
+
+
+class NcmSettings(Section):
+    """temperature: divides the logits."""
+
+    temperature: Positive
+
+
+class LinearFamily(FittedFamily):
+    """A linear head on the key, which follows from sums over the rows. seconds: whether it reads products of keys."""
+
+    asks_keys = True
+    seconds = False
+
+    def solved(self, sums: Sums, settings: Section) -> Head:
+        """The head that follows from these sums."""
+        raise NotImplementedError
+
+    def stored(self, keys: np.ndarray) -> np.ndarray:
+        from munkey.memory.sums import rounded
+
+        return rounded(keys)
+
+    def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
+        from munkey.memory.sums import Sums
+
+        sums = Sums.empty(architecture.classes, architecture.key_dim, self.seconds)
+        keys, labels = to_host(memory.keys).numpy(), to_host(memory.tokens).numpy()[:, 0]
+        sums.add(keys, labels.astype(int))
+        return self.solved(sums, self.settings_of(architecture)).to(memory.keys.device)
+
+    def build(self, architecture: FittedArchitecture, generator: torch.Generator | None) -> nn.Module:  # type: ignore[override]
+        """One whose weights are yet to be loaded."""
+        import numpy as np
+
+        from munkey.models.networks.closed_form import Head
+
+        return Head(np.zeros((architecture.classes, architecture.key_dim)), np.zeros(architecture.classes))
+
+    def logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+    ) -> np.ndarray:
+        import torch
+
+        assert retrieval is not None and retrieval.keys is not None
+        assert system.model is not None
+        return to_host(system.model(to_device(torch.from_numpy(retrieval.keys), device))).numpy()
+
+
+@family
+class LdaFamily(LinearFamily):
+    name = "lda"
+    title = "LDA"
+    letter = "l"
+    settings = LdaSettings
+    place = 5
+    seconds = True
+    tried = (
+        ("alpha", (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)),
+        ("temperature", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)),
+    )
+
+    def solved(self, sums: Sums, settings: Section) -> Head:
+        from munkey.models.networks.closed_form import discriminant
+
+        chosen = cast(LdaSettings, settings)
+        return discriminant(sums, chosen.alpha, chosen.temperature)
+
+
+@family
+class NcmFamily(LinearFamily):
+    name = "ncm"
+    title = "NCM"
+    letter = "n"
+    settings = NcmSettings
+    place = 4
+    tried = (("temperature", (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)),)
+
+    def solved(self, sums: Sums, settings: Section) -> Head:
+        from munkey.models.networks.closed_form import nearest_mean
+
+        return nearest_mean(sums, cast(NcmSettings, settings).temperature)

@@ -1,0 +1,16 @@
+"""Linear discriminant analysis: to forget is to drop rows, and to solve again for the weights of those left."""
+
+from munkey.models.family import System, forgotten
+from munkey.settings import Section
+from munkey.unlearn.contract import Request, method
+
+
+@method(
+    "lda",
+    title="LDA",
+    description="drop the forget set's rows, solve for the weights again",
+    citation="Friedman 1989",
+    family="lda",
+)
+def lda(system: System, request: Request, settings: Section) -> System:
+    return forgotten(system, request.forget_ids)
