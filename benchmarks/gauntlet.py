@@ -26,7 +26,7 @@ from munkey.core.files import write_text
 from munkey.report.tables.markup import Titled, plus_minus, render
 
 LUCK, EFFECT, TEST = 0.18, 0.4, 400  # sd of a training's luck; mean of what training adds; both in sd of difficulty
-REDRAWS = 299
+REDRAWS = 199
 BESIDE = 100  # pairs beside those that are audited, which know how much is left of a pool
 
 
