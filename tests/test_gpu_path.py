@@ -17,7 +17,7 @@ from munkey.core.randomness import Stage
 from munkey.data.image_set import ImageSet, image_set, uploaded
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.predict import predictions
+from munkey.evaluation.predict import Asked, predictions
 from munkey.evaluation.trace import Trace
 from munkey.experiment.params.load import Params
 from munkey.memory.neighbors import nearest, without_self
@@ -109,7 +109,7 @@ def test_so_does_every_variant_of_munkey(architecture, aggregation, params, gpu,
     family.train(training_of(family, recipe_of(params, family, **changes), META))
     asked = params.inference.model_copy(update={"fusion": aggregation})
     loaded = original(params, family, tmp_path, **changes)
-    predictions(loaded, DATA, params.data, META, Retrieval(nearest(KEYS, MEMBERS, 6), asked))
+    predictions(loaded, DATA, Asked(DATA.ids, Retrieval(nearest(KEYS, MEMBERS, 6), asked)), params.data, META)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -119,7 +119,9 @@ def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
     asked = family.retrieval(nearest(KEYS, MEMBERS, 6), inference) if family.has_memory else None
     asked = Retrieval(None, keys=KEYS.keys) if family.asks_keys else asked
     gpu.reads.clear()
-    answers = predictions(loaded, DATA, params.data, META, asked, asked if family.has_pathways else None)
+    answers = predictions(
+        loaded, DATA, Asked(DATA.ids, asked, asked if family.has_pathways else None), params.data, META
+    )
     assert answers["logits"].shape == (18, CLASSES)
     assert set(gpu.reads) <= {
         "munkey.models.forward.answers",

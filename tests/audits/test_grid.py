@@ -13,7 +13,7 @@ PATHS = ("deployed", "image")
 def write(path, margins: np.ndarray, image_right: int) -> str:
     """Two classes, all samples of class 0: the first logit is the margin. The last 10 are validation samples."""
     logits = np.stack([margins, np.zeros_like(margins)], axis=1).astype(np.float32)
-    count, members = len(margins), np.arange(10)
+    count = len(margins)
     cut = np.full((10, 2), [1.0, 0.0], dtype=np.float32)
     image = cut.copy()
     image[image_right:] = [0.0, 1.0]
@@ -23,7 +23,8 @@ def write(path, margins: np.ndarray, image_right: int) -> str:
         "splits": np.array(["train"] * POOL + ["test"] * TEST + ["val"] * 10),
         "logits": logits,
         "path_image": logits / 2,
-        "memory_ids": members,
+        "memory_ids": 1000 + np.arange(10),  # an audit asks about few of them
+        "memory_labels": np.zeros(10, dtype=int),
         "image_logits": image,
         "token_logits": cut,
         "both_logits": cut,

@@ -205,11 +205,10 @@ def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(
     assert measured["MIA"] == 61.5
 
 
-def test_pathways_are_measured_on_the_memorys_members_by_their_ids(predictions):
-    members = 100 + np.arange(10, 30)
+def test_pathways_are_measured_on_the_memorys_members_by_their_own_labels(predictions):
     labels = predictions["labels"][10:30]
     cut = {"image": 12, "token": 4, "both": 16}
-    answers = predictions | {"memory_ids": members}
+    answers = predictions | {"memory_ids": 1000 + np.arange(20), "memory_labels": labels}
     answers |= {f"{name}_logits": logits_right(labels, right) for name, right in cut.items()}
     measured = measure(answers, 100 + np.arange(10), np.random.default_rng(0))
     assert (measured["A_image"], measured["A_token"], measured["A_both"]) == (60, 20, 80)

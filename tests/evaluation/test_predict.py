@@ -7,7 +7,7 @@ import pytest
 
 from munkey.data.image_set import image_set as of_dataset
 from munkey.data.prepared import Dataset
-from munkey.evaluation.predict import predictions
+from munkey.evaluation.predict import Asked, predictions
 from munkey.models.family import FAMILIES, System
 from tests.conftest import VIT, generator, image_set, lively
 from tests.models.inputs import DATA, retrieval
@@ -23,7 +23,7 @@ def dataset():
 
 def test_a_system_without_a_memory_answers_every_sample(dataset):
     system = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
-    arrays = predictions(system, dataset, DATA, "cpu", None)
+    arrays = predictions(system, dataset, Asked(dataset.ids), DATA, "cpu")
     assert list(arrays) == ["ids", "labels", "splits", "logits"]
     for name in ("ids", "labels", "splits"):
         np.testing.assert_array_equal(arrays[name], getattr(dataset, name))
@@ -35,19 +35,33 @@ def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(dataset, mun
     """After a deletion these are the members that are left, and their images go by id."""
     left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([10, 16])))
     asked = retrieval(left.memory, inference())
-    arrays = predictions(left, dataset, DATA, "cpu", asked)
+    arrays = predictions(left, dataset, Asked(dataset.ids, asked), DATA, "cpu")
     cut = {"image_logits", "token_logits", "both_logits"}
-    assert arrays.keys() == {"ids", "labels", "splits", "logits", "memory_ids"} | cut
+    assert arrays.keys() == {"ids", "labels", "splits", "logits", "memory_ids", "memory_labels"} | cut
     family, members = FAMILIES["munkey"], of_dataset(dataset, np.array([12, 14, 18, 20]))
     assert arrays["memory_ids"].tolist() == members.ids.tolist()
+    assert arrays["memory_labels"].tolist() == members.labels.tolist()
     for name, logits in family.cut_logits(left, members, DATA, "cpu").items():
         np.testing.assert_array_equal(arrays[f"{name}_logits"], logits)
     expected = family.logits(left, of_dataset(dataset, dataset.ids), DATA, "cpu", asked)
     np.testing.assert_array_equal(arrays["logits"], expected)
 
 
+def test_of_some_samples_the_answers_are_those_of_all_and_every_member_is_cut(dataset, munkey_system, inference):
+    some, asked = dataset.ids[[1, 4, 6]], retrieval(munkey_system.memory, inference())
+    near = replace(asked, neighbors=asked.neighbors.of(np.array([1, 4, 6])))
+    every = predictions(munkey_system, dataset, Asked(dataset.ids, asked, asked), DATA, "cpu")
+    few = predictions(munkey_system, dataset, Asked(some, near, near), DATA, "cpu")
+    assert few["ids"].tolist() == some.tolist() and every.keys() == few.keys()
+    for name in ("labels", "splits"):
+        np.testing.assert_array_equal(few[name], every[name][[1, 4, 6]])
+    for name in ("logits", "path_softmax", "path_image", "path_token"):
+        np.testing.assert_allclose(few[name], every[name][[1, 4, 6]], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(few["image_logits"], every["image_logits"])
+
+
 def test_a_system_whose_neighbors_were_deleted_gives_no_predictions(dataset, munkey_system, inference):
     stale = retrieval(munkey_system.memory, inference(k=6))
     left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([14])))
     with pytest.raises(KeyError, match="14"):
-        predictions(left, dataset, DATA, "cpu", stale)
+        predictions(left, dataset, Asked(dataset.ids, stale), DATA, "cpu")

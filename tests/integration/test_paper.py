@@ -30,7 +30,9 @@ def made(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project
 
 
 def work(planned: dict[str, int]) -> dict[str, int]:
-    return {rule: n for rule, n in planned.items() if rule in ("train", "unlearn", "evaluate", "keys")}
+    return {
+        rule: n for rule, n in planned.items() if rule in ("train", "unlearn", "unlearn_audited", "evaluate", "keys")
+    }
 
 
 def test_only_what_is_new_is_added_to_the_finished_grid(finished: Project) -> None:
@@ -57,7 +59,7 @@ def test_one_more_value_adds_its_own_work_alone(made: Project, tmp_path: Path) -
     ablations = {"inference.k": [1, 4, 8], "munkey.token_dim": [128, 32]}  # the latter trains an original and an oracle
     project.params({"ablations": ablations, "audit": {"grid": [{"munkey.p_token": [*P_TOKEN, 0.5]}]}})
     planned = work(project.planned("--", "all", "ablations", "audit_grids"))
-    assert planned == {"train": 2 + 4, "unlearn": 1 + 4, "evaluate": 3 + 3 + 8}
+    assert planned == {"train": 2 + 4, "unlearn": 1, "unlearn_audited": 4, "evaluate": 3 + 3 + 4}
 
 
 def test_one_model_three_fusions(made: Project) -> None:

@@ -5,6 +5,7 @@ use rule gpu_job as evaluate with:
     input:
         unpack(lambda w: PLAN.prepared(w.case)),
         unpack(lambda w: PLAN.evaluate_input(w.case, w.seed, w.subset, w.system)),
+        unpack(lambda w: PLAN.pool(w.case, w.seed)),
     output:
         logits=LAYOUT.logits,
     log:

@@ -25,6 +25,28 @@ use rule gpu_job as unlearn with:
         "unlearn with {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
 
 
+# In an audit, where nothing but the answers of what a method leaves is needed.
+use rule unlearn as unlearn_audited with:
+    input:
+        unpack(lambda w: PLAN.prepared(w.case)),
+        unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
+        unpack(lambda w: PLAN.forget_set(w.case, w.seed, f"rate{w.rate}")),
+        unpack(lambda w: PLAN.found(w.case, w.seed, f"rate{w.rate}", w.method)),
+    output:
+        logits=fill(LAYOUT.logits, subset="rate{rate}", system="{method}"),
+        record=fill(LAYOUT.record, subset="rate{rate}", system="{method}"),
+    wildcard_constraints:
+        case=r"[\w-]+/audit/[\w.-]+",
+        method=plan.one_of(name for name in METHODS if name not in PLAN.searched),
+    params:
+        settings=lambda w: PLAN.unlearn_settings(w.case, w.method) | PLAN.evaluate_settings(w.case, w.method),
+        code=code("unlearn_audited.unlearn_audited", lambda w: PLAN.method_code(w.method)),
+
+
+ruleorder: unlearn_audited > unlearn
+ruleorder: unlearn_audited > evaluate
+
+
 use rule unlearn as unlearn_candidate with:
     output:
         system=LAYOUT.candidate_system,

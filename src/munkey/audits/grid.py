@@ -68,8 +68,7 @@ def _models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
         for split in SPLITS:
             among = arrays["splits"] == split
             measured[split].append(accuracy(arrays["logits"][among], arrays["labels"][among]))
-        members = arrays["labels"][np.searchsorted(arrays["ids"], arrays["memory_ids"])]
         cut = {name: arrays[f"{name}_logits"] for name in ("image", "token", "both")}
-        measured["P_s"].append(pathways(cut, members)["P_s"])
+        measured["P_s"].append(pathways(cut, arrays["memory_labels"])["P_s"])
     means = {name: float(np.mean(values)) for name, values in measured.items()}
     return GridModels({path: np.stack(rows) for path, rows in phi.items()}, means)

@@ -97,8 +97,9 @@ def measure(
 ) -> dict[str, float]:
     """All metrics of one system against one forget set.
 
-    predictions: ids, labels, splits, logits of every sample; for MUNKEY also memory_ids and image_logits, token_logits,
-    both_logits of the memory's members. Raises KeyError where the forget set is not within the training split.
+    predictions: ids, labels, splits, logits of every sample; for MUNKEY also memory_ids, memory_labels,
+    image_logits, token_logits and both_logits of the memory's members. Raises KeyError where the forget set is not
+    within the training split.
     """
     ids, labels, splits, logits = (predictions[name] for name in ("ids", "labels", "splits", "logits"))
     forget, train, test = np.isin(ids, forget_ids), splits == "train", splits == "test"
@@ -114,8 +115,8 @@ def measure(
         "VA": accuracy(logits[splits == "val"], labels[splits == "val"]),
     }
     if "memory_ids" in predictions:
-        members = labels[np.searchsorted(ids, predictions["memory_ids"])]
-        metrics |= pathways({name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}, members)
+        cut = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
+        metrics |= pathways(cut, predictions["memory_labels"])
     return metrics
 
 

@@ -1,4 +1,6 @@
-"""Predictions of a system on every sample of every split, and of a memory's members with either pathway cut."""
+"""Predictions of a system on samples of every split, and of a memory's members with either pathway cut."""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,30 +10,35 @@ from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import DataSettings
 
 
+class Asked(NamedTuple):
+    """What a system is asked. ids: of the samples, sorted; retrieval: of these, for a system with a memory.
+
+    other: for an audit, another retrieval to ask a system with pathways with; adds path_NAME logits.
+    """
+
+    ids: np.ndarray
+    retrieval: Retrieval | None = None
+    other: Retrieval | None = None
+
+
 def predictions(
-    system: System,
-    dataset: Dataset,
-    data: DataSettings,
-    device: str,
-    retrieval: Retrieval | None,
-    other: Retrieval | None = None,
+    system: System, dataset: Dataset, asked: Asked, data: DataSettings, device: str
 ) -> dict[str, np.ndarray]:
-    """What the metrics are computed from. retrieval: of every sample, for a system with a memory.
+    """What the metrics are computed from.
 
-    other: for an audit, another retrieval to ask a system with pathways with; adds path_NAME logits of all samples.
-
-    ids, labels, splits, logits of all samples; for a family with pathways also memory_ids, and image_logits,
-    token_logits and both_logits of these members. Raises KeyError where `retrieval` names a sample that the memory does
+    ids, labels, splits, logits of the samples; for a family with pathways also memory_ids, memory_labels, image_logits,
+    token_logits and both_logits of all members. Raises KeyError where a retrieval names a sample that the memory does
     not hold.
     """
-    family = FAMILIES[system.family]
-    logits = family.logits(system, image_set(dataset, dataset.ids), data, device, retrieval)
-    arrays = {"ids": dataset.ids, "labels": dataset.labels, "splits": dataset.splits, "logits": logits}
+    family, samples = FAMILIES[system.family], image_set(dataset, asked.ids)
+    logits = family.logits(system, samples, data, device, asked.retrieval)
+    arrays = {"ids": asked.ids, "labels": samples.labels, "splits": dataset.splits[samples.rows], "logits": logits}
     if family.has_pathways and system.memory is not None:
-        members = system.memory.ids.numpy()
-        cut = family.cut_logits(system, image_set(dataset, members), data, device)
-        arrays |= {"memory_ids": members} | {f"{name}_logits": values for name, values in cut.items()}
-    if other is not None:
-        asked = family.path_logits(system, image_set(dataset, dataset.ids), data, device, other)
-        arrays |= {f"path_{name}": values for name, values in asked.items()}
+        members = image_set(dataset, system.memory.ids.numpy())
+        cut = family.cut_logits(system, members, data, device)
+        arrays |= {"memory_ids": members.ids, "memory_labels": members.labels}
+        arrays |= {f"{name}_logits": values for name, values in cut.items()}
+    if asked.other is not None:
+        paths = family.path_logits(system, samples, data, device, asked.other)
+        arrays |= {f"path_{name}": values for name, values in paths.items()}
     return arrays

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from munkey.core.files import write_npz
-from munkey.data import prepared
+from munkey.data import forget_sets, prepared
 from munkey.encoders import keys
-from munkey.evaluation.predict import predictions
+from munkey.evaluation.predict import Asked, predictions
 from munkey.memory import neighbors as neighbor_files
 from munkey.models import system as systems
-from munkey.models.family import FAMILIES, Retrieval
+from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.models.training_inputs import Sections
 from munkey.settings import DataSettings
 
@@ -21,19 +23,38 @@ def evaluate(
     device: str,
     neighbors: Path | None = None,
     keyfile: Path | None = None,
+    pool: list[Path] | None = None,
 ) -> None:
     """Write the logits of a system on every split; where it has pathways, also with either of them cut.
 
     settings: `data`, `inference`, and `audit` where it is asked in a second way for an audit. neighbors, keyfile: of a
-    system with a memory, with which it is asked.
+    system with a memory, with which it is asked. pool: the two halves of an audit's pool; of the training set, these
+    samples alone are asked about.
     """
-    dataset, loaded = prepared.load(images.parent), systems.load(system, device=device)
+    answer(systems.load(system, device=device), images, logits, settings, device, neighbors, keyfile, pool or [])
+
+
+def answer(
+    system: System,
+    images: Path,
+    logits: Path,
+    settings: Sections,
+    device: str,
+    neighbors: Path | None,
+    keyfile: Path | None,
+    pool: list[Path],
+) -> None:
+    """The same of a system that is not on disk."""
+    dataset = prepared.load(images.parent)
+    audited = np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)])
+    ids = np.sort(audited) if pool else dataset.ids
     retrieval = other = None
     if keyfile:
-        retrieval = Retrieval(None, keys=keys.read(keyfile, dataset.ids).keys)
-    if loaded.memory is not None and neighbors:
-        near, family = neighbor_files.read(neighbors, dataset.ids), FAMILIES[loaded.family]
+        retrieval = Retrieval(None, keys=keys.read(keyfile, ids).keys)
+    if system.memory is not None and neighbors:
+        near, family = neighbor_files.read(neighbors, ids), FAMILIES[system.family]
         retrieval = family.retrieval(near, settings["inference"])
-        if asked := settings.get("audit"):
-            other = family.retrieval(near, {**settings["inference"], **asked})
-    write_npz(logits, predictions(loaded, dataset, DataSettings(**settings["data"]), device, retrieval, other))
+        if second := settings.get("audit"):
+            other = family.retrieval(near, {**settings["inference"], **second})
+    data, asked = DataSettings(**settings["data"]), Asked(ids, retrieval, other)
+    write_npz(logits, predictions(system, dataset, asked, data, device))

@@ -8,6 +8,7 @@ from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import now
 from munkey.experiment.run.record import write_record
 from munkey.models import system as systems
+from munkey.models.family import System
 from munkey.models.training_inputs import Sections
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS, Request
@@ -17,7 +18,6 @@ def unlearn(
     images: Path,
     original: Path,
     forget: Path,
-    system: Path,
     record: Path,
     method: str,
     dataset: str,
@@ -27,8 +27,9 @@ def unlearn(
     device: str,
     absent: Path | None = None,
     resident_share: float = 0.5,
-) -> None:
-    """Apply a method. system, record: what is written; original: the trained system, or the keys that one is made of.
+    system: Path | None = None,
+) -> System:
+    """Apply a method. record, system: what is written; original: the trained system, or the keys that one is made of.
 
     settings: how the original was trained, how to fine-tune, and the method's own, as `method`; absent: what an audit's
     models never see.
@@ -44,6 +45,8 @@ def unlearn(
     own = applied.settings.model_validate(settings["method"])
     with Stopwatch(device) as watch:
         unlearned = applied.run(before, request, own)
-    systems.save(system, unlearned)
+    if system:
+        systems.save(system, unlearned)
     facts = {"unlearn_s": watch.seconds, "facts": request.facts}
     write_record(record, settings, device, started, request.history, facts)
+    return unlearned

@@ -38,6 +38,11 @@ def test_a_memory_is_searched_without_what_its_model_never_saw(plan: Plan):
         assert plan.forget_of_scope("digits", f"audit/seed2/{subset}") == plan.forget_set(POOL, "2", subset)
 
 
+def test_of_the_training_set_an_audit_asks_about_its_pool_alone(plan: Plan):
+    assert plan.pool(POOL, "3") == plan.pool(CONTROL, "3") == {"pool": [half(3), half(2)]}
+    assert plan.pool("digits", "3") == {}
+
+
 def test_an_audit_shares_no_model_with_the_main_run_or_with_an_ablation(plan: Plan):
     """Not even where all parameters agree: its models are trained on less."""
     assert plan.evaluate_input(POOL, "0", "full", "original-m")["system"].startswith(f"results/default/models/{POOL}/")

@@ -90,12 +90,19 @@ class Plan(Cases):
         """The system to evaluate, which cases that differ in inference alone share; what its memory finds."""
         owner = self.first_alike(case, *self.training_sections)
         files = {"system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)}
+        return files | self.found(case, seed, subset, system)
+
+    def found(self, case: str, seed: str, subset: str, system: str) -> Files:
+        """What a system with a memory is asked with."""
         family = self.family_of(system)
         if family.asks_keys:
-            files["keyfile"] = self.keys(case)
-        elif family.has_memory:
-            files["neighbors"] = self.neighbors(case, seed, subset)
-        return files
+            return {"keyfile": self.keys(case)}
+        return {"neighbors": self.neighbors(case, seed, subset)} if family.has_memory else {}
+
+    def pool(self, case: str, seed: str) -> dict[str, list[str]]:
+        """The halves of an audit's pool: of the training set, its models are asked about nothing else."""
+        halves = [self.half(dataset_of(case), each) for each in (int(seed), int(seed) ^ 1)]
+        return {"pool": halves} if is_audit(case) else {}
 
     def disk_state(self, dataset: str) -> str | None:
         """The state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""

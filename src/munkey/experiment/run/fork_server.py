@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import NoReturn
 
 LIBRARIES = (
-    "snakemake.script", "numpy", "torch", "torch._dynamo", "safetensors.torch", "pydantic", "faiss", "pandas",
-    "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
+    "snakemake.script", "numpy", "torch", "torch._dynamo", "safetensors.torch", "pydantic.main", "pydantic.types",
+    "pydantic.plugin._loader", "faiss", "pandas", "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
 )  # fmt: skip
 SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
