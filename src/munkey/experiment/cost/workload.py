@@ -14,6 +14,7 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.flops import FLOAT, Network, answering_bytes, training_bytes
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.params.schema import DatasetParams
+from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.unlearn.contract import METHODS, Images
@@ -164,17 +165,25 @@ class Workload:
     def _evaluated(self, run: Evaluation) -> Work:
         params, family, size, network, shards = self.setting(run)
         passes = params.inference.k if family.has_pathways and params.inference.fusion == "ensemble" else 1
-        images = size.images * passes * shards + 3 * size.train * family.has_pathways
+        ways = passes + 3 * family.has_pathways * _audits(run)
+        images = self._asked(run) * ways * shards + 3 * size.train * family.has_pathways
         if not family.learns:  # it reads keys alone
             images = 0
         memory = answering_bytes(network, size.side, passes)
         return Work("evaluate", "all systems", run.dataset, 1, 0, images * network.forward, memory, network, 0)
+
+    def _asked(self, run: Evaluation) -> int:
+        """How many samples: all, but of the training set of an audit only its pool."""
+        size = self.sizes[run.dataset]
+        return size.images - round(size.train * (1 - 2 * float(run.rate))) * _audits(run)
 
     @property
     def disk(self) -> float:
         """Bytes that are kept: pictures, keys, neighbors, systems with their memories and candidates, and logits."""
         numbers: float = 0
         for run in self.systems:
+            if _audits(run) and run.method in METHODS and run.method not in self.plan.searched:
+                continue  # asked in the job that made it
             params, family, size, network, shards = self.setting(run)
             networks = shards * int(getattr(params.of_family(family), "slices", 1)) * family.learns
             rows = size.train * family.has_memory
@@ -183,7 +192,7 @@ class Workload:
         for run in self.evaluated:
             size = self.sizes[run.dataset]
             pathways = 3 * size.train * self.plan.family_of(run.method).has_pathways
-            numbers += size.classes * (size.images + pathways)
+            numbers += size.classes * (self._asked(run) + pathways)
         return FLOAT * numbers + sum(self._shared_bytes(dataset, size) for dataset, size in self.sizes.items())
 
     def _shared_bytes(self, dataset: str, size: Size) -> float:
@@ -193,3 +202,7 @@ class Workload:
         scopes = 1 + len(plan.params.seeds) * len(plan.rates[dataset])
         near = NEIGHBOR * plan.params.for_case(dataset).keys.depth * scopes
         return size.images * (size.picture_bytes + len(encoders) * (FLOAT * KEY + near))
+
+
+def _audits(run: Evaluation) -> bool:
+    return run.case.startswith(AUDIT)
