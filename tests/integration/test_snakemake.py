@@ -155,7 +155,7 @@ DRAWN = {"forget": 1, "neighbors": 1, "train": 3, "unlearn": 3, "evaluate": 6}
 EDITS = [
     ("unlearn/methods/cf.py", "request.retain)", 'request.retain, only="")', {"unlearn": 1, "evaluate": 1}),
     ("unlearn/methods/cf.py", '{"retain images", "retain labels"}', '{"retain images"}', {"unlearn": 1, "evaluate": 1}),
-    ("evaluation/predict.py", '"ids": dataset.ids,', '"ids": 1 * dataset.ids,', {"evaluate": 9}),
+    ("evaluation/predict.py", '"ids": asked.ids,', '"ids": 1 * asked.ids,', {"evaluate": 9}),
     (
         "models/families/munkey.py",
         "image_dropped = mask < s.p_image",

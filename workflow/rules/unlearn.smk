@@ -40,7 +40,7 @@ use rule unlearn as unlearn_audited with:
         method=plan.one_of(name for name in METHODS if name not in PLAN.searched),
     params:
         settings=lambda w: PLAN.unlearn_settings(w.case, w.method) | PLAN.evaluate_settings(w.case, w.method),
-        code=code("unlearn_audited.unlearn_audited", lambda w: PLAN.method_code(w.method)),
+        code=code("evaluate.unlearn_audited", lambda w: PLAN.method_code(w.method)),
 
 
 ruleorder: unlearn_audited > unlearn

@@ -8,6 +8,7 @@ from munkey.core.files import write_npz
 from munkey.data import forget_sets, prepared
 from munkey.encoders import keys
 from munkey.evaluation.predict import Asked, predictions
+from munkey.jobs.unlearn import unlearn
 from munkey.memory import neighbors as neighbor_files
 from munkey.models import system as systems
 from munkey.models.family import FAMILIES, Retrieval, System
@@ -31,10 +32,34 @@ def evaluate(
     system with a memory, with which it is asked. pool: the two halves of an audit's pool; of the training set, these
     samples alone are asked about.
     """
-    answer(systems.load(system, device=device), images, logits, settings, device, neighbors, keyfile, pool or [])
+    _answer(systems.load(system, device=device), images, logits, settings, device, neighbors, keyfile, pool or [])
 
 
-def answer(
+def unlearn_audited(
+    images: Path,
+    original: Path,
+    forget: Path,
+    absent: Path,
+    logits: Path,
+    record: Path,
+    method: str,
+    dataset: str,
+    seed: int,
+    rate: str,
+    settings: Sections,
+    device: str,
+    neighbors: Path | None = None,
+    keyfile: Path | None = None,
+    resident_share: float = 0.5,
+) -> None:
+    """In an audit, apply a method and ask what it leaves about the pool, `forget` and `absent`: all that is kept."""
+    left = unlearn(
+        images, original, forget, record, method, dataset, seed, rate, settings, device, absent, resident_share
+    )
+    _answer(left, images, logits, settings, device, neighbors, keyfile, [forget, absent])
+
+
+def _answer(
     system: System,
     images: Path,
     logits: Path,
@@ -44,7 +69,6 @@ def answer(
     keyfile: Path | None,
     pool: list[Path],
 ) -> None:
-    """The same of a system that is not on disk."""
     dataset = prepared.load(images.parent)
     audited = np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)])
     ids = np.sort(audited) if pool else dataset.ids
