@@ -4,14 +4,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from munkey.deploy.model.predictor import Predictor
+    from munkey.estimators.exact import ForgettingKNN, ForgettingLDA, ForgettingNCM
 
-__all__ = ["Predictor"]
+__all__ = ["ForgettingKNN", "ForgettingLDA", "ForgettingNCM", "Predictor"]
 
 
 def __getattr__(name: str) -> object:
     """`from munkey import Predictor`, which is imported only then: planning the DAG imports nothing heavy."""
-    if name != "Predictor":
-        raise AttributeError(f"module 'munkey' has no attribute {name!r}")
-    from munkey.deploy.model.predictor import Predictor
+    if name == "Predictor":
+        from munkey.deploy.model import predictor
 
-    return Predictor
+        return predictor.Predictor
+    if name not in __all__:
+        raise AttributeError(f"module 'munkey' has no attribute {name!r}")
+    try:
+        from munkey.estimators import exact
+    except ModuleNotFoundError as error:
+        raise ImportError(f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'") from error
+    return getattr(exact, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
@@ -55,7 +57,27 @@ class LinearFamily(FittedFamily):
         sums = Sums.empty(architecture.classes, architecture.key_dim, self.seconds)
         keys, labels = to_host(memory.keys).numpy(), to_host(memory.tokens).numpy()[:, 0]
         sums.add(keys, labels.astype(int))
-        return self.solved(sums, self.settings_of(architecture)).to(memory.keys.device)
+        return self.headed(sums, architecture, memory)
+
+    def headed(self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory) -> Head:
+        """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
+        head = self.solved(sums, self.settings_of(architecture)).to(memory.keys.device)
+        head.sums = sums
+        return head
+
+    def forget(self, system: System, ids: np.ndarray) -> System:
+        """As a fit on the rows left, to the bit: what the deleted added to the sums is taken out, if sums are here."""
+        import numpy as np
+
+        memory, sums = system.memory, cast("Head", system.model).sums
+        if memory is None or sums is None:
+            return super().forget(system, ids)
+        gone = memory.rows(np.unique(ids))
+        left, rest = memory.forget(ids), copy.deepcopy(sums)
+        labels = to_host(memory.tokens[gone]).numpy()[:, 0]
+        rest.add(to_host(memory.keys[gone]).numpy(), labels.astype(int), sign=-1)
+        architecture = cast(FittedArchitecture, system.architecture)
+        return replace(system, memory=left, model=self.headed(rest, architecture, left))
 
     def build(self, architecture: FittedArchitecture, generator: torch.Generator | None) -> nn.Module:  # type: ignore[override]
         """One whose weights are yet to be loaded."""

@@ -16,10 +16,11 @@ SPREAD = 1e-10  # a share of the rows' squared length that is rounding and no sp
 
 
 class Head(nn.Module):
-    """A linear head in float64. weight: (C, d); bias: (C,)."""
+    """A linear head in float64. weight: (C, d); bias: (C,); sums: that it was solved from; None: read from a file."""
 
     weight: Tensor
     bias: Tensor
+    sums: Sums | None = None
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray) -> None:
         super().__init__()

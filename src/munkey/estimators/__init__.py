@@ -1,0 +1,1 @@
+"""Classifiers for scikit-learn's pipelines and searches that forget rows exactly."""

@@ -1,0 +1,195 @@
+"""The estimators: what scikit-learn asks of them, and that what they hold after `forget` is a fit on the rest."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import munkey
+from munkey.deploy.errors import UnreadableModelError
+from munkey.deploy.store.store import Store
+from munkey.estimators.classifier import at_unit_norm
+
+KINDS = (munkey.ForgettingLDA, munkey.ForgettingNCM, munkey.ForgettingKNN)
+each = pytest.mark.parametrize("kind", KINDS)
+SKIPPED = {
+    "check_array_api_input"
+}  # they take numpy's arrays alone; the check runs only where an environment asks for it
+
+GENERATOR = np.random.default_rng(0)
+N = 60
+Y = GENERATOR.integers(0, 4, N)
+X = GENERATOR.normal(size=(N, 5)) + 2 * np.eye(5)[Y]
+X[7] = 0  # a row without direction
+PEOPLE = [f"person {number}" for number in GENERATOR.integers(0, 12, N)]
+QUERIES = GENERATOR.normal(size=(9, 5))
+
+
+def bits(model):
+    """Everything that it answers from, and its answers."""
+    held = [model.ids_, model.units_.tolist(), model.classes_, model._held().keys, model.predict_proba(QUERIES)]
+    if hasattr(model, "coef_"):
+        held += [model.coef_, model.intercept_]
+    return [part.tobytes() if isinstance(part, np.ndarray) else part for part in held]
+
+
+def fitted_on(kind, rows, y=Y):
+    """A fit to some rows under the ids that they have."""
+    return kind().fit(X[rows], y[rows], ids=rows, units=[PEOPLE[row] for row in rows])
+
+
+@each
+@pytest.mark.filterwarnings("ignore")  # of scikit-learn's own data
+def test_scikit_learns_checks_pass(kind):
+    results = check_estimator(kind(), on_skip=None, on_fail=None)
+    others = {one["check_name"]: one["exception"] for one in results if one["status"] != "passed"}
+    assert len(results) > 50 and set(others) <= SKIPPED, others
+
+
+@each
+@settings(max_examples=8, deadline=None)
+@given(st.permutations(range(N)), st.integers(0, N - 1), st.integers(1, 4))
+def test_any_deletions_leave_the_bytes_of_a_fit_on_the_rest(kind, order, gone, batches):
+    """Also where a class goes with its last row."""
+    model = fitted_on(kind, np.arange(N))
+    for batch in np.array_split(np.array(order[:gone], dtype=int), batches):
+        assert model.forget(batch).tolist() == sorted(batch.tolist())
+    assert bits(model) == bits(fitted_on(kind, np.sort(order[gone:]).astype(int)))
+
+
+@each
+def test_a_person_goes_with_all_rows_and_a_class_with_its_last_one(kind):
+    model = fitted_on(kind, np.arange(N), y=np.array(PEOPLE))  # each person a class, as in face recognition
+    gone = model.forget(units=["person 3", "person 5"])
+    left = np.array([row for row in range(N) if PEOPLE[row] not in {"person 3", "person 5"}])
+    assert gone.tolist() == sorted(set(range(N)) - set(left.tolist()))
+    assert "person 3" not in model.classes_ and model.predict_proba(QUERIES).shape == (9, 10)
+    assert bits(model) == bits(fitted_on(kind, left, y=np.array(PEOPLE)))
+
+
+@each
+def test_what_is_added_is_as_if_it_had_been_there_and_no_id_is_used_twice(kind):
+    model = kind().fit(X[:40], Y[:40], units=PEOPLE[:40])
+    model.forget(39)
+    assert model.add(X[40:], Y[40:], units=PEOPLE[40:]).tolist() == list(range(40, N))
+    assert bits(model) == bits(fitted_on(kind, np.r_[:39, 40:N]))
+    assert model.add(X[:1], [9]).tolist() == [N] and 9 in model.classes_
+    model.forget([N])
+    assert model.add(X[:1], [9]).tolist() == [N + 1]
+
+
+@each
+def test_a_directory_forgets_with_its_estimator(kind, tmp_path):
+    model = fitted_on(kind, np.arange(N), y=np.array(PEOPLE))
+    model.save(tmp_path / "people")
+    loaded = kind.load(tmp_path / "people")
+    assert bits(loaded) == bits(model) and loaded.get_params() == model.get_params()
+    loaded.forget(units="person 3")
+    model.forget(units="person 4")  # the other has forgotten meanwhile
+    assert bits(kind.load(tmp_path / "people")) == bits(model)
+    left = np.array([row for row in range(N) if PEOPLE[row] not in {"person 3", "person 4"}])
+    assert bits(model) == bits(fitted_on(kind, left, y=np.array(PEOPLE)))
+    content = b"".join(file.read_bytes() for file in (tmp_path / "people").rglob("*") if file.is_file())
+    assert b"person 5" in content and b"person 3" not in content and b"person 4" not in content
+    gone = at_unit_norm(X[[PEOPLE.index("person 4")]])
+    assert gone.tobytes() not in content
+    assert model.add(X[:2], ["person 3", "new"]).tolist() == [N, N + 1]
+    assert bits(kind.load(tmp_path / "people")) == bits(model)
+    with Store.open(tmp_path / "people" / "memory") as store:
+        assert store.verify().sound and len(store.log()) == 2
+
+
+def test_a_row_comes_to_unit_norm_by_itself():
+    wild = np.vstack([X, 1e300 * X[:1], 1e-300 * X[:1]])
+    keys = at_unit_norm(wild)
+    for row in range(len(wild)):
+        assert at_unit_norm(wild[[row]]).tobytes() == keys[[row]].tobytes()
+        assert at_unit_norm(np.asfortranarray(wild)[row : row + 3])[:1].tobytes() == keys[[row]].tobytes()
+    assert not keys[7].any()
+    np.testing.assert_allclose(np.linalg.norm(np.delete(keys, 7, axis=0), axis=1), 1, rtol=1e-6)
+
+
+def test_pipelines_cross_validation_and_searches_take_them():
+    images, digits = load_digits(return_X_y=True)
+    images, digits = images[:400], digits[:400]
+    piped = make_pipeline(FunctionTransformer(np.sqrt), munkey.ForgettingLDA())
+    assert cross_val_score(piped, images, digits, cv=3).mean() > 0.85
+    search = GridSearchCV(munkey.ForgettingKNN(), {"k": np.array([1, 5]), "vote": ["equal", "rank"]}, cv=3)
+    assert search.fit(images, digits).best_score_ > 0.85
+    assert search.best_estimator_.forget([0, 3]).tolist() == [0, 3]
+    piped.fit(images, digits, forgettinglda__ids=np.arange(400) + 1000)
+    assert piped[-1].forget(1000).tolist() == [1000]
+
+
+@each
+def test_copies_are_whole_and_apart(kind):
+    model = fitted_on(kind, np.arange(N))
+    copied = pickle.loads(pickle.dumps(model))
+    copied.forget([1])
+    assert bits(model) == bits(fitted_on(kind, np.arange(N))) and 1 not in copied.ids_
+    assert not hasattr(clone(model), "ids_")
+
+
+def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path):
+    kind = munkey.ForgettingLDA
+    model = fitted_on(kind, np.arange(N))
+    model.save(tmp_path / "model")
+    before = bits(model)
+    for wanted in ({"ids": [1, N]}, {"units": ["person 1", "Nobody"]}):
+        with pytest.raises(KeyError, match=r"so nothing was forgotten: (60|Nobody)"):
+            model.forget(**wanted)
+    with pytest.raises(ValueError, match="name what is to be forgotten"):
+        model.forget()
+    with pytest.raises(ValueError, match="ids are here already: 3"):
+        model.add(X[:2], Y[:2], ids=[3, 99])
+    with pytest.raises(ValueError, match="ids must be 2 different ones"):
+        model.add(X[:2], Y[:2], ids=[99, 99])
+    with pytest.raises(ValueError, match="classes were int64 so far"):
+        model.add(X[:1], ["cat"])
+    with pytest.raises(ValueError, match="a list of 2"):
+        model.add(X[:2], Y[:2], units=["Anna"])
+    with pytest.raises(FileExistsError):
+        model.save(tmp_path / "model")
+    assert bits(model) == before == bits(kind.load(tmp_path / "model"))
+    model.forget(model.ids_)
+    with pytest.raises(ValueError, match="every row was forgotten"):
+        model.predict(X)
+    model.add(X, Y, ids=np.arange(N), units=PEOPLE)
+    assert bits(model) == before == bits(kind.load(tmp_path / "model"))
+
+
+def test_a_setting_that_makes_no_sense_is_refused():
+    with pytest.raises(ValueError, match="alpha"):
+        munkey.ForgettingLDA(alpha=2.0).fit(X, Y)
+
+
+def test_a_directory_that_is_none_damaged_or_of_another_kind_is_refused(tmp_path):
+    model = fitted_on(munkey.ForgettingLDA, np.arange(N))
+    model.save(tmp_path / "model")
+    for kind, folder, said in (
+        (munkey.ForgettingLDA, tmp_path, r"it has no estimator\.json"),
+        (munkey.ForgettingKNN, tmp_path / "model", 'holds the family "lda", not knn'),
+    ):
+        with pytest.raises(UnreadableModelError, match=said):
+            kind.load(folder)
+    manifest = tmp_path / "model" / "estimator.json"
+    manifest.write_text(manifest.read_text().replace("0.2", "0.3"))
+    with pytest.raises(UnreadableModelError, match="was changed after it was written"):
+        munkey.ForgettingLDA.load(tmp_path / "model")
+
+
+def test_without_scikit_learn_it_is_said_what_to_install():
+    code = "import sys; sys.modules['sklearn'] = None; import munkey; munkey.ForgettingLDA"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode and "pip install 'munkey[estimators]'" in done.stderr
