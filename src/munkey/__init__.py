@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from munkey.deploy.model.predictor import Predictor
     from munkey.estimators.exact import ForgettingKNN, ForgettingLDA, ForgettingNCM
+    from munkey.estimators.pictures import PictureKeys
 
-__all__ = ["ForgettingKNN", "ForgettingLDA", "ForgettingNCM", "Predictor"]
+__all__ = ["ForgettingKNN", "ForgettingLDA", "ForgettingNCM", "PictureKeys", "Predictor"]
 
 
 def __getattr__(name: str) -> object:
@@ -18,7 +19,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'munkey' has no attribute {name!r}")
     try:
-        from munkey.estimators import exact
+        from munkey.estimators import exact, pictures
     except ModuleNotFoundError as error:
         raise ImportError(f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'") from error
-    return getattr(exact, name)
+    return getattr(pictures if name == "PictureKeys" else exact, name)
