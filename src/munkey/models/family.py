@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from munkey.encoders.keys import Keys
     from munkey.memory.exemplars import ExemplarMemory
     from munkey.memory.neighbors import Neighbors
+    from munkey.memory.sums import Sums
     from munkey.training.checkpoint import CheckpointFile, History
 
 
@@ -47,7 +48,7 @@ class FittedArchitecture(Architecture):
     """Of a family that is fitted: the length of a key, and the family's own section of params.yaml."""
 
     key_dim: int
-    settings: Mapping[str, object]
+    settings: Mapping[str, float | int | str]
 
 
 @dataclass(frozen=True)
@@ -288,6 +289,18 @@ class FittedFamily(Family):
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
         """The weights that follow from a memory; None for a family without weights."""
         return None
+
+    def empty_sums(self, architecture: FittedArchitecture) -> Sums | None:
+        """Sums of no rows, from which its weights follow; None for a family without weights."""
+        return None
+
+    def solved(self, sums: Sums, settings: Section) -> nn.Module:
+        """The weights that follow from these sums."""
+        raise TypeError(f"{self.title} has no weights")
+
+    def vote_weights(self, settings: Section, present: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor:
+        """How much each neighbor counts (B, K), for a family that asks its neighbors. Ones where all count alike."""
+        return present.float()
 
     def section(self, sections: Mapping[str, object]) -> Section:
         """The family's own section of params.yaml."""

@@ -100,12 +100,12 @@ def test_what_fits_several_results_or_none_is_refused(run):
             find(nothing)
 
 
-@pytest.mark.parametrize("settings", [{"data": {}, "model": {}, "train": {}}, {"method": {}}], ids=["vit", "knn"])
+@pytest.mark.parametrize("settings", [{"data": {}, "model": {}, "train": {}}, {"method": {}}], ids=["vit", "none"])
 def test_a_system_without_a_memory_is_refused_and_those_with_one_are_listed(settings, run):
     other = run / "models" / "toy" / "seed0" / "rate0.1" / "scrub"
     shutil.copytree(run / "models" / "toy" / "seed0" / "full" / "original-m", other)
     write_json(other / "record.json", {"settings": settings})
-    with pytest.raises(ExportError, match=r"scrub.*only MUNKEY's systems .* there are: full/original-m$"):
+    with pytest.raises(ExportError, match=r"scrub.*only systems with a memory .* there are: full/original-m$"):
         export("tiny/toy/seed0/rate0.1/scrub", "out")
 
 
@@ -169,7 +169,7 @@ def test_an_export_in_use_is_not_made_again(run):
         renew("tiny", directory, chosen)
     assert [path.name for path in Path().iterdir() if "out" in path.name] == ["out"]
     written = (directory / "manifest.json").read_text()
-    (directory / "manifest.json").write_text(written.replace('"version": 3', '"version": 2'))
+    (directory / "manifest.json").write_text(written.replace('"version": 4', '"version": 2'))
     with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and forget"):
         renew("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)

@@ -31,6 +31,7 @@ from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
 from munkey.deploy.search.search import Search
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
+from munkey.models.family import FittedArchitecture
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
 
@@ -89,7 +90,6 @@ def _write(result: TrainedSystem, folder: Path) -> None:
     """The parts of a model into an empty folder."""
     memory, model = result.system.memory, result.system.model
     assert memory is not None
-    assert model is not None
     ids, data, keys, tokens = memory.ids.numpy(), result.dataset, memory.keys.numpy(), memory.tokens.numpy()
     rows, files = data.rows(ids), [result.names.get(one) for one in ids.tolist()]
     units = None if data.units is None else [data.units[row] for row in rows]
@@ -100,9 +100,10 @@ def _write(result: TrainedSystem, folder: Path) -> None:
         reference = MemoryReference(
             store=store.state.store.hex(), rows=len(ids), first_new_id=int(result.dataset.ids[-1]) + 1
         )
-    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     manifest = _manifest(result, reference)
-    static = {WEIGHTS: serialized(weights), CARD: card(manifest, result.metrics).encode()}
+    static = {CARD: card(manifest, result.metrics).encode()}
+    if model is not None and WEIGHTS in manifest.static:
+        static[WEIGHTS] = serialized({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
     for name, content in static.items():
         with atomic(folder / name) as temporary:
             temporary.write_bytes(content)
@@ -135,22 +136,23 @@ def _index(result: TrainedSystem, store: Store) -> None:
 
 
 def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
-    architecture = result.system.architecture
-    assert isinstance(architecture, MunkeyArchitecture)
-    assert architecture.token_dim is not None
+    built, network = result.system.architecture, result.system.family == "munkey"
+    assert result.system.memory is not None
     height, width = result.dataset.images.shape[1:3]
     place, origin = result.place, result.record["provenance"]
     return Manifest(
         format="munkey model",
         version=MODEL_FORMAT,
+        family=result.system.family,  # type: ignore[arg-type]  # one that can be exported
         classes=result.dataset.classes,
         stored=PictureSize(height=height, width=width),
         data=result.data,
         encoder=_encoder(EncoderSettings(**result.keys.model_dump(exclude={"depth"}))),
-        model=result.model,
-        architecture=architecture.architecture,
-        token_dim=architecture.token_dim,
-        inference=result.inference,
+        model=result.model if network else None,
+        architecture=built.architecture if isinstance(built, MunkeyArchitecture) else None,
+        inference=result.inference if network else None,
+        settings=dict(built.settings) if isinstance(built, FittedArchitecture) else None,
+        token_dim=result.system.memory.tokens.shape[1],
         lookup=result.lookup,
         memory=memory,
         source=location(result.folder) if result.folder else None,

@@ -26,7 +26,7 @@ from munkey.settings import (
 if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
-MODEL_FORMAT = 3  # the version of the format of the directory
+MODEL_FORMAT = 4  # the version of the format of the directory
 NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
@@ -90,19 +90,22 @@ class ModelOrigin(Section):
 class Manifest(Section):
     """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files.
 
+    model, architecture, inference: of MUNKEY; settings: of a family that is fitted, its own section of params.yaml.
     sha256: of all the rest (`self_digest`); `write` puts it in.
     """
 
     format: Literal["munkey model"]
     version: Count
+    family: Literal["munkey", "knn", "lda", "ncm"]
     classes: Annotated[list[Text], Field(min_length=1, max_length=25_000)]
     stored: PictureSize
     data: DataSettings
     encoder: EncoderReference
-    model: ModelSettings
-    architecture: Text
+    model: ModelSettings | None
+    architecture: Text | None
     token_dim: Width
-    inference: InferenceSettings
+    inference: InferenceSettings | None
+    settings: dict[Text, float | int | Text] | None
     lookup: LookupSettings
     memory: MemoryReference
     source: Text | None
@@ -113,16 +116,27 @@ class Manifest(Section):
     @model_validator(mode="after")
     def _moderate(self) -> Self:
         """What is larger could only keep a machine busy."""
-        settings, patches = self.encoder.settings, (self.data.image_size / self.model.patch_size) ** 2
-        if max(settings.batch_size, self.inference.k, settings.image_size or 0) > 4096 or patches > 2**16:
+        if (self.settings is None) != all((self.model, self.architecture, self.inference)) or (
+            (self.family == "munkey") != (self.settings is None)
+        ):
+            raise ValueError("its settings are not those of its family")
+        settings, patch = self.encoder.settings, self.model.patch_size if self.model else self.data.image_size
+        k = self.inference.k if self.inference else 0
+        if max(settings.batch_size, k, settings.image_size or 0) > 4096 or (self.data.image_size / patch) ** 2 > 2**16:
             raise ValueError("batch_size, k or a number of pixels is too large")
         return self
+
+    @property
+    def static(self) -> tuple[Static, ...]:
+        """The static files that it has: a family that is fitted has no weights."""
+        return (WEIGHTS, CARD) if self.settings is None else (CARD,)
 
     @property
     def network(self) -> "MunkeyArchitecture":
         """What the weights belong to."""
         from munkey.models.networks.munkey import MunkeyArchitecture
 
+        assert self.model and self.architecture
         return MunkeyArchitecture(
             classes=len(self.classes),
             image_size=self.data.image_size,

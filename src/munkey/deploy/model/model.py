@@ -99,6 +99,7 @@ class LoadedNetwork:
         content = static(directory, manifest, WEIGHTS)
         with understood(path):
             weights = tensors_in(content)
+            assert manifest.model and manifest.architecture
             if len({name.split(".")[1] for name in weights if name.startswith("blocks.")}) != manifest.model.depth:
                 raise UnreadableModelError(path, "has a different number of blocks than its manifest says")
             with torch.device("meta"):
@@ -124,4 +125,5 @@ class LoadedNetwork:
         """How much each neighbor counts (N, K), as the settings of inference fuse them; zero where there is none."""
         present = torch.from_numpy(neighbors.ids >= 0)
         cosines, asked = torch.from_numpy(neighbors.cosines), self.manifest.inference
+        assert asked
         return fusion_weights(cosines, present, asked.fusion, asked.temperature).numpy()

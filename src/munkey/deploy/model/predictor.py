@@ -4,7 +4,7 @@ import dataclasses
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -27,8 +27,10 @@ from munkey.deploy.store.index import UnreadableIndexError
 from munkey.deploy.store.rows import checked_ids
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import Report
+from munkey.settings import InferenceSettings
 
 if TYPE_CHECKING:
+    from munkey.deploy.model.fitted import FittedModel
     from munkey.deploy.model.model import KeyEncoder, LoadedNetwork
     from munkey.deploy.model.retrieval import RetrievedRows
 
@@ -85,8 +87,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         _ = self.store.view  # refused first in a forked child, where torch would wait forever
         given = pixels(images, self.manifest.stored)
-        retrieved = self._retrieved(self._encoder.keys(given.images))
-        logits = self._network.logits(given.images, retrieved.memory(self._network.device), retrieved.neighbors)
+        retrieved, logits = self._asked(given.images, self._encoder.keys(given.images))
         if not np.isfinite(logits).all():
             said = "its answers are not finite: `verify` says whether the memory is damaged"
             raise UnreadableModelError(self.directory, said)
@@ -99,21 +100,42 @@ class Predictor(AbstractContextManager["Predictor"]):
         answers = tuple(names[label] for label in labels)
         return Prediction(logits, softmax(answered), labels, answers, self._evidence(retrieved), names, *given)
 
+    def _asked(self, images: np.ndarray, keys: np.ndarray) -> "tuple[RetrievedRows, np.ndarray]":
+        """What the answers about pictures rest on, and their logits."""
+        from munkey.deploy.model.retrieval import no_rows
+
+        if self._fitted is None:
+            retrieved = self._retrieved(keys)
+            memory = retrieved.memory(self._network.device)
+            return retrieved, self._network.logits(images, memory, retrieved.neighbors)
+        retrieved = self._retrieved(keys) if self._fitted.k else no_rows(len(keys))
+        return retrieved, self._fitted.logits(keys, retrieved)
+
     def _retrieved(self, keys: np.ndarray) -> "RetrievedRows":
         from munkey.deploy.model.retrieval import Retriever
 
-        first_added = None if self._tokens_are_keys else self.manifest.memory.first_new_id
+        every = self._fitted is not None or self._tokens_are_keys
+        asked = self.manifest.inference
+        if asked is None:
+            asked = InferenceSettings(k=self._fitted.k if self._fitted else 1, fusion="ensemble", temperature=1.0)
         try:
-            return Retriever(self.search, self.manifest.inference, first_added).retrieve(keys)
+            return Retriever(self.search, asked, None if every else self.manifest.memory.first_new_id).retrieve(keys)
         except UnreadableIndexError as error:
             raise UnreadableModelError(self.directory / MEMORY, f"cannot be searched ({error})") from error
 
     def _evidence(self, retrieved: "RetrievedRows") -> Evidence:
         near = retrieved.neighbors
-        if retrieved.labels.max() >= len(self.manifest.classes):
+        if retrieved.labels.max(initial=0) >= len(self.manifest.classes):
             raise UnreadableModelError(self.directory, "its memory holds labels that are not among its classes")
         files = tuple(tuple(map(self.sources.place, line)) for line in retrieved.files)
-        return Evidence(near.ids, near.cosines, self._network.weights(near), retrieved.labels, files)
+        return Evidence(near.ids, near.cosines, (self._fitted or self._network).weights(near), retrieved.labels, files)
+
+    @cached_property
+    def _fitted(self) -> "FittedModel | None":
+        """What answers, where the model is of a family that is fitted."""
+        from munkey.deploy.model.fitted import FittedModel
+
+        return FittedModel(self.manifest, self.store) if self.manifest.settings is not None else None
 
     @cached_property
     def _network(self) -> "LoadedNetwork":
@@ -222,12 +244,19 @@ class Predictor(AbstractContextManager["Predictor"]):
             identical, labels = view.ids[twins], np.unique(view.labels[np.concatenate([rows, twins])])
             if also_identical:
                 wanted, identical = np.concatenate([wanted, identical]), identical[:0]
-            receipt = self.store.delete(wanted, request=request, block_return=block_return)
+                rows = np.concatenate([rows, twins])
+            with self._leaving(rows):
+                receipt = self.store.delete(wanted, request=request, block_return=block_return)
             if receipt.repeated:
                 return receipt
             gone = np.setdiff1d(labels, self._held()[1])
             emptied = tuple(name for one, name in self._classes.items() if one in gone)
         return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=emptied)
+
+    def _leaving(self, rows: np.ndarray) -> AbstractContextManager[None]:
+        """While rows are deleted: sums over the rows follow, where an answer has needed them before."""
+        fitted = vars(self).get("_fitted")
+        return fitted.sums.leaving(rows) if fitted and fitted.sums else nullcontext()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -259,8 +288,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         """Remember new samples without training. labels: classes by number or name; units: whom they belong to.
 
         Keys come from the encoder. Tokens are lent by trained neighbors whenever they are needed (`Retriever`); in a
-        variant whose tokens are keys, the key is the token. Raises ValueError for other labels, and where no trained
-        sample is left; PictureError for pictures that were forgotten with `block_return`, unless `allow_blocked`.
+        variant whose tokens are keys, the key is the token. A family that is fitted answers as if they had always been
+        there. Raises ValueError for other labels, and where no trained sample is left; PictureError for pictures that
+        were forgotten with `block_return`, unless `allow_blocked`.
         """
         if not self.writer:
             raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
@@ -275,9 +305,13 @@ class Predictor(AbstractContextManager["Predictor"]):
             raise PictureError(f"{said}; --allow-blocked (in Python, allow_blocked=True) adds them all the same")
         keys = self._encoder.keys(given.images)
         tokens = keys if self._tokens_are_keys else np.zeros((len(keys), self.manifest.token_dim), dtype=np.float32)
+        if self._fitted:
+            keys, tokens = self._fitted.family.stored(keys), numbers[:, None].astype(np.float32)
         with self._alone():
             view = self.store.view
-            if not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
+            if self._fitted:
+                self._fitted.require_room(len(keys))
+            elif not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
                 raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
             same = np.sort(self.store.ids_with(contents))
             held = view.records["content"][self.store.rows_of(same)]
@@ -314,7 +348,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             raise ValueError(f"{str(published)[:80]!r} {said}")
         report = self.store.verify(head)
         problems = [*report.problems, *self.search.problems()]
-        for name in (manifests.WEIGHTS, manifests.CARD):
+        for name in self.manifest.static:
             try:
                 manifests.static(self.directory, self.manifest, name)
             except UnreadableModelError as error:
@@ -323,7 +357,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def _foreign(self, in_memory: tuple[str, ...]) -> tuple[str, ...]:
         """What lies in the directory and is not the model's own: it stays, and nobody knows what it holds."""
-        own = {manifests.NAME, MEMORY, manifests.WEIGHTS, manifests.CARD}
+        own = {manifests.NAME, MEMORY, *self.manifest.static}
         others = sorted(path.name for path in self.directory.iterdir() if path.name not in own)
         return (*others, *(f"{MEMORY}/{name}" for name in in_memory))
 

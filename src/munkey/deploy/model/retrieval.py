@@ -35,6 +35,13 @@ class RetrievedRows:
         return ExemplarMemory(torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device))
 
 
+def no_rows(queries: int) -> RetrievedRows:
+    """No neighbors, for a family that asks none."""
+    nobody = np.full((queries, 0), NOBODY)
+    near = Neighbors(nobody, np.zeros((queries, 0), dtype=np.float32))
+    return RetrievedRows(near, nobody, np.zeros((queries, 0, 1), dtype=np.float32), np.full((queries, 0), None))
+
+
 @dataclass(frozen=True)
 class Retriever:
     """Looks up neighbors with their tokens.

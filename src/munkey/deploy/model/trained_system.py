@@ -17,12 +17,12 @@ from munkey.encoders import keys
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import cache_name
 from munkey.models import system
-from munkey.models.family import System
+from munkey.models.family import FAMILIES, FittedFamily, System
 from munkey.settings import DataSettings, InferenceSettings, KeySettings, LookupSettings, ModelSettings, SourceSettings
 
 Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
 
-ONLY = "only MUNKEY's systems can be exported, those with a memory"
+ONLY = "only systems with a memory can be exported, those of MUNKEY, KNN, LDA and NCM"
 SYSTEM, SETTINGS = "system.safetensors", "settings.json"
 SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference", "lookup")
 
@@ -90,7 +90,7 @@ class TrainedSystem:
         self.record: Mapping[str, Any] = read_json(file.with_name("record.json"))
         self._require_own_sections()
         self.system: System = system.load(file)
-        if self.system.family != "munkey" or self.system.model is None or self.system.memory is None:
+        if self.system.memory is None:
             raise ExportError(f"{file}: {ONLY}")
         self.data = DataSettings.model_validate(self.sections["data"])
         self.model = ModelSettings.model_validate(self.sections["model"])
@@ -115,6 +115,8 @@ class TrainedSystem:
     def _require_own_sections(self) -> None:
         """The system must have been trained with these very settings: params.yaml may have changed since."""
         trained = self.record["settings"]
+        if any(isinstance(family, FittedFamily) and family.name in trained for family in FAMILIES.values()):
+            return  # its constants lie in the system itself
         if "munkey" not in trained:
             records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
             others = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
@@ -159,8 +161,10 @@ class TrainedSystem:
         """The keys in the memory must be those of the encoder that the settings name."""
         memory = self.system.memory
         assert memory is not None
-        rows = rows_of(self._keys.ids, memory.ids.numpy())
-        if not np.array_equal(self._keys.keys[rows], memory.keys.numpy()):
+        rows, family = rows_of(self._keys.ids, memory.ids.numpy()), FAMILIES[self.system.family]
+        extracted = self._keys.keys[rows]
+        extracted = family.stored(extracted) if isinstance(family, FittedFamily) else extracted
+        if not np.array_equal(extracted, memory.keys.numpy()):
             raise ExportError(f"{self.place.file}: the keys in its memory are not those of the encoder in its settings")
 
     @cached_property

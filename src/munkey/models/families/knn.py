@@ -44,13 +44,21 @@ class KnnFamily(FittedFamily):
     def neighbors_read(self, settings: Section) -> dict[str, int]:
         return {"knn.k": cast(KnnSettings, settings).k}
 
+    def vote_weights(self, settings: Section, present: Tensor, cosines: Tensor) -> Tensor:
+        from munkey.memory.exemplars import rank_weights, similarity_weights
+
+        chosen = cast(KnnSettings, settings)
+        if chosen.vote == "equal":
+            return present.float()
+        return (
+            rank_weights(present) if chosen.vote == "rank" else similarity_weights(cosines, present, chosen.temperature)
+        )
+
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
     ) -> np.ndarray:
         """Raises KeyError where a neighbor is not a row of the system's own memory: nothing deleted can answer."""
         import torch
-
-        from munkey.memory.exemplars import rank_weights, similarity_weights
 
         assert system.memory is not None
         assert retrieval is not None and retrieval.neighbors is not None
@@ -58,13 +66,7 @@ class KnnFamily(FittedFamily):
         near = retrieval.neighbors.first(settings.k)
         rows = memory.rows(near.ids)
         present = rows != NOBODY  # (B, K)
-        if settings.vote == "rank":
-            weights = rank_weights(present)
-        elif settings.vote == "similarity":
-            cosines = to_device(torch.from_numpy(near.cosines), device)
-            weights = similarity_weights(cosines, present, settings.temperature)
-        else:
-            weights = present.float()
+        weights = self.vote_weights(settings, present, to_device(torch.from_numpy(near.cosines), device))
         held = memory.tokens if len(memory) else memory.tokens.new_zeros(1, 1)
         votes = (held[rows.clamp(min=0)] == torch.arange(system.architecture.classes, device=device)).float()
         return to_host(vote_logits(votes * weights[:, :, None])).numpy()

@@ -43,7 +43,6 @@ class LinearFamily(FittedFamily):
     seconds = False
 
     def solved(self, sums: Sums, settings: Section) -> Head:
-        """The head that follows from these sums."""
         raise NotImplementedError
 
     def stored(self, keys: np.ndarray) -> np.ndarray:
@@ -51,10 +50,13 @@ class LinearFamily(FittedFamily):
 
         return rounded(keys)
 
-    def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
+    def empty_sums(self, architecture: FittedArchitecture) -> Sums:
         from munkey.memory.sums import Sums
 
-        sums = Sums.empty(architecture.classes, architecture.key_dim, self.seconds)
+        return Sums.empty(architecture.classes, architecture.key_dim, self.seconds)
+
+    def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
+        sums = self.empty_sums(architecture)
         keys, labels = to_host(memory.keys).numpy(), to_host(memory.tokens).numpy()[:, 0]
         sums.add(keys, labels.astype(int))
         return self.headed(sums, architecture, memory)

@@ -1,0 +1,164 @@
+"""KNN, LDA and NCM in use: they answer as the pipeline does, and after any deletion as if the rows had never been."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from munkey.core.files import write_json
+from munkey.data.prepared import load
+from munkey.deploy.errors import UnreadableModelError
+from munkey.deploy.model import fitted as deployed
+from munkey.deploy.model.export import export
+from munkey.deploy.model.manifest import read_manifest
+from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.store.errors import UnknownIdsError
+from munkey.encoders import keys
+from munkey.memory.neighbors import nearest
+from munkey.memory.sums import Sums
+from munkey.models import system
+from munkey.models.family import FAMILIES, Retrieval, System, forgotten
+from tests.deploy.inputs import CLASSES, IDS, result_in
+from tests.models.inputs import fitted
+
+LETTERS = {"knn": "k", "lda": "l", "ncm": "n"}
+ORDER = np.random.default_rng(1).permutation(IDS)
+every = pytest.mark.parametrize("family", LETTERS)
+summed = pytest.mark.parametrize("family", ["lda", "ncm"])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """The tiny result with an original of each of these families."""
+    root = tmp_path_factory.mktemp("run") / "results" / "tiny"
+    original = result_in(root, members=IDS)
+    data, extracted = load(root / "data/toy"), all_keys(root)
+    for name, letter in LETTERS.items():
+        held = keys.Keys(IDS, extracted.keys[IDS])
+        made = fitted(name, held, data.labels[IDS], len(CLASSES))
+        folder = original.with_name(f"original-{letter}")
+        system.save(folder / "system.safetensors", made)
+        origin = {"commit": "c0ffee", "device": "a test", "versions": {}}
+        write_json(folder / "record.json", {"settings": {name: {}}, "provenance": origin})
+    return root
+
+
+def all_keys(root: Path) -> keys.Keys:
+    return keys.read(next(root.glob("keys/toy/*/keys.npz")))
+
+
+@pytest.fixture
+def pictures(run) -> np.ndarray:
+    return np.array(load(run / "data/toy").images[:20])
+
+
+@pytest.fixture
+def model(run, family, tmp_path) -> Path:
+    return export(place(run, family), tmp_path / "model")
+
+
+def place(run: Path, family: str) -> Path:
+    return run / "models/toy/seed0/full" / f"original-{LETTERS[family]}"
+
+
+def pipeline(run: Path, left: System) -> np.ndarray:
+    """The logits of the first 20 samples as the pipeline has them."""
+    asked = keys.Keys(np.arange(20), all_keys(run).keys[:20])
+    near = nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 4)
+    return FAMILIES[left.family].logits(left, None, None, "cpu", Retrieval(near, keys=asked.keys))
+
+
+@every
+def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bit_by_bit(run, family, model, pictures):
+    """Deleted before the first answer and after it, one by one and at once."""
+    original = system.load(place(run, family) / "system.safetensors")
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        assert used.predict(pictures).logits.tobytes() == pipeline(run, original).tobytes()
+    done = 0
+    for batches in ([1, 2], [1, 1, 5], [4, 9]):  # in a process each; the last batch leaves one row
+        with Predictor.load(model, writer=True, device="cpu") as used:
+            for number, size in enumerate(batches):
+                used.forget(ORDER[done : done + size])
+                done += size
+                if number:
+                    expected = pipeline(run, forgotten(original, ORDER[:done])).tobytes()
+                    assert used.predict(pictures).logits.tobytes() == expected
+            assert used.verify().sound
+    assert done == len(IDS) - 1
+
+
+@every
+def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, model, pictures):
+    with Predictor.load(model, writer=True, device="cpu") as used, Predictor.load(model, device="cpu") as reader:
+        before = used.predict(pictures).logits.tobytes()
+        added = used.add(pictures[:3], [0, 2, 1]).ids
+        after = used.predict(pictures).logits.tobytes()
+        assert after != before and reader.predict(pictures).logits.tobytes() == after
+        used.forget(added[:1])
+        used.compact()
+        used.forget(added[1:])
+        assert used.predict(pictures).logits.tobytes() == reader.predict(pictures).logits.tobytes() == before
+
+
+@every
+def test_its_answers_rest_on_the_neighbors_that_vote_or_on_all_rows(family, model, pictures):
+    with Predictor.load(model, device="cpu") as used:
+        near = used.predict(pictures).neighbors
+        assert near.ids.shape == near.weights.shape == (20, 4 if family == "knn" else 0)
+        assert family != "knn" or np.allclose(near.weights.sum(axis=1), 1)
+        assert used.manifest.files.keys() == {"README.md"}
+
+
+@summed
+def test_a_deletion_subtracts_its_rows_and_reads_no_others(family, model, pictures, monkeypatch):
+    sizes = []
+    add = Sums.add
+
+    def noted(self, rows, labels, sign=1):
+        sizes.append(sign * len(labels))
+        add(self, rows, labels, sign)
+
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        monkeypatch.setattr(Sums, "add", noted)
+        used.forget(ORDER[:1])
+        assert sizes == []  # nobody has asked yet
+        used.predict(pictures)
+        assert sizes == [23]
+        used.forget(ORDER[1:2])
+        with pytest.raises(UnknownIdsError):
+            used.forget(ORDER[1:3])
+        used.forget(ORDER[2:4])
+        used.predict(pictures)
+        used.predict(pictures)
+        assert sizes == [23, -3]
+        monkeypatch.setattr(deployed, "BLOCK", 2)  # so many are not kept until somebody asks
+        used.forget(ORDER[4:6])
+        assert sizes == [23, -3, -2]
+
+
+@summed
+def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monkeypatch):
+    monkeypatch.setattr(deployed, "MOST", 25)
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.add(pictures[:1], [0])
+        with pytest.raises(ValueError, match="holds at most 25 samples, so nothing was added"):
+            used.add(pictures[1:2], [0])
+        assert len(used.ids) == 25
+
+
+@summed
+def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, pictures):
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.store.add([999], used.store.view.keys[:1], [[0.0]], [7])
+        with pytest.raises(UnreadableModelError, match="cannot be summed"):
+            used.predict(pictures)
+
+
+@every
+def test_a_manifest_without_the_settings_of_its_family_is_refused(family, model):
+    for change in ({"settings": None}, {"family": "munkey"}):
+        manifest = read_manifest(model)
+        manifest.model_copy(update=change).write(model)
+        with pytest.raises(UnreadableModelError, match="its settings are not those of its family"):
+            Predictor.load(model)
+        manifest.write(model)
