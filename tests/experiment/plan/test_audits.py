@@ -5,6 +5,7 @@ import pytest
 from munkey.experiment.params.load import ParamsError, load
 from munkey.experiment.plan.audits import AuditPlan, attacks
 from munkey.experiment.plan.plan import Plan
+from munkey.experiment.plan.relearning import RelearnPlan
 from tests.experiment.inputs import small_config, small_plan
 
 POOL, CONTROL = "digits/audit/pool", "digits/audit/control"
@@ -62,6 +63,9 @@ def test_the_control_differs_in_its_knobs_alone(plan: Plan):
 def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Plan):
     systems = AuditPlan(plan).systems_of("digits")
     assert [(system["name"], system["role"], system["family"], len(system["logits"])) for system in systems] == [
+        ("original-k", "nothing", "knn", 6),
+        ("knn", "method", "knn", 6),
+        ("retrain-k", "oracle", "knn", 4),
         ("original-t", "nothing", "vit", 6),
         ("cf", "method", "vit", 6),
         ("ssd", "method", "vit", 6),
@@ -73,13 +77,14 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
         ("munkey", "control", "munkey", 4),
     ]
     assert {system["family"]: tuple(system["paths"]) for system in systems} == {
+        "knn": ("deployed",),
         "vit": ("deployed",),
         "munkey": ("deployed", "softmax", "image", "token"),
     }
     folder = "results/default/logits/digits/audit"
-    assert systems[1]["logits"][5] == f"{folder}/pool/seed5/rate0.1/cf.npz"
-    assert systems[0]["logits"][0] == f"{folder}/pool/seed0/full/original-t.npz"
-    assert systems[8]["logits"][3] == f"{folder}/control/seed3/rate0.1/munkey.npz"
+    assert systems[4]["logits"][5] == f"{folder}/pool/seed5/rate0.1/cf.npz"
+    assert systems[3]["logits"][0] == f"{folder}/pool/seed0/full/original-t.npz"
+    assert systems[11]["logits"][3] == f"{folder}/control/seed3/rate0.1/munkey.npz"
 
 
 def test_without_a_method_of_munkeys_there_is_nothing_to_control():
@@ -96,11 +101,13 @@ def test_no_pairs_of_the_control_leave_it_out_and_all_else_as_it_is(plan: Plan):
     assert systems == [each for each in AuditPlan(plan).systems_of("digits") if "control" not in each["role"]]
 
 
-def test_a_method_that_learns_nothing_has_no_audit_and_asking_for_one_is_refused():
-    audits = AuditPlan(small_plan(AUDIT | {"methods": ["knn"]}))
-    assert audits.settings.in_paper and audits.in_paper == []
-    with pytest.raises(ParamsError, match="nothing to audit"):
-        audits.systems_of("digits")
+def test_a_family_that_is_fitted_is_audited_too_and_is_trained_no_further():
+    plan = small_plan(AUDIT | {"methods": ["lda", "knn"]})
+    assert [(system["name"], system["role"]) for system in AuditPlan(plan).systems_of("digits")] == [
+        *(("original-l", "nothing"), ("lda", "method"), ("retrain-l", "oracle")),
+        *(("original-k", "nothing"), ("knn", "method"), ("retrain-k", "oracle")),
+    ]
+    assert RelearnPlan(plan).systems_of("digits") == []
 
 
 def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():

@@ -14,12 +14,12 @@ from munkey.audits.read_evidence import PlannedSystem
 from munkey.audits.registry import AUDITS, Finding, Need
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.params.load import ParamsError, memory_family, rate_name
+from munkey.experiment.params.load import memory_family, rate_name
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import knob_text, short_names
-from munkey.unlearn.contract import METHODS, Method
+from munkey.unlearn.contract import METHODS
 
 PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
 
@@ -42,21 +42,12 @@ class AuditPlan:
 
     @property
     def in_paper(self) -> list[str]:
-        """The data sets whose audits are part of the report; none where there is nothing to audit."""
-        return self.params.datasets if self.settings.in_paper and self._methods else []
-
-    @property
-    def _methods(self) -> list[Method]:
-        """Those whose systems have learned something: a family that is fitted has not."""
-        return [METHODS[name] for name in self.params.methods if METHODS[name].original.learns]
+        """The data sets whose audits are part of the report."""
+        return self.params.datasets if self.settings.in_paper else []
 
     def systems_of(self, dataset: str) -> list[PlannedSystem]:
-        """All that is audited, with the controls of the ablated family where it is. Raises ParamsError for nothing."""
-        if not (methods := self._methods):
-            raise ParamsError(
-                f"methods = {self.params.methods}: there is nothing to audit, since none of them learns from samples;"
-                " list one that does, such as munkey"
-            )
+        """All that is audited, with the controls of the ablated family where it is."""
+        methods = [METHODS[name] for name in self.params.methods]
         families = list({method.original.name: method.original for method in methods}.values())
         systems = []
         for family in families:
