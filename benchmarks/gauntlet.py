@@ -127,6 +127,18 @@ def half_signs(world: World) -> np.ndarray:
     return world.answers(world.never + world.generator.choice([-0.5, 0.5], world.never.shape) * world.added)
 
 
+@entry(CHEATERS, "raised in every other model, lowered in the rest")
+def levels(world: World) -> np.ndarray:
+    signs = np.resize([1, -1], len(world.never))[:, None]
+    return world.answers(world.never + 0.5 * LUCK * signs)
+
+
+@entry(CHEATERS, "the usual answer, off by as much as luck, up or down")
+def fake_luck(world: World) -> np.ndarray:
+    usual = world.never.mean(axis=0)
+    return world.answers(usual + LUCK * world.generator.choice([-1, 1], world.never.shape))
+
+
 @entry(CHEATERS, "10 % kept whole, the rest pushed so that the mean is 0")
 def few_kept_rest_pushed(world: World) -> np.ndarray:
     few = world.few(0.1)

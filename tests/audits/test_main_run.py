@@ -17,7 +17,7 @@ from munkey.data import forget_sets
 from munkey.evaluation.records import Evaluation
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models import system
-from munkey.models.family import Architecture, System
+from munkey.models.family import FittedArchitecture, System
 
 IDS, FORGOTTEN = np.arange(100, 120), np.array([103, 110, 119])
 Search = Callable[[ExemplarMemory], list[dict[str, object]]]
@@ -39,7 +39,7 @@ def search(memory: ExemplarMemory, tmp_path: Path) -> Search:
 
     def run_search(left: ExemplarMemory) -> list[dict[str, object]]:
         for file, held in zip(files, (memory, left), strict=True):
-            system.save(file, System("knn", Architecture(3), None, held))
+            system.save(file, System("knn", FittedArchitecture(3, 12, {}), None, held))
         key = {"dataset": "digits", "rate": "0.1", "seed": 0, "method": "munkey", "title": "MUNKEY"}
         return storage_lines({"key": key, "files": files, "forget": str(tmp_path / "forget.csv")})
 

@@ -27,7 +27,10 @@ def corrected(
     """
     drawn = [statistics(first), *(statistics(generator.permuted(first, axis=1)) for _ in range(redraws))]
     values = np.array([[*each.values()] for each in drawn])
-    p = np.stack([1 - np.searchsorted(np.sort(each), each - 1e-9) / len(values) for each in values.T], axis=1)
+    slack = 1e-9 * np.abs(values).max(axis=0)  # what rounding parts counts as equal
+    p = 1 - np.stack([np.searchsorted(np.sort(each), each - slack[j]) for j, each in enumerate(values.T)], 1) / len(
+        values
+    )
     smallest = np.sort(p.min(axis=1))
 
     def joint(own: float) -> float:

@@ -28,6 +28,8 @@ TESTS = {  # all that is corrected together, in words
     "square": "the mean square",
     "few": "the few that keep most",
     "scatter": "the scatter",
+    "level": "the level of each model",
+    "shape": "the shape of the scatter",
 }
 
 Kind = Literal["residue", "none found", "over-forgets", "no power"]
@@ -205,11 +207,12 @@ def _told(name: str, found: Findings) -> str:
         return f"{TESTS[name]} finds {estimate.value:.1f} % of them"
     few = found.attacks["tail"]
     assert isinstance(few, tail.Tail)
-    return {
+    told = {
         "square": f"samples differ {few.square:.1f} times as much as by chance (mean square)",
         "few": f"the tenth that keeps most keeps {whole(few.tenth_share.value)} %",
         "scatter": f"answers scatter {few.scatter:.2f} times as much as where never seen (mean square)",
-    }[name]
+    }
+    return told.get(name, f"{TESTS[name]} differs")
 
 
 def without_power(why: str) -> Verdict:

@@ -47,6 +47,26 @@ def test_statistics_by_hand():
     assert (turned["square"], turned["few"]) == pytest.approx((found["square"], -found["few"]))
 
 
+def test_a_mark_of_each_model_that_cancels_between_partners_is_in_the_level():
+    honest = population(4, 0.0, np.random.default_rng(0))
+    mark = np.resize([0.5, -0.5], 8)[:, None] * honest.halves.deleted
+    marked = statistics(replace(honest, margins=honest.margins + mark))(honest.halves.first)
+    plain = statistics(honest)(honest.halves.first)
+    assert marked["level"] > 3 * plain["level"] and marked["square"] == pytest.approx(plain["square"], rel=0.3)
+
+
+def test_level_and_shape_by_hand():
+    """Two pairs, two samples. Usual scores are the other pair's never-seen ones; distances by hand below."""
+    pairs = population(2, 0.0, np.random.default_rng(0))
+    first = np.array([[True, False], [False, True]])
+    pairs.__dict__["scores"] = np.array([[5.0, 1.0], [2.0, 7.0], [0.0, 3.0], [4.0, 6.0]])
+    pairs.__dict__["apart"] = pairs.scores[::2] - pairs.scores[1::2]
+    # never seen: [2, 1] and [0, 6]; deleted: [5, 7] and [4, 3]; so distances are [2, -5], [-2, 5] and [5, 1], [2, 2]
+    found = statistics(pairs)(first)
+    assert found["level"] == pytest.approx((5 + 5) ** 2 + (1 - 2) ** 2 + (2 + 2) ** 2 + (2 - 5) ** 2)
+    assert found["shape"] == 0.5  # below 1: half of those never seen, and none of those deleted
+
+
 def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
     """Never seen: 1 and 3. Deleted: 5 and 0; squared distances to the other's: 4 and 4, (5 - 3)² and (0 - 1)²."""
     scores = np.array([[5.0], [1.0], [3.0], [0.0]])

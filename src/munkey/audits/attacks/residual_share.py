@@ -54,7 +54,7 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     own, nothing = contrasts(differences, first), contrasts(before, nothing_first)
     if not nothing.mean():
         return Refused("doing nothing leaves nothing: deleted samples are answered as those that were never seen")
-    among = np.cov(differences.mean(axis=0), before.mean(axis=0)) / first.shape[1] if paired else None
+    among = _among(differences, before) if paired else None
     alike = not own.any()  # partners answer alike to the bit, and there is no test
     sd = (margins[:, pairs.halves.test].std(axis=1, ddof=1).mean() for margins in (pairs.margins, reference.margins))
     return Share(
@@ -66,6 +66,16 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
         p_pairs=1.0 if alike else float(ttest_1samp(own, 0).pvalue),
         unit=float(next(sd) / next(sd)),
     )
+
+
+def _among(differences: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """(2, 2): covariance over samples of what is left of each, for means over the pool; chance is taken out."""
+    both = np.stack([differences, before])  # (2, P, n)
+    around = both - both.mean(axis=1, keepdims=True)
+    pairs, size = both.shape[1:]
+    chance = np.einsum("apn,bpn->ab", around, around) / ((pairs - 1) * pairs * size)
+    values, vectors = np.linalg.eigh(np.cov(both.mean(axis=1)) - chance)
+    return np.asarray((vectors * values.clip(0)) @ vectors.T / size)
 
 
 def statistics(pairs: Pairs) -> Statistics:
@@ -106,17 +116,16 @@ def ratio(own: np.ndarray, nothing: np.ndarray, paired: bool, among: np.ndarray 
     It holds the values r for which a t test does not reject that own - r * nothing is 0 on average; so it counts the
     uncertainty of the denominator, exactly so for normal contrasts. Unbounded where doing nothing itself cannot be told
     from 0. paired: both are of the same pairs, in order; otherwise they are independent. among: (2, 2), the covariance
-    of both means over samples, where these are a draw, too; the chance within a pair then counts twice, which makes the
-    interval rather too wide.
+    of both means over samples, where these are a draw, too.
     """
-    from scipy.stats import t
+    from scipy.stats import norm, t
 
     fewest = min(len(own), len(nothing))
     variances = np.diag([own.var(ddof=1) / len(own), nothing.var(ddof=1) / len(nothing)])
     if paired:
         variances = np.atleast_2d(np.cov(own, nothing)) / len(own)
     if among is not None:
-        variances = variances + among
+        variances = variances + among * (norm.ppf(0.975) / t.ppf(0.975, fewest - 1)) ** 2  # of many samples
     means = np.array([own.mean(), nothing.mean()])
     (c, b), (_, a) = np.outer(means, means) - t.ppf(0.975, fewest - 1) ** 2 * variances
     value = 100 * means[0] / means[1]

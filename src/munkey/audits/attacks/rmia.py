@@ -3,6 +3,7 @@
 import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles, roles
+from munkey.audits.margins import below
 from munkey.audits.registry import Refused, audit
 from munkey.audits.roc import TOLERANCE, Attack, Scores, attacked
 
@@ -24,13 +25,15 @@ def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
 
 
 def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | Refused:
-    """Shares of test samples that are beaten, as a function of the halves."""
-    from scipy.special import expit
+    """Shares of test samples that are beaten, as a function of the halves.
 
+    Confidence is the rank among the model's own test samples, not a probability: to scale all answers changes nothing.
+    """
     if pairs.count < 2:
         return Refused("RMIA needs 2 pairs of models: one is the reference of the other; there is 1")
-    confidence = expit(pairs.margins)
-    pool, test = confidence[:, pairs.halves.pool], confidence[:, pairs.halves.test]
+    own = pairs.margins[:, pairs.halves.test]
+    ranks = below(own, np.ones(own.shape[1], dtype=bool))
+    pool, test = ((counts + 0.5) / (own.shape[1] + 1) for counts in (pairs.below, ranks))
     reference = np.sort(_rounded(gamma * ratios(test, _others(test[::2] + test[1::2]) / 2, slope)), axis=1)
 
     def beaten(first: np.ndarray) -> Roles:

@@ -1,11 +1,11 @@
-"""Tail: an average hides the few of whom much is left, and answers that were pushed both ways. These do not."""
+"""Tail: an average hides the few of whom much is left, and answers that were pushed both ways. This does not."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from munkey.audits.attacks.residual_share import ratio
-from munkey.audits.evidence import Pairs, roles
+from munkey.audits.evidence import Pairs, Roles, roles
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, Refused, audit
 from munkey.audits.roc import TOLERANCE
@@ -30,7 +30,7 @@ class Tail(Finding):
     "tail",
     title="Tail",
     needs="pairs",
-    definition="squared mean differences of samples; the tenth that keeps most; scatter, deleted against never seen",
+    definition="squared mean differences; the tenth that keeps most; how answers scatter around the usual one",
     source="this project",
 )
 def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
@@ -49,15 +49,26 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
 
 
 def statistics(pairs: Pairs) -> Statistics:
-    """What is tested, as a function of the halves: squares and cubes of mean differences, and the scatter.
+    """What is tested, as a function of the halves: squares and cubes of mean differences; and of distances to a
+    sample's usual score their scatter, their mean in each model, and their distribution (Kolmogorov and Smirnov).
 
     Cubes weigh the few of whom much is left, and find them where the contrast of a tenth does not yet.
     """
 
     def found(first: np.ndarray) -> dict[str, float]:
         means = (signs(first) * pairs.apart).mean(axis=0)
-        scattered = abs(scatter(pairs.scores, first))
-        return {"square": float((means**2).mean()), "few": float((means**3).mean()), "scatter": scattered}
+        away = distances(pairs.scores, first)
+        (one, other), (other_absent, one_absent) = ([_mean(each, half) for half in (first, ~first)] for each in away)
+        deleted, absent = (np.sort(each, axis=None) for each in away)
+        below = [np.searchsorted(absent, deleted, side) / absent.size for side in ("left", "right")]
+        steps = np.linspace(0, 1, deleted.size + 1)
+        return {
+            "square": float((means**2).mean()),
+            "few": float((means**3).mean()),
+            "scatter": abs(scatter(pairs.scores, first)),
+            "level": float(((one - one_absent) ** 2 + (other - other_absent) ** 2).sum()),
+            "shape": float(max(np.abs(below[0] - steps[:-1]).max(), np.abs(below[1] - steps[1:]).max())),
+        }
 
     return found
 
@@ -75,8 +86,17 @@ def most(signed: np.ndarray) -> np.ndarray:
 
 def scatter(scores: np.ndarray, first: np.ndarray) -> float:
     """Log ratio, deleted to absent, of mean squared distances to a sample's mean where never seen in other pairs."""
+    deleted, absent = (np.log((each**2).mean() + TOLERANCE) for each in distances(scores, first))
+    return float(deleted - absent)
+
+
+def distances(scores: np.ndarray, first: np.ndarray) -> Roles:
+    """Scores less the sample's mean where never seen, over the other pairs."""
     deleted, absent = roles(scores, first)
     usual = (absent.sum(axis=0) - absent) / (len(first) - 1)
-    return float(
-        np.log(((deleted - usual) ** 2).mean() + TOLERANCE) - np.log(((absent - usual) ** 2).mean() + TOLERANCE)
-    )
+    return Roles(deleted - usual, absent - usual)
+
+
+def _mean(values: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """(P,): over the samples of a half, (P, n) bool."""
+    return np.asarray((values * half).sum(axis=1) / half.sum(axis=1))
