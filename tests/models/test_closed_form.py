@@ -50,6 +50,18 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_fit_on_the_rest(family,
     assert bits(left) == bits(system(family, np.sort(order[cuts[-1] :]).astype(int)))
 
 
+@exact
+def test_an_id_that_is_named_twice_leaves_the_sums_once(family):
+    assert bits(forgotten(system(family), IDS[[3, 3, 5]])) == bits(system(family, np.delete(np.arange(40), [3, 5])))
+
+
+@exact
+def test_a_head_from_a_file_has_no_sums_and_forgets_alike(family):
+    read = system(family)
+    read.model.sums = None
+    assert bits(forgotten(read, IDS[:7])) == bits(system(family, slice(7, None)))
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.permutations(range(40)), st.integers(1, 39))
 def test_sums_that_rows_left_again_are_those_of_the_rest(order, gone):
