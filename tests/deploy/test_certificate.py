@@ -211,6 +211,13 @@ def test_a_certificate_that_cannot_be_written_leaves_no_page(store, tmp_path, mo
     assert [path.name for path in tmp_path.iterdir()] == ["memory"]
 
 
+def test_a_file_is_whole_on_the_disk_before_it_has_a_name(tmp_path, monkeypatch):
+    path, synced = tmp_path / "salt.txt", []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, path.exists())))
+    certificate.write_new(path, "salt")
+    assert synced == [(4, False)] and path.read_text() == "salt"
+
+
 @pytest.mark.parametrize("nameless", [True, False])
 def test_a_certificate_that_is_killed_leaves_no_trace_of_ids(nameless, store, tmp_path, monkeypatch):
     """Where a file system has no nameless files, the next certificate of that name removes what is left."""

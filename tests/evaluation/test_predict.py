@@ -7,10 +7,11 @@ import pytest
 
 from munkey.data.image_set import image_set as of_dataset
 from munkey.data.prepared import Dataset
+from munkey.encoders.keys import Keys
 from munkey.evaluation.predict import Asked, predictions
 from munkey.models.family import FAMILIES, System
 from tests.conftest import VIT, generator, image_set, lively
-from tests.models.inputs import DATA, retrieval
+from tests.models.inputs import DATA, QUERIES, fitted, retrieval
 
 
 @pytest.fixture
@@ -29,6 +30,12 @@ def test_a_system_without_a_memory_answers_every_sample(dataset):
         np.testing.assert_array_equal(arrays[name], getattr(dataset, name))
     expected = FAMILIES["vit"].logits(system, of_dataset(dataset, dataset.ids), DATA, "cpu", None)
     np.testing.assert_array_equal(arrays["logits"], expected)
+
+
+def test_a_memory_without_pathways_has_nothing_to_cut(dataset):
+    system = fitted("knn", Keys(QUERIES.ids[:6], QUERIES.keys[:6]), dataset.labels[:6])
+    arrays = predictions(system, dataset, Asked(dataset.ids, retrieval(system.memory, None)), DATA, "cpu")
+    assert list(arrays) == ["ids", "labels", "splits", "logits"]
 
 
 def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(dataset, munkey_system, inference):

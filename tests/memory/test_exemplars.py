@@ -102,15 +102,13 @@ def test_with_nobody_there_all_weights_are_zero():
     assert not drawn_weights(torch.zeros(1, 4), torch.zeros(1)).any()
 
 
-@pytest.mark.parametrize(
-    ("quantile", "neighbor"), [(0.0, 0), (0.2499, 0), (0.25, 2), (0.7499, 2), (0.75, 3), (1 - 2**-24, 3)]
-)
-def test_a_neighbor_is_drawn_from_its_share_of_the_quantiles(quantile, neighbor):
+def test_a_neighbor_is_drawn_from_its_share_of_the_quantiles():
     """Shares of 1/4, none, 1/2 and 1/4; the last neighbor is absent. Weights need not sum to 1."""
-    weights = torch.tensor([[0.25, 0.0, 0.5, 0.25, 0.0]])
-    expected = torch.nn.functional.one_hot(torch.tensor([neighbor]), 5).float()
+    weights = torch.tensor([[0.25, 0.0, 0.5, 0.25, 0.0]]).expand(6, -1)
+    quantiles = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-24])
+    expected = torch.nn.functional.one_hot(torch.tensor([0, 0, 2, 2, 3, 3]), 5).float()
     for scale in (1, 3):
-        assert torch.equal(drawn_weights(scale * weights, torch.tensor([quantile])), expected)
+        assert torch.equal(drawn_weights(scale * weights, quantiles), expected)
 
 
 TOKENS = torch.tensor([[[1.0, 0.0], [3.0, 6.0], [9.0, 9.0]]])  # of one query with two neighbors present

@@ -12,6 +12,7 @@ import torch
 from munkey.data.image_set import Joined, TensorSet
 from munkey.models.family import System
 from munkey.unlearn.adversarial import Attacked
+from munkey.unlearn.contract import METHODS, Images
 from tests.conftest import ROOT
 from tests.unlearn.world import answer, forget, original, settings, tuning, unlearn, weights, world
 
@@ -87,6 +88,12 @@ def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
     assert asked.facts["failed"] == 1
     (_, adversarial), labels = trained_on[0].parts, forget()[1]
     assert torch.equal(adversarial.labels, (labels + 1)[took.isfinite()])
+
+
+def test_it_costs_at_most_all_steps_of_all_radii() -> None:
+    images = Images(retain=90, forget=10, val=20, epochs=10, batch=10)
+    fifty_in_eleven_radii = settings("amun")
+    assert METHODS["amun"].passes(images, fifty_in_eleven_radii) == 3 * (10 * (1 + 50 * 11) + 10 * 100)
 
 
 def test_the_cap_must_reach_the_first_radius() -> None:

@@ -107,11 +107,6 @@ def test_every_method_that_needs_data_costs_something(method):
     assert (passes > 0) == bool(METHODS[method].needs)
 
 
-def test_amun_costs_at_most_all_steps_of_all_radii():
-    settings = plan_of().params.unlearn["amun"]  # 50 steps in each of 11 radii
-    assert METHODS["amun"].passes(IMAGES, settings) == 3 * (10 * (1 + 50 * 11) + 10 * 100)
-
-
 def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plan = plan_of()

@@ -6,6 +6,7 @@ import platform
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -118,7 +119,8 @@ def test_a_job_keeps_to_its_threads(tmp_path):
     before = torch.get_num_threads()
     try:
         with job(str(tmp_path / "job.log"), 2):
-            assert torch.get_num_threads() == 2
+            with ThreadPoolExecutor(1) as other:
+                assert torch.get_num_threads() == other.submit(torch.get_num_threads).result() == 2
             assert {os.environ[variable] for variable in VARIABLES} == {"2"}
             assert {pool["num_threads"] for pool in threadpool_info()} <= {1, 2}
     finally:

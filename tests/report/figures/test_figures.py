@@ -64,7 +64,7 @@ def costs():
     """A summary with seconds of methods and of an oracle, and an audit with what they leave."""
     summary = methods().assign(method=lambda frame: frame["title"], train_s_mean=np.nan)
     oracle = {"method": "retrain-t", "rate": 0.1, "train_s_mean": 20.0}
-    line = {"family": "vit", "path": "deployed", "verdict": "residue", "chance": 5.0}
+    line = {"family": "vit", "path": "deployed", "verdict": "residue", "chance": 5.0, "flagged": np.nan}
     shares = dict(zip(summary["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {"retrain-t": -4}
     audit = pd.DataFrame(
         line

@@ -1,11 +1,14 @@
 """The table of an audit, and its forest plot."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from munkey.core.files import read_table
+from munkey.jobs import audit as job
 from munkey.report.figures.shares import forest_plot
 from munkey.report.tables.audits import attacks_tables, audit_table, decimal, first_rows, residue_of, storage_tables
 from munkey.report.tables.summary import Row
@@ -64,6 +67,15 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
     assert (line["TPR @ 1 %"], line["p"], line["distance / floor"]) == ("–", "0.031", "1.25")
     assert titled.frame["p"].tolist() == ["< 0.001", "0.031", "–", "–", "–"]
     assert titled.frame["verdict"].tolist() == ["all", "no more", "exploratory", "no more", "most"]
+
+
+def test_the_file_of_an_audit_has_its_columns_and_no_other(audit, tmp_path, monkeypatch):
+    made = SimpleNamespace(family="munkey", controls=[], lines=lambda: audit.to_dict("records"))
+    monkeypatch.setattr(job, "family_audits", lambda *_: [made])
+    monkeypatch.setattr(job.theme, "save", lambda *_: None)
+    table, *others = (tmp_path / name for name in ("table.csv", "controls.json", "table.md", "table.tex", "shares.svg"))
+    job.audit([], [], table, *others, "digits")
+    assert read_table(table).columns.equals(audit.columns)
 
 
 def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):

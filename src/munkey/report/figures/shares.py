@@ -96,7 +96,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, width: float, emphasized: str = "") -
     ends = limits(rows)
     for place, (_, line) in enumerate(rows.iterrows()):
         style, band = _style(line), 1.96 * line["chance"]
-        axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0, zorder=0)
+        axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0)
         low, high = np.clip([line["share_low"], line["share_high"]], *ends)
         axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
         for beyond, edge, arrow in ((line["share_low"] < low, low, "<"), (line["share_high"] > high, high, ">")):
