@@ -61,7 +61,8 @@ train(images, Path("retrain-t"), Path("retrain-t.json"), "vit", "digits", 0, "ra
 # %%
 settings = plan.unlearn_settings("digits", "munkey")
 record = Path("munkey.json")
-unlearn(images, Path("original-m"), forgotten, Path("munkey"), record, "munkey", "digits", 0, "0.1", settings, "cpu")
+names = {"method": "munkey", "dataset": "digits", "seed": 0, "rate": "0.1", "device": "cpu", "system": Path("munkey")}
+unlearn(images, Path("original-m"), forgotten, record, settings=settings, **names)
 
 # %% [markdown]
 # Accuracies on test, retain and forget set, and whether an attack tells forgotten from unseen samples (50: it cannot).

@@ -54,7 +54,9 @@ def test_wrong_labels_are_trained_on_forgotten_and_measured_in_the_audit_alone(p
     assert set(true["id"][true["label"] != wrong["label"]]) == asked
     pd.testing.assert_frame_equal(true.drop(columns="label"), wrong.drop(columns="label"))
     for system in systems:
-        assert stored(project, f"{LOGITS}/{system}.npz")["labels"].tolist() == wrong["label"].tolist()
+        arrays = stored(project, f"{LOGITS}/{system}.npz")
+        assert asked <= {*arrays["ids"]} < {*wrong["id"]}
+        assert arrays["labels"].tolist() == wrong.set_index("id")["label"][arrays["ids"]].tolist()
     images = [
         (project.path / f"results/default/{place}/images.npy").read_bytes()
         for place in ("data/digits", "audit/digits/mislabeled")

@@ -50,8 +50,8 @@ def test_a_second_repro_does_nothing(reproduced: Project) -> None:
 def test_after_a_pull_all_is_there_and_nothing_is_to_be_done(pulled: Project) -> None:
     for name in ("keys/digits/efficientnet-lite0_32px/keys.npz", "tables/main.md", "metrics.csv"):
         assert (pulled.path / "results/default" / name).exists()
-    assert len(list(pulled.path.glob("results/default/models/**/system.safetensors"))) == 7
-    assert len(list(pulled.path.glob("results/default/logits/**/*.npz"))) == 7
+    assert len(list(pulled.path.glob("results/default/models/**/system.safetensors"))) == 9
+    assert len(list(pulled.path.glob("results/default/logits/**/*.npz"))) == 9
     assert pulled.planned() == {}
     assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
     assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
@@ -59,7 +59,7 @@ def test_after_a_pull_all_is_there_and_nothing_is_to_be_done(pulled: Project) ->
     means = metrics["results/default/methods/means/digits/rate0.1/munkey.json"]["data"]
     assert list(means) == ["gap", "TA", "RA", "FA", "MIA", "P_s", "unlearn_s"] and 0 <= means["TA"] <= 100
     lines = pulled.run("dvc", "metrics", "show").stdout.splitlines()
-    assert len(metrics) == 7 and len(lines) == 8 and max(map(len, lines)) < 140
+    assert len(metrics) == 9 and len(lines) == 10 and max(map(len, lines)) < 140
 
 
 def test_what_was_pulled_is_mirrored_and_an_experiment_re_runs_exactly_what_depends_on_its_knob(
@@ -68,7 +68,7 @@ def test_what_was_pulled_is_mirrored_and_an_experiment_re_runs_exactly_what_depe
     pulled = pulled.copy(tmp_path / "project")
     assert not (pulled.path / "mlflow.db").exists()
     told = pulled.run("munkey", "mlflow", "sync").stdout
-    assert " 17 created" in told and (pulled.path / "mlflow.db").exists()
+    assert " 21 created" in told and (pulled.path / "mlflow.db").exists()
     assert pulled.run("git", "status", "--porcelain").stdout == ""
     pulled.run("dvc", "exp", "run", "-S", "munkey.p_retrieve=0.4", "--name", "more")
     assert yaml.safe_load((pulled.path / "params.yaml").read_text())["munkey"]["p_retrieve"] == 0.4
