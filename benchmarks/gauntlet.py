@@ -183,7 +183,7 @@ def pairs_of(world: World, answer: Entry, transform: str = "as it is") -> Pairs:
 def flagged(world: World, answer: Entry, redraws: int = REDRAWS) -> list[str]:
     """The tests that find something."""
     tests = joint_tests(pairs_of(world, answer), world.generator, redraws)
-    return [name for name in TESTS if name in tests and tests[name].p < ALPHA]
+    return [name for name in TESTS if name in tests and tests[name].p <= ALPHA]
 
 
 def first_pairs(pairs: Pairs, count: int, skip: int = 0) -> Pairs:

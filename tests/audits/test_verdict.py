@@ -143,6 +143,14 @@ def test_a_control_that_must_pass_is_held_against_1_percent():
     assert control("nothing done", found(share(4), share=0.02)).flagged
 
 
+def test_a_leak_that_one_test_alone_sees_reaches_every_level():
+    """Another test's luck is as rare in one redraw each, so the smallest corrected p is tests / (redraws + 1)."""
+    assert len(TESTS) / (module.REDRAWS + 1) <= module.STRICT
+    assert len(TESTS) / (module.SHAM_REDRAWS + 1) <= module.ALPHA
+    assert control("oracle", found(share(4), few=module.STRICT)).flagged
+    assert found(few=module.ALPHA).flagged == ["few"] and not found(least=module.ALPHA).powerless
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_the_sham_passes(seed, monkeypatch):
     monkeypatch.setattr(module, "SHAM_REDRAWS", 99)

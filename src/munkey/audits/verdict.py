@@ -114,12 +114,12 @@ class Findings:
     @property
     def flagged(self) -> list[str]:
         """The tests that found something, in the order of `TESTS`."""
-        return [name for name in TESTS if name in self.tests and self.tests[name].p < ALPHA]
+        return [name for name in TESTS if name in self.tests and self.tests[name].p <= ALPHA]
 
     @property
     def powerless(self) -> list[str]:
         """The tests that could not have found anything, whatever was left."""
-        return [name for name in TESTS if name not in self.tests or self.tests[name].least >= ALPHA]
+        return [name for name in TESTS if name not in self.tests or self.tests[name].least > ALPHA]
 
     @property
     def limit(self) -> float:
@@ -143,7 +143,7 @@ def control(name: ControlName, found: Findings | None) -> Control:
     if found is None or isinstance(found.share, Refused):
         return Control(name, None)
     must = MUST_BE_FLAGGED[name]
-    return Control(name, found.p < (ALPHA if must else STRICT) and (found.share.contrast > 0 or not must))
+    return Control(name, found.p <= (ALPHA if must else STRICT) and (found.share.contrast > 0 or not must))
 
 
 def sham_control(pairs: Pairs, generator: np.random.Generator) -> Control:
@@ -151,7 +151,7 @@ def sham_control(pairs: Pairs, generator: np.random.Generator) -> Control:
     from scipy.stats import binomtest
 
     tests = [joint_tests(sham(pairs, generator), generator, SHAM_REDRAWS) for _ in range(SHAMS)]
-    rejected = sum(min(each.p for each in found.values()) < ALPHA for found in tests)
+    rejected = sum(min(each.p for each in found.values()) <= ALPHA for found in tests)
     return Control("sham", bool(binomtest(rejected, SHAMS, ALPHA, alternative="greater").pvalue < STRICT))
 
 

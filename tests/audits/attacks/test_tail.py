@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.tail import most, scatter, signs, statistics, tail
+from munkey.audits.attacks.tail import distances, most, scatter, signs, statistics, tail
 from munkey.audits.registry import Refused
 from tests.audits.inputs import population
 
@@ -70,7 +70,7 @@ def test_level_and_shape_by_hand():
 def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
     """Never seen: 1 and 3. Deleted: 5 and 0; squared distances to the other's: 4 and 4, (5 - 3)² and (0 - 1)²."""
     scores = np.array([[5.0], [1.0], [3.0], [0.0]])
-    assert scatter(scores, np.array([[True], [False]])) == pytest.approx(np.log(2.5 / 4), abs=1e-4)
+    assert scatter(distances(scores, np.array([[True], [False]]))) == pytest.approx(np.log(2.5 / 4), abs=1e-4)
     assert (
         statistics(population(4, 0.0, np.random.default_rng(0)))(
             population(4, 0.0, np.random.default_rng(0)).halves.first

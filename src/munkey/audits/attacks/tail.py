@@ -44,7 +44,7 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
     left = np.take_along_axis(signs(first) * nothing.apart[: len(first)], chosen, 1).mean(axis=1)
     chance = (pairs.apart**2).mean() / len(first)
     square = float((signed.mean(axis=0) ** 2).mean() / chance) if chance else 1.0
-    scattered = float(np.exp(scatter(pairs.scores, first)))
+    scattered = float(np.exp(scatter(distances(pairs.scores, first))))
     return Tail(square, float(own.mean()), ratio(own, left, paired=True), scattered)
 
 
@@ -59,15 +59,14 @@ def statistics(pairs: Pairs) -> Statistics:
         means = (signs(first) * pairs.apart).mean(axis=0)
         away = distances(pairs.scores, first)
         (one, other), (other_absent, one_absent) = ([_mean(each, half) for half in (first, ~first)] for each in away)
-        deleted, absent = (np.sort(each, axis=None) for each in away)
-        below = [np.searchsorted(absent, deleted, side) / absent.size for side in ("left", "right")]
-        steps = np.linspace(0, 1, deleted.size + 1)
+        points = np.sort(away, axis=None)
+        deleted, absent = (np.searchsorted(np.sort(each, axis=None), points, "right") / each.size for each in away)
         return {
             "square": float((means**2).mean()),
             "few": float((means**3).mean()),
-            "scatter": abs(scatter(pairs.scores, first)),
+            "scatter": abs(scatter(away)),
             "level": float(((one - one_absent) ** 2 + (other - other_absent) ** 2).sum()),
-            "shape": float(max(np.abs(below[0] - steps[:-1]).max(), np.abs(below[1] - steps[1:]).max())),
+            "shape": float(np.abs(deleted - absent).max()),
         }
 
     return found
@@ -84,9 +83,9 @@ def most(signed: np.ndarray) -> np.ndarray:
     return np.argpartition(signed - signed.sum(axis=0), size - 1, axis=1)[:, :size]
 
 
-def scatter(scores: np.ndarray, first: np.ndarray) -> float:
-    """Log ratio, deleted to absent, of mean squared distances to a sample's mean where never seen in other pairs."""
-    deleted, absent = (np.log((each**2).mean() + TOLERANCE) for each in distances(scores, first))
+def scatter(away: Roles) -> float:
+    """Log ratio, deleted to absent, of mean squared distances."""
+    deleted, absent = (np.log((each**2).mean() + TOLERANCE) for each in away)
     return float(deleted - absent)
 
 
