@@ -1,5 +1,6 @@
 """The estimators: what scikit-learn asks of them, and that what they hold after `forget` is a fit on the rest."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -15,11 +16,14 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
+from typer.testing import CliRunner
 
 import munkey
-from munkey.deploy.errors import UnreadableModelError
+from munkey import Predictor
+from munkey.cli.app import app
+from munkey.deploy.errors import PictureError, UnreadableModelError
 from munkey.deploy.store.store import Store
-from munkey.estimators.classifier import at_unit_norm
+from munkey.encoders.keys import at_unit_norm
 
 KINDS = (munkey.ForgettingLDA, munkey.ForgettingNCM, munkey.ForgettingKNN)
 each = pytest.mark.parametrize("kind", KINDS)
@@ -178,12 +182,12 @@ def test_a_directory_that_is_none_damaged_or_of_another_kind_is_refused(tmp_path
     model = fitted_on(munkey.ForgettingLDA, np.arange(N))
     model.save(tmp_path / "model")
     for kind, folder, said in (
-        (munkey.ForgettingLDA, tmp_path, r"it has no estimator\.json"),
+        (munkey.ForgettingLDA, tmp_path, r"it has no manifest\.json"),
         (munkey.ForgettingKNN, tmp_path / "model", 'holds the family "lda", not knn'),
     ):
         with pytest.raises(UnreadableModelError, match=said):
             kind.load(folder)
-    manifest = tmp_path / "model" / "estimator.json"
+    manifest = tmp_path / "model" / "manifest.json"
     manifest.write_text(manifest.read_text().replace("0.2", "0.3"))
     with pytest.raises(UnreadableModelError, match="was changed after it was written"):
         munkey.ForgettingLDA.load(tmp_path / "model")
@@ -193,3 +197,38 @@ def test_without_scikit_learn_it_is_said_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None; import munkey; munkey.ForgettingLDA"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)
     assert done.returncode and "pip install 'munkey[estimators]'" in done.stderr
+
+
+@each
+def test_the_commands_and_predictor_take_what_an_estimator_saved_and_it_takes_what_they_changed(kind, tmp_path):
+    folder, rows = tmp_path / "model", tmp_path / "rows.npy"
+    model = fitted_on(kind, np.arange(N), y=np.array(PEOPLE))
+    model.save(folder)
+    np.save(rows, QUERIES)
+    run(folder, "predict", str(rows))
+    with Predictor.load(folder) as deployed:
+        answer = deployed.predict(rows)
+        assert list(answer.names) == model.classes_.tolist()
+        np.testing.assert_allclose(answer.probabilities, model.predict_proba(QUERIES), atol=1e-5)
+        with pytest.raises(PictureError, match="rows of 5 finite numbers"):
+            deployed.predict(np.zeros((2, 8, 8, 3), np.uint8))
+    deleted = run(folder, "forget", "--class", "person 3", "--certificate", str(tmp_path / "proof.json"))
+    assert deleted["deleted"] == PEOPLE.count("person 3")
+    assert b"person 3" not in b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    left = np.array([row for row in range(N) if PEOPLE[row] != "person 3"])
+    loaded = kind.load(folder)
+    assert bits(loaded) == bits(fitted_on(kind, left, y=np.array(PEOPLE)))
+    assert run(folder, "verify")["sound"] and len(run(folder, "list")["samples"]) == len(left)
+    with Predictor.load(folder, writer=True) as deployed:
+        assert deployed.add(X[:1], ["person 5"]).ids.tolist() == [N]
+    assert loaded.add(X[1:2], ["someone else"]).tolist() == [N + 1]  # who was not there when it was loaded
+    with Predictor.load(folder) as deployed:
+        found = deployed.predict(QUERIES).probabilities.max(axis=1)
+    np.testing.assert_allclose(found, loaded.predict_proba(QUERIES).max(axis=1), atol=1e-5)
+
+
+def run(folder, command, *more):
+    """What a command says about a directory."""
+    done = CliRunner().invoke(app, [command, str(folder), *more, "--json"])
+    assert not done.exit_code, done.output
+    return json.loads(done.stdout)

@@ -78,8 +78,8 @@ def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
         facts: dict[str, object] = {
             "directory": str(directory),
             "bytes": summary["bytes"],
-            "classes": manifest.classes,
-            "encoder": manifest.encoder.settings.encoder,
+            "classes": manifest.names,
+            "encoder": manifest.encoder.settings.encoder if manifest.encoder else "none: rows are embeddings",
             "architecture": manifest.architecture or manifest.family,
             "inference": manifest.inference.model_dump() if manifest.inference else manifest.settings,
             "search": predictor.search.described(),
@@ -91,7 +91,7 @@ def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
             "token width": state.token_width,
             "memory": state.store.hex(),
             "head": summary["head"],
-            "provenance": manifest.provenance.model_dump(),
+            "provenance": manifest.provenance.model_dump() if manifest.provenance else "an estimator",
         }
     say("\n".join(f"{name}: {_worded(value)}" for name, value in facts.items()), facts, as_json)
 

@@ -93,6 +93,15 @@ def _unit(features: np.ndarray) -> np.ndarray:
     return features / norms
 
 
+def at_unit_norm(X: np.ndarray) -> np.ndarray:
+    """Rows (N, d) of anybody's embeddings as float32 of unit norm, each by itself alone. A row of zeros stays one."""
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    largest = np.abs(X).max(axis=1, keepdims=True)  # first, since squares of large numbers are infinite
+    X = X / np.where(largest > 0, largest, 1)
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return (X / np.where(norms > 0, norms, 1)).astype(np.float32)
+
+
 def write(path: str | Path, ids: np.ndarray, keys: np.ndarray) -> None:
     write_npz(path, {"ids": ids, "keys": keys})
 

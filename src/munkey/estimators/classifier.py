@@ -18,18 +18,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from munkey.core.ids import NOBODY
 from munkey.deploy.errors import UnreadableModelError, first_ten, understood
+from munkey.deploy.model.manifest import (
+    MEMORY,
+    MODEL_FORMAT,
+    EstimatorReference,
+    Manifest,
+    MemoryReference,
+    read_manifest,
+)
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.deploy.store.store import Store
-from munkey.encoders.keys import Keys
-from munkey.estimators.directory import MEMORY, EstimatorManifest, read_manifest_of
+from munkey.encoders.keys import Keys, at_unit_norm
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval, System
-from munkey.settings import Section
+from munkey.settings import LookupSettings, Section
 
 PATIENCE = 10.0  # seconds for another process that writes the directory
 UNREAD: Any = None  # pictures and their settings, which these families do not look at
+LOOKUP = LookupSettings(approximate_from=100_000, lists=1000, probes=30)  # as in params.yaml
 
 
 class HeldRows(NamedTuple):
@@ -55,7 +63,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     next_id_: int
     directory_: Path | None
     _seen: tuple[str, int]  # head and rows of the directory, as this estimator knows them
-    _stored: list[Any]  # classes by their numbers in the directory
+    _manifest: Manifest  # of the directory
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, ids: Iterable[int] | None = None, units: Sequence[Any] | None = None
@@ -86,8 +94,10 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._hold(HeldRows(*(np.concatenate(pair) for pair in zip(held, new, strict=True))), self._settings)
             if store:
                 self._describe(store)  # first: a row must not have a class that nobody knows
-                numbers = np.array([self._stored.index(one) for one in new.labels.tolist()])
-                store.add(new.ids, new.keys, numbers[:, None].astype(np.float32), numbers, units=new.units.tolist())
+                numbers = np.array([self._manifest.classes.index(one) for one in new.labels.tolist()])
+                keys, tokens = self._kind.stored(new.keys), numbers[:, None].astype(np.float32)
+                store.add(new.ids, keys, tokens, numbers, units=new.units.tolist())
+                self._describe(store)
         return new.ids
 
     def forget(self, ids: Iterable[int] | int | None = None, *, units: Iterable[Any] | str | None = None) -> np.ndarray:
@@ -132,25 +142,51 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return cast(np.ndarray, self.classes_[probabilities.argmax(axis=1)])
 
     def save(self, directory: str | Path) -> None:
-        """Write everything to a new directory, whole or not at all. From now on, `forget` and `add` change it too."""
+        """Write everything to a new directory, whole or not at all. From now on, `forget` and `add` change it too.
+
+        It is a deployed model (docs/serving.md): `munkey verify`, `forget`, `serve` and `Predictor` take it.
+        """
         check_is_fitted(self)
         rows, tokens = self._held(), self._memory.tokens.numpy()
-        self._stored = []
         with disk.new_folder(Path(directory)) as folder:
             units = rows.units.tolist()
             with Store.create(folder / MEMORY, rows.ids, rows.keys, tokens, self._numbers, units=units) as store:
+                self._manifest = self._new_manifest(store)
                 self._describe(store)
                 self._seen = store.head, store.state.rows
         self.directory_ = Path(directory)
 
+    def _new_manifest(self, store: Store) -> Manifest:
+        return Manifest(
+            format="munkey model",
+            version=MODEL_FORMAT,
+            family=self.family,  # type: ignore[arg-type]  # one of those that are fitted
+            classes=self.classes_.tolist(),
+            stored=None,
+            data=None,
+            encoder=None,
+            model=None,
+            architecture=None,
+            token_dim=1,
+            inference=None,
+            settings=self._settings.model_dump(),
+            lookup=LOOKUP,
+            memory=MemoryReference(store=store.state.store.hex(), rows=len(self.ids_), first_new_id=self.next_id_),
+            source=None,
+            provenance=None,
+            files={},
+        )
+
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """The estimator that was saved there. Its `forget` and `add` change the directory; its answers rest on the rows
-        as they were when it was loaded, or last changed. Raises UnreadableModelError.
+        """The estimator of a directory that was saved, or that `munkey export` wrote: X are then the encoder's keys.
+
+        Its `forget` and `add` change the directory; its answers rest on the rows as they were when it was loaded, or
+        last changed. Raises UnreadableModelError.
         """
         made = cls()
         made.directory_, made._seen = Path(directory), ("", 0)
-        read_manifest_of(made.directory_, cls.family)  # says what is wrong where there is no memory either
+        made._read_manifest()  # says what is wrong where there is no memory either
         with made._opened():
             return made
 
@@ -216,49 +252,53 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             yield store
             self._seen = store.head, store.state.rows
 
+    def _read_manifest(self) -> Manifest:
+        assert self.directory_ is not None
+        manifest = read_manifest(self.directory_)
+        if manifest.family != self.family:
+            said = f'holds the family "{manifest.family}", not {self.family}'
+            raise UnreadableModelError(self.directory_, said, "load that")
+        return manifest
+
     def _read(self, store: Store) -> None:
         """Be what the directory says."""
-        assert self.directory_ is not None
-        manifest = read_manifest_of(self.directory_, self.family)
-        if manifest.store != store.state.store.hex():
-            raise UnreadableModelError(store.folder, "is the memory of another estimator")
+        manifest = self._manifest = self._read_manifest()
+        if manifest.memory.store != store.state.store.hex():
+            raise UnreadableModelError(store.folder, "is the memory of another model")
         view = store.view
         live = np.flatnonzero(view.live)
         rows = view.rows(live)
         units = np.array([unit for _, unit in store.sources_of(live)], dtype=object)
-        with understood(self.directory_):
-            names = manifest.names(rows.records["label"])
+        described = manifest.estimator or EstimatorReference(dtype=np.array(manifest.names).dtype.str)
+        numbers, place = np.unique(rows.records["label"], return_inverse=True)
+        if not set(numbers.tolist()) <= {number for number, one in enumerate(manifest.classes) if one is not None}:
+            raise UnreadableModelError(store.folder, "has a row with a label that means no class")
+        with understood(store.folder):
+            names = np.array([manifest.classes[number] for number in numbers], dtype=described.dtype)[place]
             settings = self._kind.section({self.family: manifest.settings})
-        self.set_params(**manifest.settings)
-        self.n_features_in_, self.next_id_, self._stored = rows.keys.shape[1], manifest.next_id, manifest.classes
-        if manifest.features:
-            self.feature_names_in_ = np.array(manifest.features, dtype=object)
+        self.set_params(**settings.model_dump())
+        self.n_features_in_ = rows.keys.shape[1]
+        ever, first = store.deletions + len(live), manifest.memory
+        self.next_id_ = first.first_new_id + ever - first.rows  # as `Predictor.add` counts
+        if described.features:
+            self.feature_names_in_ = np.array(described.features, dtype=object)
         self._hold(HeldRows(rows.records["id"], rows.keys, names, units), settings)
         self._seen = store.head, store.state.rows
 
     def _describe(self, store: Store) -> None:
         """Write beside a memory what its rows mean. A class keeps its number while it has rows."""
-        present = self.classes_.tolist()
-        kept = [one if one in present else None for one in self._stored]
-        self._stored = kept + [one for one in present if one not in kept]
-        EstimatorManifest(
-            family=self.family,
-            settings=self._settings.model_dump(),
-            classes=self._stored,
-            dtype=self.classes_.dtype.str,
-            features=list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
-            next_id=self.next_id_,
-            store=store.state.store.hex(),
-        ).write(store.folder.parent)
-
-
-def at_unit_norm(X: np.ndarray) -> np.ndarray:
-    """Rows (N, d) as float32 of unit norm, each by itself alone. A row of zeros stays one."""
-    X = np.ascontiguousarray(X, dtype=np.float64)
-    largest = np.abs(X).max(axis=1, keepdims=True)  # first, since squares of large numbers are infinite
-    X = X / np.where(largest > 0, largest, 1)
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    return (X / np.where(norms > 0, norms, 1)).astype(np.float32)
+        present, memory = self.classes_.tolist(), self._manifest.memory
+        kept = [one if one in present else None for one in self._manifest.classes]
+        features = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        changes: dict[str, object] = {
+            "classes": kept + [one for one in present if one not in kept],
+            "estimator": EstimatorReference(dtype=self.classes_.dtype.str, features=features),
+        }
+        if self._manifest.encoder is None:  # else it says what the run left
+            rows = store.deletions + int(np.count_nonzero(store.view.live))
+            changes["memory"] = memory.model_copy(update={"rows": rows, "first_new_id": self.next_id_})
+        self._manifest = self._manifest.model_copy(update=changes)
+        self._manifest.write(store.folder.parent)
 
 
 def plain(value: Any) -> Any:

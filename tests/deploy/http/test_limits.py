@@ -1,6 +1,7 @@
 """What a client without a token can make the service hold, compute or say; and what each token opens."""
 
 import asyncio
+import base64
 import gc
 import http.client
 import io
@@ -21,6 +22,7 @@ from fastapi import HTTPException
 from PIL import Image
 from starlette.requests import Request
 
+from munkey import ForgettingLDA
 from munkey.deploy.http.bodies import RequestLimits, undecoded_pictures
 from munkey.deploy.http.service import application
 from munkey.deploy.model.predictor import Predictor
@@ -261,3 +263,18 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
         one.ask("POST", "/forget", {"ids": [14]}, "forget")
         assert holding(b"pets/14.png")
     assert not holding(b"pets/14.png")
+
+
+def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):
+    rows, json_ = np.random.default_rng(0).normal(size=(20, 4)), {"Content-Type": "application/json"}
+    ForgettingLDA().fit(rows, np.arange(20) % 2).save(tmp_path / "model")
+    picture = base64.b64encode(large_picture()).decode()
+    with (
+        Predictor.load(tmp_path / "model", writer=True) as model,
+        running(model, b"", {"forget": TOKENS["forget"]}, RequestLimits()) as service,
+    ):
+        service.go.set()
+        answers = service.ask("POST", "/predict", {"rows": rows[:3].tolist()}, **json_).json["predictions"]
+        assert [each["class"] for each in answers] == list(model.predict(rows[:3]).classes)
+        for wrong in ({"rows": [[1.0]]}, {"rows": [[1.0], [1.0, 2.0]]}, {"images": [picture]}):
+            assert service.ask("POST", "/predict", wrong, **json_).status == 422

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Self
 
+import numpy as np
 from fastapi import HTTPException, Request
 from pydantic import BaseModel, FailFast, Field, model_validator
 
@@ -31,9 +32,12 @@ class RequestLimits:
 
 
 class Question(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
-    """What /predict takes as JSON. images: picture files in base64; the rest as for the command `predict`."""
+    """What /predict takes as JSON. images: picture files in base64, or rows: embeddings, where the model is of these;
+    the rest as for the command `predict`.
+    """
 
-    images: Annotated[list[bytes], FailFast()]
+    images: Annotated[list[bytes], FailFast()] = []
+    rows: Annotated[list[Annotated[list[float], FailFast()]], FailFast()] = []
     explain: bool = False
     only_held_classes: bool = False
 
@@ -104,11 +108,20 @@ async def question_of(request: Request, limits: RequestLimits, **options: bool) 
     body = await body_of(request, limits)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type.startswith("image/"):
-        return Question(images=[body], **options)
+        return Question.model_validate({"images": [body], **options})
     if media_type == "application/json":
         return Question.model_validate_json(body)
     sentence = "send one picture as image/png, image/jpeg, …, or JSON with pictures in base64"
     raise HTTPException(415, f"{sentence} as application/json")
+
+
+def asked_about(question: Question, limits: RequestLimits) -> "list[Image] | np.ndarray":
+    """What is to be classified. Raises HTTPException, PictureError."""
+    if not question.rows:
+        return undecoded_pictures(question.images, limits)
+    if question.images or len(question.rows) > limits.pictures or len({*map(len, question.rows)}) > 1:
+        raise HTTPException(422, f"send images, or at most {limits.pictures} rows of one length")
+    return np.array(question.rows)
 
 
 def undecoded_pictures(files: Sequence[bytes], limits: RequestLimits) -> "list[Image]":

@@ -21,6 +21,7 @@ from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 
 if TYPE_CHECKING:
+    import numpy as np
     from PIL.Image import Image
 
 T = TypeVar("T")
@@ -60,19 +61,25 @@ class RequestQueue:
             self.waiting -= 1
 
     async def predict(
-        self, pictures: "list[Image]", left: Callable[[], Awaitable[bool]], *, only_held_classes: bool = False
+        self,
+        pictures: "list[Image] | np.ndarray",
+        left: Callable[[], Awaitable[bool]],
+        *,
+        only_held_classes: bool = False,
     ) -> Prediction | None:
         """left: whether the client left meanwhile; then nothing is computed, and the answer is None."""
         await left()  # from here on uvicorn reads on after a long body, and so hears that a client leaves
         async with self._queue:
             if await left():
                 return None
-            one_by_one = (pictures.pop(0) for _ in range(len(pictures)))  # a picture keeps what was decoded of it
-            given = await asyncio.to_thread(pixels, one_by_one, self.predictor.manifest.stored)
+            given, stored = pictures, self.predictor.manifest.stored
+            if isinstance(pictures, list) and stored is not None:
+                one_by_one = (pictures.pop(0) for _ in range(len(pictures)))  # a picture keeps what was decoded of it
+                given = (await asyncio.to_thread(pixels, one_by_one, stored)).images
             async with self._guard:  # deletions wait neither for the queue nor for pictures that are decoded
                 self._asked = time.monotonic()
                 predict = partial(self.predictor.predict, only_held_classes=only_held_classes)
-                return await asyncio.to_thread(predict, given.images)
+                return await asyncio.to_thread(predict, given)
 
     async def alone(self, work: Callable[[Predictor], T]) -> T:
         """While nothing else uses the model."""

@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect
 from munkey.deploy import certificate as certificates
 from munkey.deploy import deletions, json_answers
 from munkey.deploy.errors import UnknownNamesError, UnreadableModelError
-from munkey.deploy.http.bodies import Check, Order, RequestLimits, RowFilter, body_of, question_of, undecoded_pictures
+from munkey.deploy.http.bodies import Check, Order, RequestLimits, RowFilter, asked_about, body_of, question_of
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import ROLES, Tokens
 from munkey.deploy.json_answers import Json
@@ -81,7 +81,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
             question = await question_of(request, limits, explain=explain, only_held_classes=only_held_classes)
             if question.explain:
                 access.require("verify", request)
-            pictures = await asyncio.to_thread(undecoded_pictures, question.images, limits)
+            pictures = await asyncio.to_thread(asked_about, question, limits)
             held = question.only_held_classes
             prediction = await queue.predict(pictures, request.is_disconnected, only_held_classes=held)
         if prediction is None:

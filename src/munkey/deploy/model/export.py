@@ -144,7 +144,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         format="munkey model",
         version=MODEL_FORMAT,
         family=result.system.family,  # type: ignore[arg-type]  # one that can be exported
-        classes=result.dataset.classes,
+        classes=list(result.dataset.classes),
         stored=PictureSize(height=height, width=width),
         data=result.data,
         encoder=_encoder(EncoderSettings(**result.keys.model_dump(exclude={"depth"}))),

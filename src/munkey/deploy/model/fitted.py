@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from munkey.deploy.model.retrieval import RetrievedRows
     from munkey.memory.neighbors import Neighbors
+    from munkey.settings import DataSettings
 
 
 class LiveSums:
@@ -100,7 +101,7 @@ class FittedModel:
         self.family = cast(FittedFamily, FAMILIES[manifest.family])
         self.section = self.family.section({manifest.family: manifest.settings})
         self.k = max(self.family.neighbors_read(self.section).values(), default=0)
-        self._architecture = FittedArchitecture(len(manifest.classes), len(manifest.encoder.probe), manifest.settings)
+        self._architecture = FittedArchitecture(len(manifest.classes), store.state.key_width, manifest.settings)
         empty = self.family.empty_sums(self._architecture)
         self.sums = LiveSums(store, empty) if empty is not None else None
 
@@ -121,7 +122,8 @@ class FittedModel:
             said = f"its rows cannot be summed ({error}): `verify` says whether the memory is damaged"
             raise UnreadableModelError(self.store.folder, said) from error
         system = System(self.family.name, self._architecture, head, retrieved.memory("cpu"))
-        return self.family.logits(system, samples, self.manifest.data, "cpu", Retrieval(retrieved.neighbors, keys=keys))
+        asked, data = Retrieval(retrieved.neighbors, keys=keys), cast("DataSettings", self.manifest.data)  # unread
+        return self.family.logits(system, samples, data, "cpu", asked)
 
     def weights(self, neighbors: "Neighbors") -> np.ndarray:
         """How much each neighbor counts (N, K), as in `munkey.deploy.model.model.LoadedNetwork`."""

@@ -13,6 +13,7 @@ from munkey.data.pictures import upright
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import location
+from munkey.encoders.keys import at_unit_norm
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -50,6 +51,28 @@ def pixels(images: "Images", stored: PictureSize) -> Pixels:
     if not fitted:
         raise PictureError("no picture was given")
     return Pixels(np.stack(fitted), tuple(files))
+
+
+def embeddings(rows: "Images", width: int) -> tuple[np.ndarray, tuple[str | None, ...]]:
+    """Rows (N, width) float32 at unit norm, and the file of each: arrays, or files of them. Raises PictureError."""
+    parts: list[np.ndarray] = []
+    files: list[str | None] = []
+    for one in each(rows):
+        path = Path(one) if isinstance(one, str | os.PathLike) else None
+        said = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
+        try:
+            if path:
+                read = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
+            part = np.asarray(read if path else one, dtype=np.float64)
+        except (ValueError, TypeError, OSError) as error:
+            raise PictureError(f"{said}, also as a .npy file or a .csv file without a header ({error})") from error
+        if part.ndim != 2 or part.shape[1] != width or not len(part) or not np.isfinite(part).all():
+            raise PictureError(f"{said}, not an array of shape {part.shape} or one with NaN")
+        parts.append(part)
+        files += [location(path) if path else None] * len(part)
+    if not parts:
+        raise PictureError("no row was given")
+    return at_unit_norm(np.concatenate(parts)), tuple(files)
 
 
 def content_digests(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:

@@ -26,7 +26,7 @@ from munkey.settings import (
 if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
-MODEL_FORMAT = 4  # the version of the format of the directory
+MODEL_FORMAT = 5  # the version of the format of the directory
 NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
@@ -87,20 +87,29 @@ class ModelOrigin(Section):
     versions: dict[Text, Text]
 
 
+class EstimatorReference(Section):
+    """What an estimator needs beside it. dtype: of the classes; features: names of the columns."""
+
+    dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
+    features: list[str] | None = None
+
+
 class Manifest(Section):
     """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files.
 
-    model, architecture, inference: of MUNKEY; settings: of a family that is fitted, its own section of params.yaml.
-    sha256: of all the rest (`self_digest`); `write` puts it in.
+    classes: by the number in a row's label; None where an estimator has no row of it left. stored, encoder: None where
+    the rows are embeddings, of which there are no pictures. model, architecture, inference, data: of MUNKEY; settings:
+    of a family that is fitted, its own section of params.yaml. sha256: of all the rest (`self_digest`); `write` puts it
+    in.
     """
 
     format: Literal["munkey model"]
     version: Count
     family: Literal["munkey", "knn", "lda", "ncm"]
-    classes: Annotated[list[Text], Field(min_length=1, max_length=25_000)]
-    stored: PictureSize
-    data: DataSettings
-    encoder: EncoderReference
+    classes: Annotated[list[Text | bool | int | float | None], Field(min_length=1, max_length=25_000)]
+    stored: PictureSize | None
+    data: DataSettings | None
+    encoder: EncoderReference | None
     model: ModelSettings | None
     architecture: Text | None
     token_dim: Width
@@ -109,34 +118,41 @@ class Manifest(Section):
     lookup: LookupSettings
     memory: MemoryReference
     source: Text | None
-    provenance: ModelOrigin
+    provenance: ModelOrigin | None
+    estimator: EstimatorReference | None = None
     files: dict[Static, Digest]
     sha256: Digest | None = None
 
     @model_validator(mode="after")
     def _moderate(self) -> Self:
         """What is larger could only keep a machine busy."""
-        if (self.settings is None) != all((self.model, self.architecture, self.inference)) or (
-            (self.family == "munkey") != (self.settings is None)
-        ):
+        network = (self.model, self.architecture, self.inference, self.encoder, self.data)
+        if (self.family == "munkey") != (self.settings is None) or (self.settings is None and None in network):
             raise ValueError("its settings are not those of its family")
-        settings, patch = self.encoder.settings, self.model.patch_size if self.model else self.data.image_size
-        k = self.inference.k if self.inference else 0
-        if max(settings.batch_size, k, settings.image_size or 0) > 4096 or (self.data.image_size / patch) ** 2 > 2**16:
+        if (self.encoder is None) != (self.stored is None) or (self.model is None) != (self.inference is None):
+            raise ValueError("it lacks the encoder, the size of its pictures, or settings of inference")
+        k, of_keys = self.inference.k if self.inference else 0, self.encoder.settings if self.encoder else None
+        patches = self.data.image_size / self.model.patch_size if self.data and self.model else 1
+        if max(of_keys.batch_size if of_keys else 0, k, (of_keys and of_keys.image_size) or 0) > 4096 or patches > 2**8:
             raise ValueError("batch_size, k or a number of pixels is too large")
         return self
 
     @property
     def static(self) -> tuple[Static, ...]:
-        """The static files that it has: a family that is fitted has no weights."""
-        return (WEIGHTS, CARD) if self.settings is None else (CARD,)
+        """The static files that it has: a family that is fitted has no weights, embeddings have no card."""
+        return (WEIGHTS, CARD) if self.settings is None else (CARD,) if self.provenance else ()
+
+    @property
+    def names(self) -> list[str]:
+        """The classes as texts."""
+        return ["" if one is None else str(one) for one in self.classes]
 
     @property
     def network(self) -> "MunkeyArchitecture":
         """What the weights belong to."""
         from munkey.models.networks.munkey import MunkeyArchitecture
 
-        assert self.model and self.architecture
+        assert self.model and self.architecture and self.data
         return MunkeyArchitecture(
             classes=len(self.classes),
             image_size=self.data.image_size,

@@ -72,6 +72,7 @@ class KeyEncoder:
             said = "forked after a prediction, so torch would hang; start it by `spawn`, or fork it before"
             raise ClosedMemoryError(f"{directory}: {said}")
         reference = manifest.encoder
+        assert reference
         self.batch_size, self.device = reference.settings.batch_size, device
         self.encode = built(reference.settings, device)
         probe, wanted = self.keys(PROBE)[0], np.array(reference.probe, dtype=np.float32)
@@ -118,6 +119,7 @@ class LoadedNetwork:
         samples = ImageSet(whole, np.arange(len(whole)), np.arange(len(whole)), np.zeros(len(whole), dtype=np.int64))
         system = System("munkey", self.manifest.network, self.model, memory)
         retrieval = Retrieval(neighbors.of(last), self.manifest.inference)
+        assert self.manifest.data
         logits = FAMILIES["munkey"].logits(system, samples, self.manifest.data, self.device, retrieval)
         return logits[:count]
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from munkey.core.console import counted
 from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError, first_ten
 from munkey.deploy.model import manifest as manifests
-from munkey.deploy.model.images import Images, content_digests, pixels
+from munkey.deploy.model.images import Images, Pixels, content_digests, embeddings, pixels
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Evidence, Prediction, softmax
 from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed
@@ -24,7 +24,7 @@ from munkey.deploy.search.search import Search
 from munkey.deploy.store.chain import Receipt, moment
 from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError
 from munkey.deploy.store.index import UnreadableIndexError
-from munkey.deploy.store.rows import checked_ids
+from munkey.deploy.store.rows import checked_ids, key_digests
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import Report
 from munkey.settings import InferenceSettings
@@ -58,7 +58,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         self.store = _store(directory, manifest, writer, wait)
         self.search = Search(self.store, manifest.lookup)
         self.sources = SourceFiles(self.store, manifest.source)
-        self._classes = dict(enumerate(manifest.classes))
+        self._classes = dict(enumerate(manifest.names))
 
     @classmethod
     def load(
@@ -79,6 +79,8 @@ class Predictor(AbstractContextManager["Predictor"]):
     def predict(self, images: Images, *, only_held_classes: bool = False) -> Prediction:
         """Classify pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
 
+        Of a model of embeddings: rows, an array (N, d) or a file of them (.npy, or .csv without a header).
+
         only_held_classes: classes of which the memory holds no sample get probability 0. A policy, no unlearning: the
         network still knows what it learned of them, and the logits stay as they are.
 
@@ -86,12 +88,12 @@ class Predictor(AbstractContextManager["Predictor"]):
         sample that was forgotten before the call. Raises PictureError for what is not a picture.
         """
         _ = self.store.view  # refused first in a forked child, where torch would wait forever
-        given = pixels(images, self.manifest.stored)
-        retrieved, logits = self._asked(given.images, self._encoder.keys(given.images))
+        given, keys = self._read(images)
+        retrieved, logits = self._asked(given.images, self._encoder.keys(given.images) if keys is None else keys)
         if not np.isfinite(logits).all():
             said = "its answers are not finite: `verify` says whether the memory is damaged"
             raise UnreadableModelError(self.directory, said)
-        names, answered = tuple(self.manifest.classes), logits
+        names, answered = tuple(self.manifest.names), logits
         if only_held_classes:
             if not (held := np.isin(range(len(names)), self._held()[1])).any():
                 raise ValueError(f"{self.directory}: holds no sample of any class, so there is none to answer with")
@@ -99,6 +101,13 @@ class Predictor(AbstractContextManager["Predictor"]):
         labels = answered.argmax(axis=1)
         answers = tuple(names[label] for label in labels)
         return Prediction(logits, softmax(answered), labels, answers, self._evidence(retrieved), names, *given)
+
+    def _read(self, images: Images) -> tuple[Pixels, np.ndarray | None]:
+        """Pictures in their size; of a model of embeddings, a pixel each, and the rows as keys (N, d)."""
+        if self.manifest.stored is not None:
+            return pixels(images, self.manifest.stored), None
+        keys, files = embeddings(images, self.store.state.key_width)
+        return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files), keys
 
     def _asked(self, images: np.ndarray, keys: np.ndarray) -> "tuple[RetrievedRows, np.ndarray]":
         """What the answers about pictures rest on, and their logits."""
@@ -151,8 +160,8 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def warm_up(self) -> None:
         """Load weights and encoder now: the first answer is as fast as the next, and what is wrong shows at once."""
-        stored = self.manifest.stored
-        self.predict(np.zeros((stored.height, stored.width, 3), dtype=np.uint8))
+        stored, width = self.manifest.stored, self.store.state.key_width
+        self.predict(np.zeros((stored.height, stored.width, 3) if stored else (1, width), dtype=np.uint8))
 
     # The memory
 
@@ -294,16 +303,19 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         if not self.writer:
             raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
-        given, numbers = pixels(images, self.manifest.stored), self._numbers(labels)
+        (given, rows), numbers = self._read(images), self._numbers(labels)
         if len(numbers) != len(given.images):
             raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
-        contents = content_digests(given.images, bytes.fromhex(self.manifest.memory.store))
+        if rows is not None and self._fitted:
+            contents = key_digests(self._fitted.family.stored(rows))
+        else:
+            contents = content_digests(given.images, bytes.fromhex(self.manifest.memory.store))
         blocked = np.flatnonzero(self.store.blocked(contents))  # refused in a forked child, before torch is touched
         if blocked.size and not allow_blocked:
             named = [given.files[one] or f"number {one}" for one in blocked.tolist()]
             said = f"forgotten with block_return, so nothing was added: {first_ten(named)}"
             raise PictureError(f"{said}; --allow-blocked (in Python, allow_blocked=True) adds them all the same")
-        keys = self._encoder.keys(given.images)
+        keys = self._encoder.keys(given.images) if rows is None else rows
         tokens = keys if self._tokens_are_keys else np.zeros((len(keys), self.manifest.token_dim), dtype=np.float32)
         if self._fitted:
             keys, tokens = self._fitted.family.stored(keys), numbers[:, None].astype(np.float32)
@@ -329,7 +341,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def _numbers(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
         """Labels as numbers of classes. Raises ValueError that lists the classes."""
-        names, given = self.manifest.classes, listed("labels", labels)
+        names, given = self.manifest.names, listed("labels", labels)
         numbers = [names.index(label) if isinstance(label, str) and label in names else label for label in given]
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 <= number < len(names):
@@ -366,6 +378,11 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Raises LockedMemoryError where a reader prevents it.
         """
+        if self.manifest.encoder is None:  # a class of an estimator may be a person, so it goes with its last row
+            manifest, held = manifests.read_manifest(self.directory), set(self._held()[1].tolist())
+            kept = [name if number in held else None for number, name in enumerate(manifest.classes)]
+            self.manifest = manifest.model_copy(update={"classes": kept})
+            self.manifest.write(self.directory)
         return self._foreign(self.store.purge())
 
     def compact(self) -> tuple[str, ...]:
@@ -398,7 +415,8 @@ def _store(directory: Path, manifest: Manifest, writer: bool, wait: float) -> St
     if state.store.hex() != manifest.memory.store:
         store.close()
         raise UnreadableModelError(folder, "is the memory of another model")
-    if (state.key_width, state.token_width) != (len(manifest.encoder.probe), manifest.token_dim):
+    width = len(manifest.encoder.probe) if manifest.encoder else state.key_width
+    if (state.key_width, state.token_width) != (width, manifest.token_dim):
         store.close()
         raise UnreadableModelError(folder, "holds keys or tokens of a size that does not fit its model")
     return store

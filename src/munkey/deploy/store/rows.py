@@ -64,6 +64,11 @@ def checked_texts(what: str, texts: Sequence[str | None] | None, count: int) -> 
     return given
 
 
+def key_digests(keys: np.ndarray) -> np.ndarray:
+    """What stands for the contents of rows that have no picture: digests (N, 16) uint8 of keys (N, d)."""
+    return np.frombuffer(b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys), "u1").reshape(-1, DIGEST)
+
+
 def checked_contents(contents: ArrayLike) -> np.ndarray:
     """Digests of contents: (N, 16) uint8. Raises ValueError for other shapes and types."""
     given = np.asarray(contents)
@@ -99,8 +104,7 @@ def rows_from(  # noqa: PLR0913  # the parts of a row
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(ids)), "u1").reshape(-1, 16)
     rows = Rows(records, checked_matrix("keys", keys, len(ids)), checked_matrix("tokens", tokens, len(ids)))
     if contents is None:
-        digests = b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in rows.keys)
-        contents = np.frombuffer(digests, "u1").reshape(-1, DIGEST)
+        contents = key_digests(rows.keys)
     if len(digest := checked_contents(contents)) != len(ids):
         raise ValueError(f"{len(digest)} contents for {len(ids)} ids")
     records["content"] = digest
