@@ -80,8 +80,8 @@ def weights(directory: Path, change) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 2}, "of format 2, while this munkey reads format 4"),
-        ({"version": "3"}, 'of format "3", while this munkey reads format 4'),
+        ({"version": 2}, "of format 2, while this munkey reads format 5"),
+        ({"version": "3"}, 'of format "3", while this munkey reads format 5'),
         ({"format": "something else"}, "not the manifest of a model"),
         ({"classes": []}, "classes"),
         ({"classes": ["cat"]}, "weights.safetensors"),

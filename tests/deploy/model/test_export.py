@@ -11,6 +11,7 @@ from munkey.core.files import CONFIGFILES, read_csv, write_csv, write_json
 from munkey.deploy.errors import ExportError, UnreadableModelError
 from munkey.deploy.model import export as exporting
 from munkey.deploy.model.export import export, renew
+from munkey.deploy.model.manifest import MODEL_FORMAT
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.trained_system import find
 from munkey.deploy.store.errors import LockedMemoryError
@@ -169,7 +170,7 @@ def test_an_export_in_use_is_not_made_again(run):
         renew("tiny", directory, chosen)
     assert [path.name for path in Path().iterdir() if "out" in path.name] == ["out"]
     written = (directory / "manifest.json").read_text()
-    (directory / "manifest.json").write_text(written.replace('"version": 4', '"version": 2'))
+    (directory / "manifest.json").write_text(written.replace(f'"version": {MODEL_FORMAT}', '"version": 2'))
     with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and forget"):
         renew("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)
