@@ -8,11 +8,12 @@ from munkey.models.family import FAMILIES, Retrieval, family
 from munkey.settings import InferenceSettings
 from tests.models.inputs import recipe
 
-TRAINED = ["munkey", "sisa", "vit"]
+TRAINED = ["example-tied-dropout", "munkey", "sisa", "vit"]
 
 
 def test_originals_and_oracles_are_named_by_the_letter_of_their_family():
     assert {name: (FAMILIES[name].original, FAMILIES[name].oracle) for name in TRAINED} == {
+        "example-tied-dropout": ("original-e", "retrain-e"),
         "munkey": ("original-m", "retrain-m"),
         "sisa": ("original-s", "retrain-s"),
         "vit": ("original-t", "retrain-t"),
@@ -22,6 +23,7 @@ def test_originals_and_oracles_are_named_by_the_letter_of_their_family():
 def test_a_training_depends_on_the_sections_that_it_reads():
     shared = ["data", "model", "train"]
     assert {name: FAMILIES[name].sections for name in ("knn", "lda", *TRAINED)} == {
+        "example-tied-dropout": [*shared, "example-tied-dropout"],
         "knn": ["knn"],
         "lda": ["lda"],
         "munkey": [*shared, "munkey"],
@@ -40,6 +42,7 @@ def test_a_recipe_holds_the_sections_as_they_stand(params, family):
 def test_a_training_has_a_stage_of_its_own_and_sisa_one_for_all_subsets():
     stages = {name: FAMILIES[name].stage(3, "digits", "rate0.1").parts for name in TRAINED}
     assert stages == {
+        "example-tied-dropout": ("3", "digits", "rate0.1", "example-tied-dropout"),
         "munkey": ("3", "digits", "rate0.1", "munkey"),
         "sisa": ("3", "digits", "sisa"),
         "vit": ("3", "digits", "rate0.1", "vit"),

@@ -17,6 +17,7 @@ from munkey.data.image_set import ImageSet, LabeledImages, image_set
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import nearest, without_self
+from munkey.models.families.example_tied_dropout import ExampleTiedSettings
 from munkey.models.families.sisa import SisaSettings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe, System, Training
 from munkey.models.networks.vit import ViTArchitecture
@@ -31,6 +32,7 @@ ARCHITECTURE = ViTArchitecture(classes=10, image_size=8, **MODEL.model_dump())
 TRAIN = inputs.TRAIN.model_copy(update={"epochs": 60})
 MUNKEY = inputs.MUNKEY.model_copy(update={"p_image": 0.1, "p_token": 0.3, "neighbors": [2, 5]})
 SISA = SisaSettings(shards=5, slices=2)
+EXAMPLE_TIED = ExampleTiedSettings(p_fixed=0.5, p_mem=0.2)
 STAGE = Stage("tiny", "original")
 SISA_STAGE = Stage("tiny", "sisa")
 CROPS = Augmentation(size=8, scale=[0.5, 1.0], ratio=[0.75, 4 / 3], mean=0.5, std=0.5)
@@ -96,7 +98,7 @@ def world() -> World:
             "vit": trained("vit"),
             "munkey": trained("munkey", near),
             **{name: fitted(name, keys, samples.labels) for name in ("knn", "lda", "ncm")},
-            "sisa": trained("sisa"),
+            **{name: trained(name) for name in ("sisa", "example-tied-dropout")},
         },
     )
 
@@ -111,7 +113,8 @@ def recipe(family: str) -> Recipe:
     """How the original of a family is trained."""
     if family == "sisa":
         return sisa_recipe()
-    return Recipe(DATA, MODEL, TRAIN, MUNKEY if family == "munkey" else None, STAGE / family)
+    own = {"munkey": MUNKEY, "example-tied-dropout": EXAMPLE_TIED}.get(family)
+    return Recipe(DATA, MODEL, TRAIN, own, STAGE / family)
 
 
 def sisa_recipe(epochs: int = 3) -> Recipe:

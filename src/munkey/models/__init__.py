@@ -1,1 +1,1 @@
-"""Families of models: ViT, MUNKEY, SISA and KNN. Each is one file in `families`; `networks` holds their layers."""
+"""Families of models, as the ViT, MUNKEY, KNN. Each is one file in `families`; `networks` holds their layers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from munkey.models.family import Architecture, Family, Learner, Recipe, Retrieval, System, Trained, Training, family
@@ -11,7 +11,7 @@ from munkey.settings import DataSettings
 if TYPE_CHECKING:
     import numpy as np
     import torch
-    from torch import nn
+    from torch import Tensor, nn
 
     from munkey.data.image_set import ImageSet
     from munkey.models.networks.vit import ViTArchitecture
@@ -46,9 +46,12 @@ class ViTFamily(Family):
         architecture = self.architecture(training.recipe, training.classes)
         model = self.build(architecture, (training.recipe.stage / "weights").torch_generator())
         model.to(training.device).train()
-        forward = compiled(model, training.recipe.train)
-        learner = Learner(System(self.name, architecture, model), lambda images, _: forward(images))
-        return supervise(learner, training)
+        system = System(self.name, architecture, model)
+        return supervise(self.learner(system, compiled(model, training.recipe.train), training), training)
+
+    def learner(self, system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
+        """The weights of a system. forward: its forward pass."""
+        return Learner(system, lambda images, _: forward(images))
 
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None

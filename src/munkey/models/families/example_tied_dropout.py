@@ -1,0 +1,61 @@
+"""Example-tied dropout (Maini et al. 2023): a ViT some of whose channels are held by samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from munkey.core.device import to_device
+from munkey.models.families.vit import ViTFamily
+from munkey.models.family import Architecture, Learner, Recipe, System, Training, family
+from munkey.settings import Rate, Section
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from munkey.models.networks.example_tied import ExampleTiedArchitecture
+
+
+class ExampleTiedSettings(Section):
+    """p_fixed: share of channels for every sample; p_mem: probability that a sample holds another."""
+
+    p_fixed: Rate
+    p_mem: Rate
+
+
+@family
+class ExampleTiedFamily(ViTFamily):
+    name = "example-tied-dropout"
+    title = "Example-tied dropout"
+    letter = "e"
+    settings = ExampleTiedSettings
+    in_every_run = False
+    place = 2
+
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> ExampleTiedArchitecture:
+        assert recipe.family is not None
+        return self.stored_architecture(vars(super().architecture(recipe, classes)) | recipe.family.model_dump())
+
+    def stored_architecture(self, stored: Mapping[str, object]) -> ExampleTiedArchitecture:
+        from munkey.models.networks.example_tied import ExampleTiedArchitecture
+
+        return ExampleTiedArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+
+    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
+        from munkey.models.networks.example_tied import ExampleTied, ExampleTiedArchitecture
+        from munkey.models.networks.vit import built
+
+        return built(lambda: ExampleTied(cast(ExampleTiedArchitecture, architecture)), generator)
+
+    def learner(self, system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
+        import torch
+
+        held = cast("ExampleTiedArchitecture", system.architecture).held(training.samples.ids)
+        rows = torch.from_numpy(held).to(training.device)
+        return Learner(system, lambda images, index: forward(images, rows[to_device(index, images.device.type)]))
+
+    def resumed(self, system: System, training: Training) -> Learner:
+        model = system.copy_of_model()
+        return self.learner(replace(system, model=model), model, training)

@@ -1,0 +1,28 @@
+"""Example-tied dropout (Maini et al. 2023; beyond the paper): to forget samples, drop all channels that they hold."""
+
+from typing import TYPE_CHECKING, cast
+
+from munkey.models.family import System
+from munkey.settings import Section
+from munkey.unlearn.contract import Request, method
+
+if TYPE_CHECKING:
+    from munkey.models.networks.example_tied import ExampleTied
+
+
+@method(
+    "example-tied-dropout",
+    title="Example-tied dropout",
+    description="drop the channels that the forget set holds",
+    citation="Maini et al. 2023",
+    family="example-tied-dropout",
+)
+def example_tied_dropout(system: System, request: Request, settings: Section) -> System:
+    from dataclasses import replace
+
+    import torch
+
+    model = cast("ExampleTied", system.copy_of_model())
+    model.on &= torch.from_numpy(~model.architecture.held(request.forget_ids).any(axis=0)).to(model.on.device)
+    request.facts = {"channels_left": int(model.on.sum()), "channels": len(model.on)}
+    return replace(system, model=model)

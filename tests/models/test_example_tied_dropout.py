@@ -1,0 +1,133 @@
+"""Example-tied dropout: who holds which channels, what training and deployment read, and what deletion switches off."""
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.models.family import FAMILIES, System, Training
+from munkey.models.networks.example_tied import ExampleTied, ExampleTiedArchitecture
+from munkey.unlearn.contract import METHODS
+from tests.conftest import VIT, generator, image_set, lively
+from tests.models.inputs import answered, normalized, quiet, recipe, seven_samples, trained
+from tests.unlearn.world import original, request, same, settings, tensors, unlearn, world
+
+NAME = "example-tied-dropout"
+DEEP = ExampleTiedArchitecture(**vars(VIT) | {"depth": 5, "width": 16}, p_fixed=0.25, p_mem=0.2)
+
+
+def deep() -> ExampleTied:
+    """A model all of whose channels are on: 4 of 16 fixed, dropped behind the third and the fourth of five blocks."""
+    model = lively(FAMILIES[NAME].build(DEEP, generator()))
+    assert isinstance(model, ExampleTied)
+    return model
+
+
+def written_out(model: ExampleTied, images: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
+    """The logits of images, block by block; gates: (B, 1, width)."""
+    first, second, third, fourth, last = model.blocks
+    x = third(second(first(model.sequence(model.patch_embed(images))))) * gates
+    return model.answer(last(fourth(x) * gates, 1))
+
+
+def deleted(system: System, *batches: np.ndarray) -> System:
+    for ids in batches:
+        system = METHODS[NAME].run(system, request(NAME, forget_ids=ids), settings(NAME))
+    return system
+
+
+# Who holds what
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=20, unique=True), st.randoms())
+def test_what_a_sample_holds_depends_on_its_id_alone(ids, random):
+    rows = dict(zip(ids, DEEP.held(np.array(ids)), strict=True))
+    random.shuffle(ids)
+    for id, row in zip(ids, DEEP.held(np.array(ids)), strict=True):
+        np.testing.assert_array_equal(row, rows[id])
+        np.testing.assert_array_equal(DEEP.held(np.array([id]))[0], row)
+
+
+def test_each_channel_is_held_by_its_share_of_samples_and_none_are_held_alike():
+    held = DEEP.held(np.arange(3000))
+    assert held.shape == (3000, 12)
+    assert np.abs(held.mean(axis=0) - 0.2).max() < 0.04  # standard deviation 0.007
+    assert np.abs(np.corrcoef(held.T) - np.eye(12)).max() < 0.08
+
+
+# Training
+
+
+@torch.no_grad()
+def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_and_order(params):
+    """Fixed channels are left as they are: the original's mode `train`."""
+    model, samples, images = deep(), seven_samples(), normalized(seven_samples())
+    training = Training(samples, 3, recipe(params, NAME), "cpu", quiet)
+    answer = FAMILIES[NAME].learner(System(NAME, DEEP, model), model, training).answer
+    held = torch.from_numpy(DEEP.held(samples.ids)).float()
+    expected = written_out(model, images, torch.cat([torch.ones(7, 4), held], dim=1)[:, None])
+    for index in (torch.arange(7), torch.tensor([5, 0, 3]), torch.arange(7).flip(0)):
+        torch.testing.assert_close(answer(images[index], index), expected[index])
+
+
+def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monkeypatch):
+    samples, seen, forward = image_set(12), [], ExampleTied.forward
+    monkeypatch.setattr(
+        ExampleTied, "forward", lambda self, images, held=None: seen.append(held) or forward(self, images, held)
+    )
+    system, history = trained(recipe(params, NAME, p_mem=0.5), NAME, samples)
+    rows = np.sort(system.architecture.held(samples.ids), axis=0)
+    per_epoch = torch.cat(seen).view(len(history), 12, -1).numpy()
+    assert len(history) == 2
+    for epoch in per_epoch:
+        np.testing.assert_array_equal(np.sort(epoch, axis=0), rows)
+    assert system.model.on.all()
+
+
+# Answers and deletion
+
+
+@torch.no_grad()
+def test_it_answers_in_the_originals_modes_test_and_drop_and_in_proportion_between_them():
+    model, images = deep(), normalized(seven_samples())
+    half = torch.arange(12) < 6
+    for on, fixed in ((half | True, 1.0), (half & False, (0.25 + 0.2) / 0.25), (half, 1 + 0.5 * 0.2 / 0.25)):
+        model.on.copy_(on)
+        gates = torch.cat([torch.full((4,), fixed), 0.2 * on.float()]).expand(7, 1, 16)
+        np.testing.assert_allclose(
+            answered(System(NAME, DEEP, model), seven_samples()),
+            written_out(model, images, gates),
+            rtol=1e-4,
+            atol=1e-4,
+        )
+
+
+def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
+    system, samples = original(NAME), seven_samples()
+    gone = world().forget_ids[:2]
+    theirs = system.architecture.held(gone).any(axis=0)
+    assert 0 < theirs.sum() < len(theirs)
+
+    def answers(of: System, noise: float) -> np.ndarray:
+        def disturbed(_, __, x):
+            return x + noise * torch.nn.functional.pad(torch.from_numpy(theirs), (system.architecture.fixed, 0))
+
+        hooks = [of.model.blocks[number - 1].register_forward_hook(disturbed) for number in of.model.gated]
+        logits = answered(of, samples)
+        for hook in hooks:
+            hook.remove()
+        return logits
+
+    after, asked = unlearn(NAME, forget_ids=gone)
+    assert not np.allclose(answers(system, 0.0), answers(system, 100.0), atol=0.01)
+    np.testing.assert_array_equal(answers(after, 0.0), answers(after, 100.0))
+    assert asked.facts == {"channels_left": int((~theirs).sum()), "channels": len(theirs)}
+    changed = [name for name, value in tensors(system).items() if not torch.equal(value, tensors(after)[name])]
+    assert changed == ["on"]
+
+
+@given(st.permutations(range(6)), st.sets(st.integers(1, 5)))
+def test_deletions_in_any_order_and_batches_leave_the_same_bytes(order, cuts):
+    ids = world().forget_ids[:6]
+    batches = np.split(ids[list(order)], sorted(cuts))
+    assert same(tensors(deleted(original(NAME), *batches)), tensors(deleted(original(NAME), ids)))
