@@ -80,7 +80,7 @@ rule figures:
 rule audits:
     input:
         table("main-audited", "md"),
-        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["table.md", "storage.md", "attacks.md", "cost.svg"]),
+        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["table.md", "storage.md", "attacks.md", "frontier.md"]),
         LAYOUT.audit_page,
 
 

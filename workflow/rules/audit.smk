@@ -92,19 +92,22 @@ use rule job as audit_grid with:
         "audit what the weights keep, by how they are trained: {wildcards.dataset}"
 
 
-use rule job as audit_cost with:
+use rule job as frontier with:
     input:
         main_table=table("main", "csv"),
         audit_table=fill(LAYOUT.audit, part="table.csv"),
     output:
-        svg=fill(LAYOUT.audit, part="cost.svg"),
-        png=report(fill(LAYOUT.audit, part="cost.png"), caption="../report/cost.rst", category="Audit"),
+        csv=fill(LAYOUT.audit, part="frontier.csv"),
+        markdown=fill(LAYOUT.audit, part="frontier.md"),
+        svg=fill(LAYOUT.audit, part="frontier.svg"),
+        png=report(fill(LAYOUT.audit, part="frontier.png"), caption="../report/frontier.rst", category="Audit"),
     log:
-        LAYOUT.log("audit/{dataset}/cost"),
+        LAYOUT.log("audit/{dataset}/frontier"),
     params:
-        code=code("report.audit_cost"),
+        designs=EXHIBITS.designs,
+        code=code("report.frontier"),
     message:
-        "draw forgetting against its cost: {wildcards.dataset}"
+        "which design leaves how little, at which accuracy, in which time: {wildcards.dataset}"
 
 
 use rule job as attacks with:

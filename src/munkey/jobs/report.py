@@ -15,14 +15,17 @@ from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, PAPERS_METHOD, ChartSource
 from munkey.report.figures.examples import Snapshot, examples
 from munkey.report.figures.forgetting import gap_plot
+from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.retrieval import retrieval_plot
-from munkey.report.figures.shares import cost_plot
 from munkey.report.page import page as pages
+from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
 from munkey.report.tables import summary as summaries
 from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import attacks_tables, residue_of, storage_tables
+from munkey.report.tables.frontier import Design
+from munkey.report.tables.markup import render
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.settings import InferenceSettings
 
@@ -56,11 +59,16 @@ def retrieval(
     theme.save(retrieval_plot(chosen), svg.with_suffix(""))
 
 
-def audit_cost(main_table: Path, audit_table: Path, svg: Path, dataset: str) -> None:
-    """Draw forgetting against its cost: what is left of what was deleted, and the seconds of each method."""
+def frontier(
+    main_table: Path, audit_table: Path, dataset: str, designs: list[Design], csv: Path, markdown: Path, svg: Path
+) -> None:
+    """Which design leaves how little at which accuracy, in which time: a sentence, a table, a figure."""
     main = read_table(main_table)
-    drawn = cost_plot(main[main["dataset"] == dataset], read_table(audit_table), PAPERS_METHOD)
-    theme.save(drawn, svg.with_suffix(""))
+    points = frontiers.points(main[main["dataset"] == dataset], read_table(audit_table), designs)
+    write_text(csv, points.to_csv(index=False))
+    said = f"{frontiers.sentence(points)}\n\n{frontiers.RULE}\n\n"
+    write_text(markdown, said + render([frontiers.frontier_table(points, "markdown")], "markdown"))
+    theme.save(frontier_plot(points), svg.with_suffix(""))
 
 
 def summary(main_table: Path, records: list[Path], methods: Path, losses_svg: Path, forgetting_svg: Path) -> None:
@@ -90,6 +98,7 @@ def page(
     grid: str,
     rows: list[Row],
     ablation_rows: list[Row],
+    designs: list[Design],
     settings: Mapping[str, Mapping[str, Any]],
     seeds: int,
     config: Mapping[str, Any],
@@ -103,13 +112,19 @@ def page(
     cases, grids, ranked = ([*map(read, paths)] for paths in (ablations, selections, ranks))
     said, compared, left = paper.statements(settings, seeds), [*map(paper.read, comparison)], residue_of(found)
     results = pages.PageResults(main, cases, rows, ablation_rows, grids, said, left, ranked, compared)
+    by_dataset = {folder.name: audit for folder, audit in found.items()}
+    points = {
+        str(dataset): frontiers.points(part, by_dataset.get(str(dataset)), designs)
+        for dataset, part in main.groupby("dataset", sort=False)
+    }
     text = pages.rendered(
         template,
         name=name,
         datasets=list(settings),
         grid=grid,
-        story=pages.story(results),
-        costs=[pages.cost(folder, audit, main) for folder, audit in found.items()],
+        said=[f"{dataset}: {frontiers.sentence(part)}" for dataset, part in points.items()],
+        story=pages.story(points, main),
+        frontiers=[pages.frontier(folder, points[folder.name]) for folder in found],
         audits=[pages.audit_in_report(folder, audit) for folder, audit in found.items()],
         chapters=pages.chapters(results),
         figures=[pages.figure(path, main) for path in figures],

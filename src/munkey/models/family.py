@@ -156,7 +156,7 @@ class Family(ABC):
     not with that key's neighbors. has_pathways: of an image and of a token, each of which can be cut; the ablations and
     the selection of p_image and p_token are about such a family. in_every_run: it is
     trained even where no method starts from it. place: of its rows in the tables. inference_knobs: of params.yaml's
-    section `inference`, those that its answers depend on.
+    section `inference`, those that its answers depend on. holds: what its systems are made of, in words.
     """
 
     name: str
@@ -170,6 +170,7 @@ class Family(ABC):
     in_every_run = False
     place = 9
     inference_knobs: Sequence[str] = ()
+    holds = "weights"
 
     @property
     def original(self) -> str:
@@ -263,6 +264,7 @@ class FittedFamily(Family):
 
     learns = False
     has_memory = True
+    holds = "keys, labels"
     tried: Sequence[tuple[str, Sequence[object]]] = ()
 
     def fitted(self, members: Keys, labels: np.ndarray, classes: int, settings: Section) -> System:

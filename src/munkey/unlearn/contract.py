@@ -168,6 +168,14 @@ class Method:
         """The family whose original it starts from. Raises KeyError for an unknown one."""
         return FAMILIES[self.family]
 
+    @property
+    def stored(self) -> str:
+        """What must be kept to answer and to forget, in words."""
+        parts = {need.split()[0] for need in self.needs}
+        if parts >= {"retain", "forget"}:
+            parts = parts - {"retain", "forget"} | {"training"}
+        return ", ".join([self.original.holds, *(f"{part} set" for part in sorted(parts))])
+
     def passes(self, images: Images, settings: Section) -> float:
         """Forward passes over its images, of which a backward pass counts two."""
         if self.cost.passes:

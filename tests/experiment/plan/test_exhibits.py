@@ -5,6 +5,7 @@ import json
 import pytest
 
 from munkey.experiment.plan.exhibits import Exhibits
+from munkey.report.tables.frontier import Design
 from munkey.report.tables.summary import Row
 from munkey.unlearn.contract import METHODS
 from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
@@ -133,3 +134,12 @@ def test_an_encoder_in_a_folder_is_held_against_the_paper_by_what_it_is_a_copy_o
 def test_the_grid_in_words():
     words = "Seeds: 0, 1. Forget rates: digits 2 %, 10 %; cifar10 5 %. Methods: knn, cf, ssd, munkey."
     assert shown(TWO).grid_in_words == words
+
+
+def test_designs_are_methods_by_how_they_forget_and_for_reference_oracles_of_what_learns():
+    designs = [Design(**design) for design in shown({"methods": ["munkey", "l1-sparse", "knn", "lda"]}).designs]
+    assert [(design.name, design.kind) for design in designs] == [
+        *(("retrain-t", "anew"), ("retrain-m", "anew")),
+        *(("munkey", "rows"), ("l1-sparse", "weights"), ("knn", "exact"), ("lda", "exact")),
+    ]
+    assert {design.stored for design in designs[:2]} == {"training set"}

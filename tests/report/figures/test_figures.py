@@ -18,16 +18,19 @@ from munkey.report.figures import diagram, projection, retrieval, theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.curves import neighbors_plot, sensitivity_plot
 from munkey.report.figures.forgetting import gap_plot
+from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.figures.selection import selection_plot
-from munkey.report.figures.shares import cost_plot, forest_plot, limits
+from munkey.report.figures.shares import forest_plot, limits
+from munkey.report.tables.frontier import Design, points
 from munkey.report.tables.ranks import ranks_of
 from tests.report.figures.test_relearning import relearned
 from tests.report.tables.test_audit_grid import audited
+from tests.report.tables.test_frontier import AUDIT, DESIGNS, found, summary
 from tests.report.tables.test_ranks import gaps
 
 RNG = np.random.default_rng(0)
@@ -60,20 +63,28 @@ def methods():
     )
 
 
-def costs():
-    """A summary with seconds of methods and of an oracle, and an audit with what they leave."""
-    summary = methods().assign(method=lambda frame: frame["title"], train_s_mean=np.nan)
-    oracle = {"method": "retrain-t", "rate": 0.1, "train_s_mean": 20.0}
+def shares():
+    """An audit with what methods and an oracle leave."""
+    left = dict(zip(methods()["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {"retrain-t": -4}
     line = {"family": "vit", "path": "deployed", "verdict": "residue", "chance": 5.0, "flagged": np.nan}
-    shares = dict(zip(summary["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {"retrain-t": -4}
     audit = pd.DataFrame(
         line
         | {"name": name, "title": name, "role": "method", "share": s, "share_low": s - 10.0, "share_high": s + 12.0}
-        for name, s in shares.items()
+        for name, s in left.items()
     )
     audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = ["ViT", "oracle", "control"]
     audit.loc[audit["name"] == "Amnesiac", ["share_low", "verdict"]] = [-np.inf, "over-forgets"]
-    return pd.concat([summary, pd.DataFrame([oracle])]), audit
+    return audit
+
+
+def frontier():
+    """An exact design, one that is bounded, one that over-forgets, one that an attack alone flags, an oracle."""
+    rows = {
+        "munkey": (1.6, -1.0, 2.2, {}),
+        "cf": (-60.0, -90.0, -20.0, {}),
+        "ssd": (20.0, 10.0, 30.0, {"flagged": "few"}),
+    }
+    return points(summary(), found(**AUDIT | rows), DESIGNS)
 
 
 def training(seed=0):
@@ -114,7 +125,7 @@ def trainings():
 ALL = {
     "k_curve": lambda: neighbors_plot(curve()),
     "pairs": lambda: selection_plot(grid(), 0.3),
-    "cost": lambda: cost_plot(*costs(), "MUNKEY"),
+    "frontier": lambda: frontier_plot(frontier()),
     "forgetting": lambda: gap_plot(methods(), "MUNKEY"),
     "forgetting, nothing to draw": lambda: gap_plot(methods().assign(gap_mean=np.nan), "MUNKEY"),
     "losses": lambda: loss_curves(trainings()),
@@ -123,7 +134,7 @@ ALL = {
     "projection, many classes": lambda: moments(1, 30, 90),
     "retrieval": lambda: retrieval_plot([example(), example("new", "5")]),
     "overview": diagram.overview,
-    "shares": lambda: forest_plot(costs()[1]),
+    "shares": lambda: forest_plot(shares()),
     "ranks": lambda: rank_diagram(ranks_of(gaps(10)), "b"),
     "relearning": lambda: relearning_plot(relearned()),
     "audit grid": lambda: grid_plot(audited()),
@@ -186,13 +197,32 @@ def test_a_rate_looks_the_same_in_every_panel_of_the_losses_and_stands_in_the_le
     assert legend == looks[2]
 
 
-def test_what_is_left_stands_beside_the_seconds_of_unlearning_or_of_retraining():
-    shares, seconds = ALL["cost"]().axes
-    names = [label.get_text() for label in shares.get_yticklabels()]
-    assert names[:3] == ["ViT, oracle", "MUNKEY", "AMUN"] and names[-1] == "SSD"
-    drawn = {names[round(line.get_ydata()[0])]: line for line in seconds.lines}
-    assert drawn.keys() == {*methods()["title"], "ViT, oracle"}
-    assert (drawn["ViT, oracle"].get_xdata()[0], drawn["MUNKEY"].get_xdata()[0]) == (20.0, 0.008)
+def test_the_front_rises_where_intervals_end_and_marks_say_what_is_over_or_without_a_bound():
+    (axes,) = ALL["frontier"]().axes
+    marks = {(line.get_marker(), *line.get_xydata()[0]): line for line in axes.lines if len(line.get_xydata()) == 1}
+    place = np.arcsinh([0, 0, 1.6, 60, 20]).tolist()
+    looks, accuracies = ["*", "s", "o", "v", "^"], [99.0, 96.0, 95.0, 98.5, 98.3]
+    assert set(marks) == set(zip(looks, place, accuracies, strict=True))
+    assert [look for (look, *_), line in marks.items() if line.get_markerfacecolor() == "none"] == ["^"]
+    (front,) = (line for line in axes.lines if len(line.get_xydata()) > 2)
+    ends = np.arcsinh([0, 90, 90, 150])
+    assert front.get_xydata() == pytest.approx(np.stack([ends, [96.0, 96.0, 98.5, 98.5]], axis=1))
+    flat = (line for line in axes.lines if len(line.get_xdata()) == 2 and len(set(line.get_ydata())) == 1)
+    bars = {line.get_ydata()[0]: line.get_xdata() for line in flat}
+    assert bars[95.0] == pytest.approx(np.arcsinh([0, 2.2])) and bars[98.5] == pytest.approx(np.arcsinh([20, 90]))
+
+
+def test_names_of_designs_that_are_alike_hide_neither_each_other_nor_a_mark():
+    many = [(f"m{i}", 98.5 + i / 100, 60.0 + 4 * i) for i in range(8)]
+    accuracy = {name: (ta, np.nan) for name, ta, _ in many} | {"lda": (92.0, 0.5)}
+    audit = found(**{name: (share, share - 5, share + 5, {}) for name, _, share in many})
+    designs = [Design(name, f"{name}, long", "exact" if name == "lda" else "weights", "") for name in accuracy]
+    (axes,) = frontier_plot(points(summary(accuracy), audit, designs), theme.NARROW).axes
+    axes.figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in axes.texts]
+    assert len(boxes) == 9 and not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    marks = [axes.transData.transform(line.get_xydata()[0]) for line in axes.lines if len(line.get_xydata()) == 1]
+    assert not any(box.contains(*mark) for box in boxes for mark in marks)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +293,7 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
         (partial(selection_plot, threshold=0.3), grid().iloc[:0], "no rows"),
         (grid_plot, audited().iloc[:0], "no rows"),
         (relearning_plot, relearned().iloc[:0], "no rows"),
-        (forest_plot, costs()[1].iloc[:0], "no rows"),
+        (forest_plot, shares().iloc[:0], "no rows"),
         (loss_curves, trainings().assign(loss=np.nan), "NaN"),
     ],
 )

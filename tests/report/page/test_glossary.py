@@ -5,9 +5,11 @@ import csv
 import pandas as pd
 
 from munkey.report.page import glossary
+from munkey.report.tables import frontier
+from munkey.report.tables.frontier import Design
 from munkey.report.tables.main import main_tables
 from munkey.report.tables.markup import Titled
-from munkey.report.tables.runtime import runtime_table, short_tables
+from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import summarize
 from tests.report.inputs import ROWS, tidy
 
@@ -17,7 +19,8 @@ PLAIN = {"Method", "Data set", "Forget"}
 def test_every_column_of_numbers_is_explained():
     summary = summarize(pd.concat([tidy(), tidy(rate=0.02)]), ROWS)
     shown = [*main_tables(summary, ROWS, "html", {"digits": {}}), runtime_table(summary, ROWS, "html")]
-    shown += short_tables(summary, ROWS, {"digits": {}})
+    designs = [Design(row.name, row.title, "weights", "") for row in ROWS]
+    shown.append(frontier.frontier_table(frontier.points(summary, None, designs), "html"))
     for column in {column for table in shown for column in table.frame} - PLAIN:
         assert glossary.of_column(column), column
 

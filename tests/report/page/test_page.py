@@ -12,6 +12,7 @@ from munkey.experiment.plan import exhibits
 from munkey.report.page import page
 from munkey.report.tables import paper
 from munkey.report.tables.ablations import summarize_cases
+from munkey.report.tables.frontier import Design, points
 from munkey.report.tables.markup import Titled
 from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
@@ -23,7 +24,7 @@ LEFT = {"digits": {"cf": "2.4"}}
 
 
 def report(**contents):
-    empty = {name: [] for name in ("datasets", "costs", "audits", "chapters", "figures", "runs")}
+    empty = {name: [] for name in ("datasets", "said", "frontiers", "audits", "chapters", "figures", "runs")}
     empty |= {"name": "small", "grid": "", "story": page.Chapter("story", "In short", []), "origin": {}, "params": ""}
     return page.rendered(REPORT, **(empty | contents))
 
@@ -34,6 +35,12 @@ def results():
     summaries = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
     main, ablations = summaries
     return page.PageResults(main, [ablations], ROWS, CASE_ROWS, [pd.DataFrame([grid])], ["no comparison"], LEFT)
+
+
+def story(results):
+    measured = set(results.main["method"])
+    designs = [Design(row.name, row.title, "weights", "") for row in results.rows if row.name in measured]
+    return page.story({"digits": points(results.main, None, designs)}, results.main)
 
 
 def in_order(text, parts):
@@ -79,11 +86,12 @@ def test_runs_in_a_store_of_its_own_are_seen_while_its_pages_are_served():
 
 def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_beside_it(results):
     gaps = page.Figure("forgetting", "Gaps.", PICTURE, "../figures/forgetting.svg")
-    contents = {"story": page.story(results), "chapters": page.chapters(results), "figures": [gaps]}
-    cost = page.Figure("cost-digits", "Cost.", PICTURE, "../audit/digits/cost.svg")
-    for costs, picture in (([cost], "cost-digits"), ([], "forgetting")):
-        text = report(**contents, costs=costs)
-        in_order(text, [f'id="{picture}"', "<dt>left [%]</dt>", "<td>2.4</td>", "../tables/main.csv", 'id="main"'])
+    contents = {"said": ["CF is best."], "story": story(results), "chapters": page.chapters(results), "figures": [gaps]}
+    drawn = page.Figure("frontier-digits", "Frontier.", PICTURE, "../audit/digits/frontier.svg")
+    for frontiers, picture in (([drawn], "frontier-digits"), ([], "forgetting")):
+        text = report(**contents, frontiers=frontiers)
+        parts = ["CF is best.", f'id="{picture}"', "<dt>left [%]</dt>", "<td>not audited</td>", "../tables/main.csv"]
+        in_order(text, [*parts, 'id="main"'])
     assert '<th title="the residual share' in text
 
 
@@ -114,7 +122,7 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
 def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
     chapters = page.chapters(results._replace(cases=[], grids=[], compared=[paper.compare(results.main)]))
     assert [chapter.id for chapter in chapters] == ["main", "runtime"]
-    text = report(story=page.story(results), chapters=chapters)
+    text = report(story=story(results), chapters=chapters)
     assert "Ablations" not in text and "#figures" not in text and 'id="figures"' not in text
 
 
@@ -128,8 +136,8 @@ def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_co
 def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link():
     worse = summarize(tidy(MEASURED | {"original-m": [(64, 70, 70, 50)] * 3}), KEYED_ROWS)
     results = page.PageResults(worse, [], KEYED_ROWS, [], [], [], {})
-    text = report(story=page.story(results), chapters=page.chapters(results))
-    assert text.count("64.00 % of the test samples correctly; KNN, a vote of the same keys, 75.00 %") == 2
+    text = report(story=story(results), chapters=page.chapters(results))
+    assert text.count("64.00 % of the test samples correctly, KNN, fitted to the same keys, 75.00 %") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text
     assert (ROOT / "docs/data.md").read_text().count("## Underfitting\n") == 1
 

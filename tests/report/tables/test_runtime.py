@@ -1,8 +1,8 @@
-"""What forgetting costs: the table of run times, and the short table."""
+"""What forgetting costs: the table of run times."""
 
 import pandas as pd
 
-from munkey.report.tables.runtime import runtime_table, short_tables
+from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import summarize
 from tests.report.inputs import ROWS, extra, tidy
 
@@ -42,23 +42,3 @@ def test_the_speed_up_is_that_of_its_own_rate():
     other = summarize(pd.concat([tidy(rate=0.02), extra([(0, "cf", "unlearn_s", 1.0)], rate=0.02)]), ROWS)
     frame = runtime_table(pd.concat([measured(), other]), ROWS, "markdown").frame
     assert frame[frame["Method"] == "CF"]["Speed-up"].tolist() == ["20", "–"]
-
-
-def test_the_short_table_is_that_of_the_largest_rate():
-    both = pd.concat([measured(), summarize(tidy(rate=0.02), ROWS)])
-    ((title, frame, _),) = short_tables(both, ROWS, {"digits": {"cf": "72.8 [54.8, 87.6]"}})
-    assert title == "digits, 10 % forgotten: mean ± sd over n = 3 seeds"
-    cf = frame.set_index("Method").loc["CF"]
-    assert cf.to_dict() == {
-        "left [%]": "72.8 [54.8, 87.6]",
-        "Seconds": "3",
-        "Speed-up": "20",
-        "Test accuracy": "81.00 ± 3.61",
-        "Avg Gap": "6.25 ± 1.46",
-    }
-    assert frame["left [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "–"] and len(frame) == len(ROWS)
-
-
-def test_without_an_audit_the_short_table_does_not_say_what_is_left():
-    ((_, frame, _),) = short_tables(measured(), ROWS, {})
-    assert list(frame.columns) == ["Method", "Seconds", "Speed-up", "Test accuracy", "Avg Gap"]

@@ -33,6 +33,18 @@ class Exhibits:
         trained = [_original_row(family) for family in families] + [_oracle_row(family) for family in families]
         return trained + [_method_row(METHODS[name]) for name in self.params.methods]
 
+    @cached_property
+    def designs(self) -> list[TableRow]:
+        """All that forgets, the fields of munkey.report.tables.frontier.Design; oracles of what learns, for reference.
+
+        A fitted system after deletion is its oracle.
+        """
+        trained = [family for family in self.plan.families if family.learns]
+        methods = [METHODS[name] for name in self.params.methods]
+        return [_design(_oracle_row(family), "anew", "training set") for family in trained] + [
+            _design(_method_row(method), _kind(method.original), method.stored) for method in methods
+        ]
+
     @property
     def titles(self) -> dict[str, str]:
         """What each system is called."""
@@ -123,3 +135,14 @@ def _oracle_row(family: Family) -> TableRow:
 def _method_row(method: Method) -> TableRow:
     oracle = method.original.oracle
     return {"name": method.name, "title": method.title, "latex_title": method.latex_title, "oracle": oracle}
+
+
+def _design(row: TableRow, kind: str, stored: str) -> TableRow:
+    return {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
+
+
+def _kind(family: Family) -> str:
+    """How its systems forget."""
+    if not family.learns:
+        return "exact"
+    return "rows" if family.has_memory else "weights"

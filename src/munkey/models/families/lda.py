@@ -40,6 +40,7 @@ class LinearFamily(FittedFamily):
     """A linear head on the key, which follows from sums over the rows. seconds: whether it reads products of keys."""
 
     asks_keys = True
+    holds = "keys, labels, weights"
     seconds = False
 
     def solved(self, sums: Sums, settings: Section) -> Head:

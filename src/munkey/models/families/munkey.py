@@ -74,6 +74,7 @@ class MunkeyFamily(Family):
     has_pathways = True
     in_every_run = True
     place = 1
+    holds = "weights, keys, tokens"
     inference_knobs = ("k", "fusion", "temperature")
 
     def neighbors_read(self, settings: Section) -> dict[str, int]:

@@ -47,6 +47,7 @@ class SisaFamily(Family):
     letter = "s"
     settings = SisaSettings
     place = 2
+    holds = "weights after each slice"
 
     def stage(self, seed: object, dataset: str, subset: str) -> Stage:
         """The same for every subset: what a shard has not seen must not change its randomness."""

@@ -1,4 +1,4 @@
-"""Residual shares with their intervals: the forest plot of an audit, and what is left against what forgetting costs."""
+"""Residual shares with their intervals: the forest plot of an audit."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from munkey.audits.family_audit import DEPLOYED
 from munkey.report.figures import theme
 from munkey.report.tables.audits import audited_name, first_rows
 
@@ -63,36 +62,12 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     return theme.freeze(figure)
 
 
-@matplotlib.rc_context(theme.THEME)
-def cost_plot(summary: pd.DataFrame, audit: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
-    """A line for each method and each oracle of a data set, the least that is left first; beside it, its seconds.
-
-    An oracle's seconds are those of its training. summary: of that data set; seconds are those at its largest rate.
-    audit: rows of `munkey.audits.family_audit`. width: inches. Raises ValueError where no row has both a share and a
-    time.
-    """
-    largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
-    rows = audit[(audit["path"] == DEPLOYED) & audit["role"].isin(["method", "oracle"])]
-    rows = rows.assign(x=rows["name"].map(largest["unlearn_s_mean"].fillna(largest["train_s_mean"]))).dropna(subset="x")
-    rows = theme.checked(rows, ["share"], "cost").sort_values("share", key=abs, ignore_index=True)
-    figure = theme.canvas(width, 1.1 + theme.LINE_HEIGHT * len(rows))
-    shares, seconds = figure.subplots(1, 2, sharey=True, width_ratios=theme.PANEL_WIDTHS)
-    _panel(shares, rows, width, emphasized)
-    for place, line in rows.iterrows():
-        style = _style(line)
-        seconds.plot(line["x"], place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    label = f"time to forget {100 * summary['rate'].max():g} % of the training set [s]"
-    theme.seconds_axis(seconds, theme.fitted(label, width, 22))
-    _legend(figure, rows)
-    return theme.freeze(figure)
-
-
 def _style(line: pd.Series) -> Style:
     return STYLES[str(line["verdict"]) if pd.notna(line.get("verdict")) else ""]
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, width: float, emphasized: str = "") -> None:
-    """A line for each of `rows`, numbered from 0. width: of the figure; emphasized: the name of one to stand out."""
+def _panel(axes: Axes, rows: pd.DataFrame, width: float) -> None:
+    """A line for each of `rows`, numbered from 0. width: of the figure."""
     ends = limits(rows)
     for place, (_, line) in enumerate(rows.iterrows()):
         style, band = _style(line), 1.96 * line["chance"]
@@ -108,7 +83,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, width: float, emphasized: str = "") -
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         axes.annotate(theme.fitted(words, width, 8), (value, -0.7), ha="center", va="bottom", annotation_clip=False)
     names = [theme.fitted(audited_name(line), width, 22) for _, line in rows.iterrows()]
-    theme.name_lines(axes, names, emphasized)
+    theme.name_lines(axes, names)
     axes.set(xlim=ends, xlabel="residual share [%]")
 
 

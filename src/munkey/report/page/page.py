@@ -16,20 +16,22 @@ from munkey.core.files import read_json, read_table
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD, caption
 from munkey.report.figures.forgetting import gap_plot
-from munkey.report.figures.shares import cost_plot, forest_plot
+from munkey.report.figures.frontier import frontier_plot
+from munkey.report.figures.shares import forest_plot
 from munkey.report.page import glossary
 from munkey.report.tables import ablations, paper
+from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
 from munkey.report.tables.audits import Residue, audit_table, first_rows, storage_tables
 from munkey.report.tables.markup import Titled, html_table
 from munkey.report.tables.ranks import LINE, REMARK, rank_table
-from munkey.report.tables.runtime import runtime_table, short_tables
-from munkey.report.tables.summary import Row
+from munkey.report.tables.runtime import runtime_table
+from munkey.report.tables.summary import Row, underfit
 
 MAIN = "../tables/main.csv"  # from the page
-COST = (
-    "Forgetting against its cost: what is left of what was deleted, and the seconds that it takes; bars are 95 %"
-    " intervals. 0: as if never seen. Controls: the oracles, whose seconds are those of training anew."
+FRONTIER = (
+    "The frontier: what is left of what was deleted, test accuracy, and the seconds that forgetting takes. Lines: 95 %"
+    " intervals, and ± over seeds. What is not known to leave how much is not drawn."
 )
 SHARES = "Residual shares with their 95 % intervals, between never seen (0) and nothing done (100)"
 ABLATIONS = {
@@ -134,9 +136,13 @@ def audit_in_report(folder: Path, audit: pd.DataFrame) -> AuditChapter:
     return audit_chapter(folder, first_rows(audit), storage_tables(read_table(folder / "storage.csv")))
 
 
-def story(results: PageResults) -> Chapter:
-    """What matters most: a short table for each data set."""
-    return Chapter("story", "In short", short_tables(results.main, results.rows, results.residue), files=[MAIN])
+def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
+    """The frontier's table for each data set. points: by data set, of `munkey.report.tables.frontier`."""
+    shown = [
+        frontiers.frontier_table(part, "html")._replace(remark=underfit(main[main["dataset"] == dataset]))
+        for dataset, part in points.items()
+    ]
+    return Chapter("story", "Which design?", shown, [frontiers.RULE], [MAIN])
 
 
 def chapters(results: PageResults) -> list[Chapter]:
@@ -172,13 +178,11 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
     return Figure(path.stem, caption(path.stem), theme.data_url(path), f"../figures/{path.name}", narrow)
 
 
-def cost(folder: Path, audit: pd.DataFrame, main: pd.DataFrame) -> Figure:
-    """The figure of forgetting against its cost. folder, audit: of an audit, as for `audit_chapter`."""
-    dataset, path = folder.name, folder / "cost.svg"
-    narrow = theme.data_url(cost_plot(main[main["dataset"] == dataset], audit, PAPERS_METHOD, theme.NARROW))
-    return Figure(
-        f"cost-{dataset}", f"{COST} {dataset}.", theme.data_url(path), f"../audit/{dataset}/{path.name}", narrow
-    )
+def frontier(folder: Path, points: pd.DataFrame) -> Figure:
+    """The figure of the frontier. folder: of an audit, as for `audit_chapter`."""
+    dataset, path, narrow = folder.name, folder / "frontier.svg", theme.data_url(frontier_plot(points, theme.NARROW))
+    words, file = f"{FRONTIER} {dataset}.", f"../audit/{dataset}/{path.name}"
+    return Figure(f"frontier-{dataset}", words, theme.data_url(path), file, narrow)
 
 
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:

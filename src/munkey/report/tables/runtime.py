@@ -1,4 +1,4 @@
-"""What forgetting costs beside training anew: the table of run times, and the short table of a run."""
+"""What forgetting costs beside training anew: the table of run times."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from munkey.report.tables.audits import RESIDUE, Residue
-from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, over_seeds, two_digits
-from munkey.report.tables.summary import Key, Row, underfit
+from munkey.report.tables.markup import ABSENT, Markup, Titled, cell
+from munkey.report.tables.summary import Key, Row
 
 RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
 
@@ -58,24 +57,3 @@ def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) ->
         lines.append([*first, *cost, *(cell(line, name, markup, digits=4) for name in RUN_TIMES)])
     columns = ["Method", "Data set", "Forget", "Unlearn [s]", "Speed-up", "CPU [s]", *RUN_TIMES.values()]
     return Titled("", pd.DataFrame(lines, columns=columns))
-
-
-def short_tables(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) -> list[Titled]:
-    """What matters most of a run: a table in HTML for each data set, at its largest forget rate."""
-    titled = []
-    for dataset, part in summary.groupby("dataset", sort=False):
-        largest, left = part[part["rate"] == part["rate"].max()], residue.get(str(dataset))
-        lines = [
-            {
-                "Method": str(times.line["title"]),
-                **({} if left is None else {RESIDUE: left.get(str(times.line["method"]), ABSENT)}),
-                "Seconds": ABSENT if pd.isna(times.seconds) else two_digits(times.seconds),
-                "Speed-up": times.speed_up,
-                "Test accuracy": cell(times.line, "TA", "html"),
-                "Avg Gap": cell(times.line, "gap", "html"),
-            }
-            for times in timed(largest, rows)
-        ]
-        title = f"{dataset}, {100 * largest['rate'].max():g} % forgotten: {over_seeds(int(largest['n'].min()))}"
-        titled.append(Titled(title, pd.DataFrame(lines), underfit(part)))
-    return titled

@@ -1,0 +1,143 @@
+"""The frontier: what each design leaves of what was deleted, its accuracy, its seconds, and what must be stored."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from munkey.audits.family_audit import DEPLOYED
+from munkey.report.tables.audits import LEFT, RESIDUE, flagged_alone, left
+from munkey.report.tables.markup import (
+    ABSENT,
+    Markup,
+    Titled,
+    cell,
+    emphasized,
+    over_seeds,
+    plus_minus,
+    two_digits,
+)
+
+MOST = {1.0: "Most accurate with at most 1 % left", 5.0: "With at most 5 %", math.inf: "Whatever is left"}
+NOT_AUDITED, NO_POWER = "not audited", "no power"
+SHARES = ("share", "share_low", "share_high")
+RULE = (
+    "“At most” counts the end of the 95 % interval that is further from 0. No bound holds for what an attack alone"
+    " flagged (†), where the audit has no power, and for what was not audited. Bold, and the line in the figure:"
+    " nothing more accurate leaves as little."
+)
+
+
+@dataclass(frozen=True)
+class Design:
+    """A way to forget. name, title: as in the tables. stored: what must be kept to answer and to forget, in words.
+
+    kind: `exact`: drops rows, and is then its oracle to the bit; `rows`: drops rows, trained weights stay; `weights`:
+    changes weights; `anew`: an oracle, which is the reference and no rival.
+    """
+
+    name: str
+    title: str
+    kind: Literal["exact", "rows", "weights", "anew"]
+    stored: str
+
+
+def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[Design]) -> pd.DataFrame:
+    """A line for each design of one data set, at its largest forget rate: the least that may be left first.
+
+    summary: of that data set; audit: rows of `munkey.audits.family_audit`, None where it was not audited. Columns
+    beside those of the summary: left (as printed), bound (percent: the most that may be left, in either direction;
+    infinite where no bound holds), share, share_low, share_high, seconds (an oracle's: of training), front (whether
+    nothing more accurate has as small a bound).
+    """
+    largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
+    found = {}
+    if audit is not None:
+        deployed = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
+        found = {str(line["name"]): line for _, line in deployed.iterrows()}
+    lines = []
+    for design in designs:
+        own, audited = largest.loc[design.name], found.get(design.name)
+        text, bound = _left(design, audited)
+        shares = dict.fromkeys(SHARES, 0.0 if bound == 0 else math.nan)
+        if audited is not None and bound and text != NO_POWER:
+            shares = {name: audited[name] for name in SHARES}
+        seconds = own.get("train_s_mean" if design.kind == "anew" else "unlearn_s_mean", math.nan)
+        lines.append({**own, **vars(design), "left": text, "bound": bound, **shares, "seconds": seconds})
+    table = pd.DataFrame(lines).sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
+    rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf)
+    return table.assign(front=rivals > rivals.cummax().shift(fill_value=-math.inf))
+
+
+def _left(design: Design, audited: pd.Series | None) -> tuple[str, float]:
+    """What is left as it is printed, and the most that may be left, percent."""
+    if design.kind == "anew":
+        return "0, by definition", 0.0
+    contrast = math.nan if audited is None else audited.get("contrast", math.nan)
+    if design.kind == "exact" and not contrast:
+        return "0, to the bit", 0.0
+    if design.kind == "exact" and math.isnan(contrast):
+        return "0, by construction", 0.0
+    if audited is None:
+        return NOT_AUDITED, math.inf
+    if audited["verdict"] == NO_POWER:
+        return NO_POWER, math.inf
+    bound = math.inf if flagged_alone(audited) else max(abs(audited["share_low"]), abs(audited["share_high"]))
+    return left(audited), bound
+
+
+def sentence(points: pd.DataFrame) -> str:
+    """Which design is the most accurate of those that leave little, and of all; which are as good; which are unknown.
+
+    points: as the function of that name makes them. As good: within one standard deviation
+    over seeds of the best; one seed has none.
+    """
+    rivals, said, last = points[points["kind"] != "anew"], [], ""
+    for most, words in MOST.items():
+        allowed = rivals[rivals["bound"] <= most]
+        answer = _best(allowed) if len(allowed) else "none is shown to leave so little"
+        said.append(f"{words}: {'the same' if answer == last else answer}.")
+        last = answer
+    anew = [
+        f"{line['title']} ({_accuracy(line)}, {_seconds(line)} s)"
+        for _, line in points[points["kind"] == "anew"].iterrows()
+    ]
+    said.append(f"Training anew leaves nothing by definition: {', '.join(anew)}.")
+    if unknown := list(rivals[rivals["left"].isin([NOT_AUDITED, NO_POWER])]["title"]):
+        said.append(f"Not audited, or without power: {', '.join(unknown)}.")
+    return " ".join(said)
+
+
+def _best(allowed: pd.DataFrame) -> str:
+    best = allowed.sort_values("TA_mean", kind="stable").iloc[-1]
+    near = allowed[(allowed["TA_mean"] >= best["TA_mean"] - best["TA_sd"]) & (allowed["name"] != best["name"])]
+    alike = f", within one standard deviation {', '.join(near['title'])}" if len(near) else ""
+    return f"{best['title']} ({_accuracy(best)}){alike}"
+
+
+def _accuracy(line: pd.Series) -> str:
+    return f"{plus_minus(line['TA_mean'], line['TA_sd'])} %"
+
+
+def _seconds(line: pd.Series) -> str:
+    return ABSENT if pd.isna(line["seconds"]) else two_digits(line["seconds"])
+
+
+def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
+    """A line for each of `points`, the front in bold."""
+    lines = [
+        {
+            "Method": emphasized(line["title"], markup) if line["front"] else line["title"],
+            RESIDUE: line["left"],
+            "Test accuracy": cell(line, "TA", markup),
+            "Seconds": _seconds(line),
+            "Must be stored": line["stored"],
+            "Avg Gap": cell(line, "gap", markup),
+        }
+        for _, line in points.iterrows()
+    ]
+    first = points.iloc[0]
+    about = f"{100 * first['rate']:g} % forgotten: {over_seeds(int(points['n'].min()))}, percent; left: {LEFT}"
+    return Titled(f"{first['dataset']}, {about}", pd.DataFrame(lines))

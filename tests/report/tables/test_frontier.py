@@ -1,0 +1,123 @@
+"""The frontier: which design leaves how little at which accuracy, in a sentence, a table and a front."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from munkey.report.tables.frontier import Design, frontier_table, points, sentence
+from munkey.unlearn.contract import METHODS
+
+KINDS = {"anew": "anew", "lda": "exact", "munkey": "rows", "cf": "weights", "ssd": "weights"}
+ACCURACY = {"anew": (99.0, 0.5), "lda": (96.0, 0.4), "munkey": (95.0, 0.8), "cf": (98.5, 0.3), "ssd": (98.3, 0.4)}
+DESIGNS = [Design(name, name.upper(), kind, f"{name}'s") for name, kind in KINDS.items()]
+LINE = {"path": "deployed", "role": "method", "verdict": "residue", "flagged": "share", "contrast": 0.1}
+
+
+def summary(accuracy=ACCURACY, rate=0.1):
+    return pd.DataFrame(
+        {"dataset": "digits", "rate": rate, "method": name, "TA_mean": mean, "TA_sd": sd, "n": 3}
+        | {"gap_mean": 1.0, "gap_sd": 0.1, "unlearn_s_mean": 0.02, "train_s_mean": 20.0}
+        for name, (mean, sd) in accuracy.items()
+    )
+
+
+def found(**shares):
+    """An audit: for each system, share, low, high, and what else its row has."""
+    names = ("share", "share_low", "share_high")
+    return pd.DataFrame(
+        LINE | {"name": name} | dict(zip(names, interval, strict=True)) | further
+        for name, (*interval, further) in shares.items()
+    )
+
+
+AUDIT = {"lda": (0.0, 0.0, 0.0, {"contrast": 0.0}), "munkey": (1.6, 1.0, 2.2, {}), "cf": (27.0, 16.0, 38.0, {})}
+
+
+def front(made):
+    return set(made[made["front"]]["name"])
+
+
+def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_unknown():
+    said = sentence(points(summary(), found(**AUDIT), DESIGNS))
+    assert said == (
+        "Most accurate with at most 1 % left: LDA (96.00 ± 0.40 %). With at most 5 %: the same. Whatever is left:"
+        " CF (98.50 ± 0.30 %), within one standard deviation SSD. Training anew leaves nothing by definition: ANEW"
+        " (99.00 ± 0.50 %, 20 s). Not audited, or without power: SSD."
+    )
+    without = [design for design in DESIGNS if design.name != "lda"]
+    said = sentence(points(summary(), found(**AUDIT), without))
+    assert "at most 1 % left: none is shown to leave so little. With at most 5 %: MUNKEY" in said
+
+
+def test_one_seed_makes_no_ties():
+    alone = {name: (mean, math.nan) for name, (mean, _) in ACCURACY.items()}
+    assert "within" not in sentence(points(summary(alone), found(**AUDIT), DESIGNS))
+
+
+@pytest.mark.parametrize(
+    ("row", "left", "bound"),
+    [
+        ((0.5, -1.0, 2.0, {}), "0.5 [-1.0, 2.0]", 2.0),
+        ((-33.0, -77.0, -5.0, {"verdict": "over-forgets"}), "-33.0 [-77.0, -5.0]", 77.0),
+        ((0.1, -0.2, 0.3, {"flagged": "few"}), "0.1 [-0.2, 0.3] †", math.inf),
+        ((0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}), "no power", math.inf),
+    ],
+)
+def test_the_bound_is_the_interval_end_further_from_0_and_holds_only_where_the_audit_does(row, left, bound):
+    made = points(summary(ACCURACY | {"munkey": (97.0, 0.1)}), found(**AUDIT | {"munkey": row}), DESIGNS)
+    line = made.set_index("name").loc["munkey"]
+    assert (line["left"], line["bound"]) == (left, bound)
+    assert ("munkey" in front(made)) == (bound == 2.0)
+    assert math.isnan(line["share"]) == (left == "no power")
+
+
+def test_an_exact_design_leaves_0_unless_the_audit_finds_something():
+    assert points(summary(), None, DESIGNS).set_index("name")["left"].to_dict() == {
+        **{"anew": "0, by definition", "lda": "0, by construction"},
+        **dict.fromkeys(["munkey", "cf", "ssd"], "not audited"),
+    }
+    audited = points(summary(), found(**AUDIT), DESIGNS).set_index("name")
+    assert audited.loc["lda", "left"] == "0, to the bit" and audited.loc["lda", "bound"] == 0
+    wrong = points(summary(), found(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})}), DESIGNS).set_index("name")
+    assert wrong.loc["lda", "left"] == "3.0 [1.0, 6.0]" and wrong.loc["lda", "bound"] == 6
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))
+def test_a_design_is_on_the_front_unless_another_leaves_no_more_and_is_more_accurate(drawn):
+    names = [f"m{i}" for i in range(len(drawn))]
+    audit = found(
+        **{name: (float(bound), 0.0, float(bound), {}) for name, (bound, _) in zip(names, drawn, strict=True)}
+    )
+    accuracy = {name: (90.0 + ta, 0.1) for name, (_, ta) in zip(names, drawn, strict=True)}
+    made = points(summary(accuracy), audit, [Design(name, name, "weights", "") for name in names])
+    bounds, accuracies = made["bound"].to_numpy(), made["TA_mean"].to_numpy()
+    beaten = [
+        ((bounds <= bound) & (accuracies >= ta) & ((bounds < bound) | (accuracies > ta))).any()
+        for bound, ta in zip(bounds, accuracies, strict=True)
+    ]
+    same = made.duplicated(["bound", "TA_mean"]).to_numpy()  # of equals, the first stands for all
+    assert made["front"].tolist() == (~np.array(beaten) & ~same).tolist()
+
+
+def test_the_table_is_that_of_the_largest_rate_with_the_front_in_bold():
+    both = pd.concat([summary(), summary(dict.fromkeys(ACCURACY, (1.0, 0.1)), rate=0.02)])
+    title, frame, _ = frontier_table(points(both, found(**AUDIT), DESIGNS), "markdown")
+    assert title.startswith("digits, 10 % forgotten: mean ± sd over n = 3 seeds")
+    assert frame["Method"].tolist() == ["ANEW", "**LDA**", "MUNKEY", "**CF**", "SSD"]
+    assert frame.iloc[2].tolist() == ["MUNKEY", "1.6 [1.0, 2.2]", "95.00 ± 0.80", "0.02", "munkey's", "1.00 ± 0.10"]
+    assert frame["Seconds"].tolist()[0] == "20"
+
+
+def test_what_must_be_stored_follows_from_family_and_needs():
+    assert {name: METHODS[name].stored for name in ("lda", "knn", "munkey", "cf", "scrub", "sisa")} == {
+        "lda": "keys, labels, weights",
+        "knn": "keys, labels",
+        "munkey": "weights, keys, tokens",
+        "cf": "weights, retain set",
+        "scrub": "weights, training set, val set",
+        "sisa": "weights after each slice, retain set",
+    }
