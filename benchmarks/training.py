@@ -39,6 +39,7 @@ MUNKEY = MunkeySettings(
     neighbors=[2, 16],
     aggregation="softmax",
     temperature=0.07,
+    head="none",
 )
 
 Number = Literal["float32", "bfloat16"]

@@ -64,7 +64,7 @@ def exemplars(name, p_retrieve):
     near = np.array([[i for i in ids if i != member][:4] for member in ids])
     settings = MunkeySettings(
         architecture=name, token_dim=M, token_std=0.5, p_drop="fixed", p_image=0.0, p_token=0.0, p_retrieve=p_retrieve,
-        neighbors=[2, 4], aggregation="softmax", temperature=0.07,
+        neighbors=[2, 4], aggregation="softmax", temperature=0.07, head="none",
     )  # fmt: skip
     members = MemberKeys(keys, Neighbors(near, np.full((8, 4), 0.5, np.float32)))
     return Exemplars(ids, members, settings, Stage("test", name), "cpu")

@@ -38,6 +38,7 @@ MUNKEY = MunkeySettings(
     neighbors=[2, 4],
     aggregation="softmax",
     temperature=0.07,
+    head="none",
 )
 
 

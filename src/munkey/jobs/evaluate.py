@@ -73,12 +73,13 @@ def _answer(
     audited = np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)])
     ids = np.sort(audited) if pool else dataset.ids
     retrieval = other = None
+    asked_keys = keys.read(keyfile, ids).keys if keyfile else None
     if keyfile:
-        retrieval = Retrieval(None, keys=keys.read(keyfile, ids).keys)
+        retrieval = Retrieval(None, keys=asked_keys)
     if system.memory is not None and neighbors:
         near, family = neighbor_files.read(neighbors, ids), FAMILIES[system.family]
-        retrieval = family.retrieval(near, settings["inference"])
+        retrieval = family.retrieval(near, settings["inference"], asked_keys)
         if second := settings.get("audit"):
-            other = family.retrieval(near, {**settings["inference"], **second})
+            other = family.retrieval(near, {**settings["inference"], **second}, asked_keys)
     data, asked = DataSettings(**settings["data"]), Asked(ids, retrieval, other)
     write_npz(logits, predictions(system, dataset, asked, data, device))

@@ -9,6 +9,7 @@ from munkey.core.files import write_csv, write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, resident
+from munkey.encoders import keys
 from munkey.evaluation.trace import Trace
 from munkey.memory import neighbors as neighbor_files
 from munkey.models import system as systems
@@ -45,7 +46,9 @@ def relearn(
     members = training_inputs.member_keys(family, recipe, samples.ids, keyfile, neighbors)
     asked_of, retrieval = image_set(data, np.union1d(split.forget, data.ids_of("test"))), None
     if family.has_memory and retrieved:
-        retrieval = family.retrieval(neighbor_files.read(retrieved, asked_of.ids), sections["inference"])
+        asked_keys = keys.read(keyfile, asked_of.ids).keys if keyfile else None
+        near = neighbor_files.read(retrieved, asked_of.ids)
+        retrieval = family.retrieval(near, sections["inference"], asked_keys)
     questions = Questions(asked_of, np.isin(asked_of.ids, split.forget), recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     write_csv(curve, trained_further(loaded, training, RelearnSettings.model_validate(sections["relearn"]), questions))

@@ -15,17 +15,19 @@ from munkey.settings import Fusion, InferenceSettings
 @dataclass(frozen=True)
 class ExemplarMemory:
     """ids: (N,) int64 ascending sample ids, on the host; keys: (N, d) float32, unit norm, fixed; tokens: (N, m)
-    float32, learnable. Keys and tokens lie on the device.
+    float32, learnable. Keys and tokens lie on the device. labels: (N,) int64 on the host, for a head.
 
-    Raises ValueError where the three disagree in length or ids do not ascend.
+    Raises ValueError where they disagree in length or ids do not ascend.
     """
 
     ids: Tensor
     keys: Tensor
     tokens: Tensor
+    labels: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if not len(self.ids) == len(self.keys) == len(self.tokens):
+        labels = self.ids if self.labels is None else self.labels
+        if not len(self.ids) == len(self.keys) == len(self.tokens) == len(labels):
             raise ValueError(f"memory of {len(self.ids)} ids, {len(self.keys)} keys and {len(self.tokens)} tokens")
         if (self.ids[1:] <= self.ids[:-1]).any():
             raise ValueError("the memory's ids must ascend, each once")
@@ -42,7 +44,8 @@ class ExemplarMemory:
         keep[rows_of(self.ids.numpy(), ids)] = False
         rows = torch.from_numpy(np.flatnonzero(keep))
         left = to_device(rows, self.tokens.device.type)
-        return ExemplarMemory(self.ids[rows], self.keys[left], self.tokens.detach()[left])
+        labels = None if self.labels is None else self.labels[rows]
+        return ExemplarMemory(self.ids[rows], self.keys[left], self.tokens.detach()[left], labels)
 
     def rows(self, ids: np.ndarray) -> Tensor:
         """Row numbers of neighbor ids (any shape); NOBODY stays NOBODY. Raises KeyError for an id that is not held."""

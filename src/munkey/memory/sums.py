@@ -36,7 +36,7 @@ class Sums:
         return cls(np.zeros(classes), np.zeros((classes, key_dim)), np.zeros((key_dim, key_dim)) if seconds else None)
 
     def add(self, keys: np.ndarray, labels: np.ndarray, sign: int = 1) -> None:
-        """Add rows: keys (N, d) as `rounded` gives them, classes (N,). sign: -1 takes rows out again.
+        """Add rows: keys (N, d), which are `rounded` first, and classes (N,). sign: -1 takes rows out again.
 
         Raises ValueError for more than MOST rows.
         """
@@ -44,8 +44,8 @@ class Sums:
             raise ValueError(f"at most {MOST:,} rows can be summed without rounding; use KNN or MUNKEY for more")
         self.counts += sign * np.bincount(labels, minlength=len(self.counts))
         for start in range(0, len(labels), BLOCK):
-            whole, classes = keys[start : start + BLOCK] / UNIT, labels[start : start + BLOCK]
-            whole = whole.astype(np.float64)
+            whole = rounded(keys[start : start + BLOCK]).astype(np.float64) / UNIT
+            classes = labels[start : start + BLOCK]
             members = (classes[:, None] == np.arange(len(self.counts))).astype(np.float64)
             self.firsts += sign * (members.T @ whole)
             if self.seconds is not None:

@@ -69,13 +69,17 @@ class System:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained. family: the family's own section, if it has one; stage: the root of all randomness."""
+    """How a model is trained. family: the family's own section, if it has one; stage: the root of all randomness.
+
+    alpha: of LDA's head, where the family's section wants one.
+    """
 
     data: DataSettings
     model: ModelSettings
     train: TrainSettings
     family: Section | None
     stage: Stage
+    alpha: float | None = None
 
 
 @dataclass(frozen=True)
@@ -138,8 +142,8 @@ class Learner:
 class Retrieval:
     """What a memory is asked with. neighbors: of each sample that is to be answered, (S, >= K).
 
-    settings: for a family that reads the section `inference`; keys: of these samples, (S, d), in place of neighbors for
-    a family that answers from them.
+    settings: for a family that reads the section `inference`; keys: of these samples, (S, d), for a family or a head
+    that answers from them.
     """
 
     neighbors: Neighbors | None
@@ -205,9 +209,15 @@ class Family(ABC):
         """How many neighbors of a sample its training reads, by the key of params.yaml that says so."""
         return {}
 
-    def retrieval(self, neighbors: Neighbors, inference: Mapping[str, object]) -> Retrieval:
+    def borrows(self, settings: Section | None) -> Sequence[str]:
+        """Sections of other families that a training with these settings depends on. Its answers then need keys."""
+        return ()
+
+    def retrieval(
+        self, neighbors: Neighbors, inference: Mapping[str, object], keys: np.ndarray | None = None
+    ) -> Retrieval:
         """How its memory is asked. inference: those knobs of the section that it reads (`inference_knobs`)."""
-        return Retrieval(neighbors, InferenceSettings.model_validate(inference) if inference else None)
+        return Retrieval(neighbors, InferenceSettings.model_validate(inference) if inference else None, keys)
 
     def epoch_seconds(self, history: History, recipe: Recipe) -> float:
         """The wall time of a typical epoch."""

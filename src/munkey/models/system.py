@@ -22,6 +22,7 @@ def save(path: str | Path, system: System) -> None:
     if system.memory is not None:
         memory = system.memory
         tensors |= {"memory.ids": memory.ids, "memory.keys": memory.keys, "memory.tokens": memory.tokens.detach()}
+        tensors |= {} if memory.labels is None else {"memory.labels": memory.labels}
     tensors = {name: to_host(tensor).contiguous() for name, tensor in tensors.items()}
     # One entry, because the order of several differs from file to file.
     described = {"family": system.family, "architecture": asdict(system.architecture)}
@@ -54,5 +55,5 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     memory = None
     if "memory.ids" in tensors:
         keys, tokens = (tensors[f"memory.{name}"].to(device) for name in ("keys", "tokens"))
-        memory = ExemplarMemory(tensors["memory.ids"], keys, tokens)
+        memory = ExemplarMemory(tensors["memory.ids"], keys, tokens, tensors.get("memory.labels"))
     return System(family.name, architecture, model, memory)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from munkey.core.files import atomic
 from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, understood
+from munkey.models.families.lda import LdaSettings
 from munkey.settings import (
     Count,
     DataSettings,
@@ -98,9 +99,9 @@ class Manifest(Section):
     """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files.
 
     classes: by the number in a row's label; None where an estimator has no row of it left. stored, encoder: None where
-    the rows are embeddings, of which there are no pictures. model, architecture, inference, data: of MUNKEY; settings:
-    of a family that is fitted, its own section of params.yaml. sha256: of all the rest (`self_digest`); `write` puts it
-    in.
+    the rows are embeddings, of which there are no pictures. model, architecture, inference, data: of MUNKEY; head: LDA's,
+    if it has one; settings: of a family that is fitted, its own section of params.yaml. sha256: of all the rest
+    (`self_digest`); `write` puts it in.
     """
 
     format: Literal["munkey model"]
@@ -114,6 +115,7 @@ class Manifest(Section):
     architecture: Text | None
     token_dim: Width
     inference: InferenceSettings | None
+    head: LdaSettings | None
     settings: dict[Text, float | int | Text] | None
     lookup: LookupSettings
     memory: MemoryReference
@@ -127,7 +129,11 @@ class Manifest(Section):
     def _moderate(self) -> Self:
         """What is larger could only keep a machine busy."""
         network = (self.model, self.architecture, self.inference, self.encoder, self.data)
-        if (self.family == "munkey") != (self.settings is None) or (self.settings is None and None in network):
+        if (
+            (self.family == "munkey") != (self.settings is None)
+            or (self.settings is None and None in network)
+            or (self.settings is not None and self.head is not None)
+        ):
             raise ValueError("its settings are not those of its family")
         if (self.encoder is None) != (self.stored is None) or (self.model is None) != (self.inference is None):
             raise ValueError("it lacks the encoder, the size of its pictures, or settings of inference")
@@ -149,7 +155,7 @@ class Manifest(Section):
 
     @property
     def network(self) -> "MunkeyArchitecture":
-        """What the weights belong to."""
+        """What the weights belong to, without the head, which follows from the memory."""
         from munkey.models.networks.munkey import MunkeyArchitecture
 
         assert self.model and self.architecture and self.data

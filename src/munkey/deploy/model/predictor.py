@@ -116,7 +116,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         if self._fitted is None:
             retrieved = self._retrieved(keys)
             memory = retrieved.memory(self._network.device)
-            return retrieved, self._network.logits(images, memory, retrieved.neighbors)
+            logits = self._network.logits(images, memory, retrieved.neighbors)
+            return retrieved, logits + self._head.logits(keys, no_rows(len(keys))) if self._head else logits
         retrieved = self._retrieved(keys) if self._fitted.k else no_rows(len(keys))
         return retrieved, self._fitted.logits(keys, retrieved)
 
@@ -145,6 +146,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         from munkey.deploy.model.fitted import FittedModel
 
         return FittedModel(self.manifest, self.store) if self.manifest.settings is not None else None
+
+    @cached_property
+    def _head(self) -> "FittedModel | None":
+        """LDA on all rows, where its logits are added to those of the network."""
+        from munkey.deploy.model.fitted import FittedModel
+
+        if (head := self.manifest.head) is None:
+            return None
+        return FittedModel(
+            self.manifest.model_copy(update={"family": "lda", "settings": head.model_dump()}), self.store
+        )
 
     @cached_property
     def _network(self) -> "LoadedNetwork":
@@ -264,7 +276,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def _leaving(self, rows: np.ndarray) -> AbstractContextManager[None]:
         """While rows are deleted: sums over the rows follow, where an answer has needed them before."""
-        fitted = vars(self).get("_fitted")
+        fitted = vars(self).get("_fitted") or vars(self).get("_head")
         return fitted.sums.leaving(rows) if fitted and fitted.sums else nullcontext()
 
     @contextmanager
@@ -321,9 +333,9 @@ class Predictor(AbstractContextManager["Predictor"]):
             keys, tokens = self._fitted.family.stored(keys), numbers[:, None].astype(np.float32)
         with self._alone():
             view = self.store.view
-            if self._fitted:
-                self._fitted.require_room(len(keys))
-            elif not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
+            if summed := self._fitted or self._head:
+                summed.require_room(len(keys))
+            if not self._fitted and not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
                 raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
             same = np.sort(self.store.ids_with(contents))
             held = view.records["content"][self.store.rows_of(same)]

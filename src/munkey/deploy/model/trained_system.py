@@ -115,7 +115,9 @@ class TrainedSystem:
     def _require_own_sections(self) -> None:
         """The system must have been trained with these very settings: params.yaml may have changed since."""
         trained = self.record["settings"]
-        if any(isinstance(family, FittedFamily) and family.name in trained for family in FAMILIES.values()):
+        if "munkey" not in trained and any(
+            isinstance(family, FittedFamily) and family.name in trained for family in FAMILIES.values()
+        ):
             return  # its constants lie in the system itself
         if "munkey" not in trained:
             records = sorted(self.place.file.parents[2].glob("*/*/record.json"))

@@ -75,7 +75,10 @@ class Cases:
 
     def _sections(self, case: str, *names: str) -> Sections:
         """Sections of the parameters as they hold for a case: what a rule hands to its script, and re-runs for."""
-        return self.params.for_case(case).model_dump(include=set(names))
+        params = self.params.for_case(case)
+        read = [family for family in FAMILIES.values() if family.name in names]
+        borrowed = (other for family in read for other in family.borrows(params.of_family(family)))
+        return params.model_dump(include={*names, *borrowed})
 
     def _first_alike(self, case: str, *names: str) -> str:
         """The first case of a data set that agrees in these sections: the one that does the work for all of them.

@@ -95,9 +95,10 @@ class Plan(Cases):
     def found(self, case: str, seed: str, subset: str, system: str) -> Files:
         """What a system with a memory is asked with."""
         family = self.family_of(system)
-        if family.asks_keys:
-            return {"keyfile": self.keys(case)}
-        return {"neighbors": self.neighbors(case, seed, subset)} if family.has_memory else {}
+        section = self.params.for_case(case).of_family(family)
+        files = {"keyfile": self.keys(case)} if family.asks_keys or family.borrows(section) else {}
+        near = {"neighbors": self.neighbors(case, seed, subset)}
+        return files | (near if family.has_memory and not family.asks_keys else {})
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:
         """The halves of an audit's pool: of the training set, its models are asked about nothing else."""

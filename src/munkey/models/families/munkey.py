@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from pydantic import model_validator
 
-from munkey.core.device import to_device
+from munkey.core.device import to_device, to_host
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
+from munkey.models.families.lda import LdaFamily, LdaSettings
 from munkey.models.family import (
+    FAMILIES,
     Architecture,
     Family,
+    FittedArchitecture,
     Learner,
     MemberKeys,
     Recipe,
@@ -38,7 +41,8 @@ if TYPE_CHECKING:
 class MunkeySettings(Section):
     """The exemplar memory in training (sec. 3.2).
 
-    token_dim: m; p_*: probabilities; neighbors: range of K'; aggregation: Agg of eq. 1, of the tokens of K' neighbors.
+    token_dim: m; p_*: probabilities; neighbors: range of K'; aggregation: Agg of eq. 1, of the tokens of K' neighbors;
+    head: whose logits on the memory's keys are added to the network's.
     """
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
@@ -51,6 +55,7 @@ class MunkeySettings(Section):
     neighbors: CountRange
     aggregation: Fusion
     temperature: Positive
+    head: Literal["none", "lda"]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -80,6 +85,35 @@ class MunkeyFamily(Family):
     def neighbors_read(self, settings: Section) -> dict[str, int]:
         return {"munkey.neighbors": cast(MunkeySettings, settings).neighbors[1]}
 
+    def borrows(self, settings: Section | None) -> Sequence[str]:
+        return (LdaFamily.name,) if settings and cast(MunkeySettings, settings).head == "lda" else ()
+
+    def recipe(self, sections: Mapping[str, Mapping[str, object]], stage: Stage) -> Recipe:
+        recipe = super().recipe(sections, stage)
+        alphas = [LdaSettings.model_validate(sections[name]).alpha for name in self.borrows(recipe.family)]
+        return replace(recipe, alpha=alphas[0]) if alphas else recipe
+
+    def head(self, system: System) -> nn.Module | None:
+        """LDA on the rows that are left in the memory, on the CPU; nothing else has a say in it but its constants."""
+        from munkey.memory.exemplars import ExemplarMemory
+
+        constants, memory = cast("MunkeyArchitecture", system.architecture).head, system.memory
+        if constants is None or memory is None:
+            return None
+        assert memory.labels is not None
+        rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
+        architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], constants)
+        return cast(LdaFamily, FAMILIES[LdaFamily.name]).head(architecture, rows)
+
+    def _with_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
+        """The network's logits (..., S, C) of samples with these keys (S, d) and the head's, if there is one."""
+        import torch
+
+        if (head := self.head(system)) is None:
+            return logits
+        assert keys is not None
+        return cast(np.ndarray, logits + head(torch.from_numpy(keys)).numpy())
+
     def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> MunkeyArchitecture:
         from munkey.models.networks.munkey import MunkeyArchitecture
 
@@ -106,11 +140,15 @@ class MunkeyFamily(Family):
 
     def train(self, training: Training) -> Trained:
         from munkey.models.forward import compiled, supervise
+        from munkey.models.networks.closed_form import best_temperature
 
         recipe, members = training.recipe, training.members
         if members is None:
             raise ValueError("MUNKEY trains on the keys and neighbors of its samples: Training.members")
         architecture = self.architecture(recipe, training.classes, members.keys.shape[1])
+        if recipe.alpha is not None:
+            temperature = best_temperature(_left_out(training), training.samples.labels)
+            architecture = replace(architecture, head={"alpha": recipe.alpha, "temperature": temperature})
         model = self.build(architecture, (recipe.stage / "weights").torch_generator()).to(training.device).train()
         learner = _learner(System(self.name, architecture, model), compiled(model, recipe.train), training)
         return supervise(learner, training)
@@ -150,7 +188,8 @@ class MunkeyFamily(Family):
             near = Nearest(rows[block.where], cosines[block.where])
             return ask(model, block.images, memory, near, settings, cut)
 
-        return answers(blocks(samples, data, device, passes(settings)), answer)
+        logits = answers(blocks(samples, data, device, passes(settings)), answer)
+        return self._with_head(system, retrieval.keys, logits)
 
     def path_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval
@@ -174,14 +213,15 @@ class MunkeyFamily(Family):
 
         assert system.memory is not None
         tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
+        keys = to_host(system.memory.keys[system.memory.rows(samples.ids)]).numpy()
 
         def cut(block: ImageBlock) -> Tensor:
             drop, keep = (torch.full((len(block.images),), value, device=device) for value in (True, False))
             masks = ((keep, drop), (drop, keep), (keep, keep))  # of image and token, for image, token and both
             return torch.stack([model(block.images, tokens[block.where], *pair) for pair in masks], dim=1)
 
-        logits = answers(blocks(samples, data, device), cut)  # (N, 3, C)
-        return {name: np.ascontiguousarray(logits[:, i]) for i, name in enumerate(("image", "token", "both"))}
+        logits = self._with_head(system, keys, answers(blocks(samples, data, device), cut).swapaxes(0, 1))  # (3, N, C)
+        return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
 
     def features(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
         """[CLS] before the head, from own image and own token."""
@@ -205,15 +245,30 @@ class MunkeyFamily(Family):
 
 def _learner(system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
     """The weights of a system with fresh exemplars. forward: its forward pass."""
+    import torch
+
     recipe, members = training.recipe, training.members
     assert members is not None
     settings = cast(MunkeySettings, recipe.family)
     exemplars = Exemplars(training.samples.ids, members, settings, recipe.stage, training.device)
+    if constants := cast("MunkeyArchitecture", system.architecture).head:
+        exemplars.memory = replace(exemplars.memory, labels=torch.from_numpy(training.samples.labels))
+        offsets = (_left_out(training) / constants["temperature"]).astype(np.float32)
+        exemplars.offsets = to_device(torch.from_numpy(offsets), training.device)
     return Learner(
         replace(system, memory=exemplars.memory),
         lambda images, index: exemplars.forward(forward, images, index),
         [exemplars.generator],
     )
+
+
+def _left_out(training: Training) -> np.ndarray:
+    """Logits (N, C) of LDA on the training samples for each of them, from all others."""
+    from munkey.models.networks.closed_form import leave_one_out
+
+    members, alpha = training.members, training.recipe.alpha
+    assert members is not None and alpha is not None
+    return leave_one_out(members.keys, training.samples.labels, training.classes, alpha)
 
 
 class Draw(NamedTuple):
@@ -255,14 +310,16 @@ class Exemplars:
         self.neighbors = self.memory.rows(members.neighbors.ids)
         self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
         self.settings = settings
+        self.offsets: Tensor | None = None  # (N, C), what a head adds to the logits of each
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
         """Logits of a batch, pathways dropped at random and exemplar tokens looked up (eq. 1). index: (B,)."""
         device = images.device.type
         draw = Draw(*(to_device(drawn, device) for drawn in self.draw(len(index))))
-        tokens = self.training_tokens(to_device(index, device), draw)
-        return model(images, tokens, draw.image_dropped, draw.token_dropped)
+        own = to_device(index, device)
+        logits = model(images, self.training_tokens(own, draw), draw.image_dropped, draw.token_dropped)
+        return logits if self.offsets is None else logits + self.offsets[own]
 
     def draw(self, count: int) -> Draw:
         """What to do with each sample of a batch of `count`, on the host."""

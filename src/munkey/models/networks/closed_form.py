@@ -3,13 +3,13 @@
 Everything that is centered, scaled or shrunk is a function of these sums; the knobs are constants.
 """
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from munkey.memory.sums import UNIT, Sums
+from munkey.memory.sums import BLOCK, UNIT, Sums, rounded
 
 NEVER = -1e4  # logit of a class without rows: finite, since losses and audits want it so
 SPREAD = 1e-10  # a share of the rows' squared length that is rounding and no spread
@@ -39,24 +39,91 @@ def discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
 
     Where no class has rows that differ, that covariance is taken to be 1, so that the nearest mean wins.
     """
-    assert sums.seconds is not None
-    present, means = _means(sums)
-    counts, width = sums.counts[present], means.shape[1]
-    rows, total = counts.sum(), UNIT**2 * sums.seconds
-    scatter = total - means.T @ (counts[:, None] * means)
-    covariance, trace = np.eye(width), float(np.trace(scatter))
-    if rows > len(counts) and trace > SPREAD * np.trace(total):
-        within = scatter / (rows - len(counts))
-        covariance = (1 - alpha) * within + alpha * np.trace(within) / width * covariance
-    factor = torch.linalg.cholesky(torch.from_numpy(covariance))
-    weight = torch.cholesky_solve(torch.from_numpy(means.T.copy()), factor).T.numpy()
-    return _head(present, weight, np.log(counts / rows) - 0.5 * (means * weight).sum(axis=1), temperature)
+    normal = _normal(sums, alpha)
+    weight = _solved(normal, normal.means)
+    bias = normal.priors - 0.5 * (normal.means * weight).sum(axis=1)
+    return _head(normal.present, weight, bias, temperature)
+
+
+def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: float) -> np.ndarray:
+    """Logits (N, C) of `discriminant` at temperature 1 for each of its own rows, from all others: in closed form, by
+    the formula of Sherman and Morrison, with the priors, the average eigenvalue and N - C of all rows.
+
+    keys: (N, d); labels: (N,). Raises ValueError where a class has one row alone: nothing is left of it without.
+    """
+    sums = Sums.empty(classes, keys.shape[1], seconds=True)
+    sums.add(keys, labels)
+    if (sums.counts == 1).any():
+        lone = np.flatnonzero(sums.counts == 1).tolist()
+        raise ValueError(
+            f"LDA without one of its rows needs two rows of each class; number {lone} has one: add another"
+        )
+    normal, logits = _normal(sums, alpha), np.full((len(labels), classes), NEVER)
+    weight, place = _solved(normal, normal.means), np.cumsum(normal.present) - 1
+    lengths = (normal.means * weight).sum(axis=1)
+    for start in range(0, len(labels), BLOCK):
+        z, own = rounded(keys[start : start + BLOCK]).astype(np.float64), place[labels[start : start + BLOCK]]
+        each, n = np.arange(len(z)), sums.counts[normal.present][own]
+        apart = z - normal.means[own]
+        a = _solved(normal, apart)
+        q, along, across = (apart * a).sum(axis=1), (z * a).sum(axis=1), a @ normal.means.T
+        share = normal.share * n / (n - 1)  # of the covariance that is this row's own
+        near, far = z @ weight.T, np.tile(lengths, (len(z), 1))
+        far[each, own] += q / (n - 1) ** 2 - 2 * across[each, own] / (n - 1)
+        near[each, own] -= along / (n - 1)
+        across[each, own] -= q / (n - 1)
+        u = (share / (1 - share * q))[:, None]
+        known = near + u * along[:, None] * across - 0.5 * (far + u * across**2) + normal.priors
+        logits[start : start + BLOCK, normal.present] = known
+    return logits
+
+
+def best_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
+    """By which logits (N, C) are divided so that the cross-entropy of the labels is smallest, from 0.1 to 1,000."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import log_softmax
+
+    def loss(log_temperature: float) -> float:
+        return -float(log_softmax(logits / np.exp(log_temperature), axis=1)[np.arange(len(labels)), labels].mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log([0.1, 1000]), method="bounded").x))
 
 
 def nearest_mean(sums: Sums, temperature: float) -> Head:
     """Half the squared distance to each class's mean, negative and / temperature, up to a constant."""
     present, means = _means(sums)
     return _head(present, means, -0.5 * (means**2).sum(axis=1), temperature)
+
+
+class _Normal(NamedTuple):
+    """Classes that share a covariance. present: (C,) which have rows; means: (C', d); priors: (C',), their logarithms;
+    factor: (d, d) of Cholesky; share: of the outer product of what a row is off in the covariance.
+    """
+
+    present: np.ndarray
+    means: np.ndarray
+    priors: np.ndarray
+    factor: Tensor
+    share: float
+
+
+def _normal(sums: Sums, alpha: float) -> _Normal:
+    assert sums.seconds is not None
+    present, means = _means(sums)
+    counts, width = sums.counts[present], means.shape[1]
+    rows, total = counts.sum(), UNIT**2 * sums.seconds
+    scatter = total - means.T @ (counts[:, None] * means)
+    covariance, share, trace = np.eye(width), 0.0, float(np.trace(scatter))
+    if rows > len(counts) and trace > SPREAD * np.trace(total):
+        within, share = scatter / (rows - len(counts)), (1 - alpha) / (rows - len(counts))
+        covariance = (1 - alpha) * within + alpha * np.trace(within) / width * covariance
+    factor = torch.linalg.cholesky(torch.from_numpy(covariance))
+    return _Normal(present, means, np.log(counts / rows), factor, share)
+
+
+def _solved(normal: _Normal, rows: np.ndarray) -> np.ndarray:
+    """Rows (N, d) times the inverse of the covariance."""
+    return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), normal.factor).T.numpy()
 
 
 def _means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:

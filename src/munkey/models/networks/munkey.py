@@ -1,5 +1,6 @@
 """MUNKEY's networks: a ViT that reads an exemplar token beside the image (sec. 3.2), and its variants (app. D.1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -14,10 +15,14 @@ from munkey.settings import InferenceSettings
 
 @dataclass(frozen=True)
 class MunkeyArchitecture(ViTArchitecture):
-    """architecture: how the token is read. token_dim: its length m; None where it is not known before loading."""
+    """architecture: how the token is read. token_dim: its length m; None where it is not known before loading.
+
+    head: alpha and temperature of the LDA on the memory's keys whose logits are added; None: nothing is, or not known.
+    """
 
     architecture: str
     token_dim: int | None
+    head: Mapping[str, float] | None = None
 
 
 class Pathways(NamedTuple):

@@ -1,0 +1,173 @@
+"""MUNKEY with LDA's head: what it adds in training and in answers, and that it forgets as LDA does, to the bit."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from munkey.encoders.keys import Keys
+from munkey.memory.exemplars import ExemplarMemory
+from munkey.memory.sums import rounded
+from munkey.models.families.munkey import Exemplars
+from munkey.models.family import FAMILIES, MemberKeys, System, Training
+from munkey.models.networks.closed_form import NEVER, best_temperature, leave_one_out
+from munkey.models.system import load, save
+from munkey.settings import InferenceSettings
+from tests.conftest import MUNKEY as ARCHITECTURE
+from tests.conftest import image_set, unit_rows
+from tests.models.inputs import DATA, QUERIES, SECTIONS, STAGE, answered, fitted, others, quiet, recipe, retrieval
+
+MUNKEY = FAMILIES["munkey"]
+LABELS = np.arange(12) % 3
+SAMPLES = replace(image_set(12), labels=LABELS)
+KEYS = unit_rows(12, 4, seed=3)
+ASKED = InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
+
+
+def refitted(keys, labels, classes, alpha, left_out, held):
+    """LDA without one row, as its definition says. held: whether priors, average eigenvalue and N - C are kept."""
+    z, kept = rounded(keys).astype(np.float64), np.arange(len(keys)) != left_out
+    counts = np.bincount(labels[kept], minlength=classes)
+    present, width = counts > 0, z.shape[1]
+    means = np.array([z[kept & (labels == c)].mean(axis=0) for c in np.flatnonzero(present)])
+    place = np.cumsum(present) - 1
+
+    def scatter(rows, centers):
+        return (z[rows] - centers[place[labels[rows]]]).T @ (z[rows] - centers[place[labels[rows]]])
+
+    within, rows = scatter(kept, means), int(kept.sum())
+    trace, freedom = np.trace(within), rows - int(present.sum())
+    if held:
+        counts, rows = np.bincount(labels, minlength=classes), len(labels)
+        whole = np.array([z[labels == c].mean(axis=0) for c in np.flatnonzero(present)])
+        trace, freedom = np.trace(scatter(np.ones(rows, bool), whole)), rows - int(present.sum())
+    covariance = ((1 - alpha) * within + alpha * trace / width * np.eye(width)) / freedom
+    weight = np.linalg.solve(covariance, means.T)
+    logits = np.full(classes, NEVER)
+    logits[present] = z[left_out] @ weight - 0.5 * (means.T * weight).sum(axis=0) + np.log(counts[present] / rows)
+    return logits
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(10, 40), st.integers(2, 5), st.floats(0.01, 1))
+def test_leaving_one_out_in_closed_form_is_a_refit_with_the_same_priors_and_trace(seed, rows, classes, alpha):
+    labels = np.random.default_rng(seed).permutation(np.arange(rows) % classes) * 2  # every second class has no rows
+    keys = unit_rows(rows, 6, seed=seed)
+    logits = leave_one_out(keys, labels, 2 * classes, alpha)
+    by_hand = [refitted(keys, labels, 2 * classes, alpha, one, held=True) for one in range(rows)]
+    np.testing.assert_allclose(logits, by_hand, rtol=1e-8, atol=1e-8)
+
+
+def test_blocks_of_rows_are_no_matter(monkeypatch):
+    whole = leave_one_out(KEYS, LABELS, 3, 0.2)
+    monkeypatch.setattr("munkey.models.networks.closed_form.BLOCK", 5)
+    np.testing.assert_allclose(leave_one_out(KEYS, LABELS, 3, 0.2), whole, rtol=1e-12)
+
+
+def test_a_class_with_one_row_is_refused():
+    with pytest.raises(ValueError, match=r"two rows of each class; number \[2\] has one"):
+        leave_one_out(KEYS, np.array([0, 1] * 5 + [0, 2]), 3, 0.2)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
+def test_the_temperature_is_that_of_the_labels(temperature):
+    random = np.random.default_rng(0)
+    logits = 3 * random.normal(size=(20_000, 4))
+    labels = (logits / temperature + random.gumbel(size=logits.shape)).argmax(axis=1)
+    assert best_temperature(logits, labels) == pytest.approx(temperature, rel=0.05)
+
+
+@pytest.fixture
+def training(params):
+    """Of a dozen samples with a head: the training, before anything is learned."""
+    sections = params.model_dump(include={"model", "train", "munkey"}) | {"data": DATA.model_dump()}
+    sections["munkey"]["head"], sections["lda"] = "lda", SECTIONS["lda"]
+    members = MemberKeys(KEYS, others(Keys(SAMPLES.ids, KEYS), 4))
+    return Training(SAMPLES, 3, MUNKEY.recipe(sections, STAGE), "cpu", quiet, members)
+
+
+@pytest.fixture
+def system(training):
+    return MUNKEY.train(training).system
+
+
+def asked(system):
+    return replace(retrieval(system.memory, ASKED), keys=QUERIES.keys)
+
+
+def bare(system):
+    """The network alone."""
+    return replace(system, architecture=replace(system.architecture, head=None))
+
+
+def lda_of(system, kept=slice(None)):
+    """LDA fitted to some of the rows, with the head's constants."""
+    return fitted("lda", Keys(SAMPLES.ids[kept], KEYS[kept]), LABELS[kept], **system.architecture.head)
+
+
+def test_alpha_is_that_of_lda_and_the_temperature_the_best_for_rows_left_out(system):
+    left_out = leave_one_out(KEYS, LABELS, 3, 0.2)
+    assert system.architecture.head == {"alpha": 0.2, "temperature": best_temperature(left_out, LABELS)}
+
+
+@pytest.mark.parametrize("dropped", ["none", "image", "token"])
+def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, system, dropped):
+    settings = training.recipe.family.model_copy(
+        update={"p_image": float(dropped == "image"), "p_token": float(dropped == "token")}
+    )
+    learning = MUNKEY.resumed(system, replace(training, recipe=replace(training.recipe, family=settings)))
+    images, index = torch.zeros(3, 3, 8, 8), torch.tensor([4, 0, 7])
+    alone = Exemplars(SAMPLES.ids, training.members, settings, training.recipe.stage, "cpu")
+    alone.tokens.data.copy_(system.memory.tokens)
+    with torch.no_grad():
+        added = learning.answer(images, index) - alone.forward(learning.system.model, images, index)
+    expected = leave_one_out(KEYS, LABELS, 3, 0.2)[index] / system.architecture.head["temperature"]
+    np.testing.assert_allclose(added, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_every_answer_adds_what_lda_says_of_the_key(system):
+    queries, samples = asked(system), image_set(7)
+    by_lda = answered(lda_of(system), samples, queries)
+    assert (answered(system, samples, queries) == answered(bare(system), samples, queries) + by_lda).all()
+    with_head, without = (MUNKEY.path_logits(one, samples, DATA, "cpu", queries) for one in (system, bare(system)))
+    for path in ("softmax", "image", "token"):
+        assert (with_head[path] == without[path] + by_lda).all()
+    own = answered(lda_of(system), SAMPLES, replace(queries, keys=KEYS))
+    with_head, without = (MUNKEY.cut_logits(one, SAMPLES, DATA, "cpu") for one in (system, bare(system)))
+    for cut in ("image", "token", "both"):
+        assert (with_head[cut] == without[cut] + own).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(order=st.permutations(range(12)), ends=st.lists(st.integers(0, 12), max_size=4))
+def test_any_deletions_in_any_order_leave_the_bytes_of_a_head_that_never_had_the_rows(order, ends):
+    memory = ExemplarMemory(*map(torch.from_numpy, (SAMPLES.ids, KEYS, np.zeros((12, 5)), LABELS)))
+    cuts = sorted({0, *ends})
+    for start, end in pairwise(cuts):
+        memory = memory.forget(SAMPLES.ids[list(order[start:end])])
+    left = System("munkey", replace(ARCHITECTURE, head={"alpha": 0.3, "temperature": 4.5}), None, memory)
+    kept = np.sort(order[cuts[-1] :]).astype(int)
+    head, fresh = MUNKEY.head(left), lda_of(left, kept).model
+    for name in ("weight", "bias"):
+        assert getattr(head, name).numpy().tobytes() == getattr(fresh, name).numpy().tobytes()
+
+
+def test_a_file_keeps_the_labels_and_the_constants(system, tmp_path):
+    save(tmp_path / "s.safetensors", system)
+    loaded = load(tmp_path / "s.safetensors")
+    assert loaded.architecture == system.architecture and loaded.memory.labels.tolist() == LABELS.tolist()
+    samples, queries = image_set(7), asked(system)
+    assert answered(loaded, samples, queries).tobytes() == answered(system, samples, queries).tobytes()
+
+
+def test_without_a_head_no_labels_are_kept(params):
+    made = MUNKEY.train(
+        Training(
+            SAMPLES, 3, recipe(params, "munkey"), "cpu", quiet, MemberKeys(KEYS, others(Keys(SAMPLES.ids, KEYS), 4))
+        )
+    ).system
+    assert made.memory.labels is None and made.architecture.head is None and MUNKEY.head(made) is None
