@@ -31,7 +31,6 @@ from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
 from munkey.deploy.search.search import Search
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
-from munkey.models.families.lda import LdaSettings
 from munkey.models.family import FittedArchitecture
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
@@ -152,7 +151,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         model=result.model if network else None,
         architecture=built.architecture if isinstance(built, MunkeyArchitecture) else None,
         inference=result.inference if network else None,
-        head=LdaSettings(**built.head) if isinstance(built, MunkeyArchitecture) and built.head else None,
+        head=dict(built.head) if isinstance(built, MunkeyArchitecture) and built.head else None,
         settings=dict(built.settings) if isinstance(built, FittedArchitecture) else None,
         token_dim=result.system.memory.tokens.shape[1],
         lookup=result.lookup,

@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from munkey.core.files import atomic
 from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, understood
-from munkey.models.families.lda import LdaSettings
 from munkey.settings import (
     Count,
     DataSettings,
@@ -115,7 +114,7 @@ class Manifest(Section):
     architecture: Text | None
     token_dim: Width
     inference: InferenceSettings | None
-    head: LdaSettings | None
+    head: dict[Text, float] | None
     settings: dict[Text, float | int | Text] | None
     lookup: LookupSettings
     memory: MemoryReference

@@ -154,9 +154,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         if (head := self.manifest.head) is None:
             return None
-        return FittedModel(
-            self.manifest.model_copy(update={"family": "lda", "settings": head.model_dump()}), self.store
-        )
+        return FittedModel(self.manifest.model_copy(update={"family": "lda", "settings": head}), self.store)
 
     @cached_property
     def _network(self) -> "LoadedNetwork":

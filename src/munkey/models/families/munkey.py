@@ -12,12 +12,12 @@ from pydantic import model_validator
 from munkey.core.device import to_device, to_host
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
-from munkey.models.families.lda import LdaFamily, LdaSettings
 from munkey.models.family import (
     FAMILIES,
     Architecture,
     Family,
     FittedArchitecture,
+    FittedFamily,
     Learner,
     MemberKeys,
     Recipe,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from munkey.data.image_set import ImageSet
+    from munkey.models.families.lda import LdaSettings
     from munkey.models.forward import ImageBlock
     from munkey.models.networks.munkey import Cut, Munkey, MunkeyArchitecture
 
@@ -86,12 +87,13 @@ class MunkeyFamily(Family):
         return {"munkey.neighbors": cast(MunkeySettings, settings).neighbors[1]}
 
     def borrows(self, settings: Section | None) -> Sequence[str]:
-        return (LdaFamily.name,) if settings and cast(MunkeySettings, settings).head == "lda" else ()
+        return ("lda",) if settings and cast(MunkeySettings, settings).head == "lda" else ()
 
     def recipe(self, sections: Mapping[str, Mapping[str, object]], stage: Stage) -> Recipe:
         recipe = super().recipe(sections, stage)
-        alphas = [LdaSettings.model_validate(sections[name]).alpha for name in self.borrows(recipe.family)]
-        return replace(recipe, alpha=alphas[0]) if alphas else recipe
+        if not self.borrows(recipe.family):
+            return recipe
+        return replace(recipe, alpha=cast("LdaSettings", _lda().section(sections)).alpha)
 
     def head(self, system: System) -> nn.Module | None:
         """LDA on the rows that are left in the memory, on the CPU; nothing else has a say in it but its constants."""
@@ -103,7 +105,7 @@ class MunkeyFamily(Family):
         assert memory.labels is not None
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
         architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], constants)
-        return cast(LdaFamily, FAMILIES[LdaFamily.name]).head(architecture, rows)
+        return _lda().head(architecture, rows)
 
     def _with_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
         """The network's logits (..., S, C) of samples with these keys (S, d) and the head's, if there is one."""
@@ -260,6 +262,10 @@ def _learner(system: System, forward: Callable[..., Tensor], training: Training)
         lambda images, index: exemplars.forward(forward, images, index),
         [exemplars.generator],
     )
+
+
+def _lda() -> FittedFamily:
+    return cast(FittedFamily, FAMILIES["lda"])
 
 
 def _left_out(training: Training) -> np.ndarray:

@@ -1,0 +1,78 @@
+"""An exported MUNKEY with LDA's head: its answers are the pipeline's, and the head forgets to the bit."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.data.image_set import image_set
+from munkey.data.prepared import load
+from munkey.deploy.model.export import export
+from munkey.deploy.model.predictor import Predictor
+from munkey.encoders import keys
+from munkey.memory.neighbors import nearest
+from munkey.models import system
+from munkey.models.family import FAMILIES
+from tests.deploy.inputs import IDS, result_in, sections
+from tests.models.inputs import DATA
+
+ORDER = np.random.default_rng(2).permutation(IDS)
+COUNT = 20  # pictures that are asked about
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """The tiny result, whose MUNKEY has a head."""
+    root = tmp_path_factory.mktemp("run") / "results" / "tiny"
+    file = result_in(root, members=IDS) / "system.safetensors"
+    made, data = system.load(file), load(root / "data/toy")
+    memory = replace(made.memory, labels=torch.from_numpy(data.labels[IDS]))
+    headed = replace(made.architecture, head={"alpha": 0.3, "temperature": 4.0})
+    system.save(file, replace(made, architecture=headed, memory=memory))
+    return root
+
+
+@pytest.fixture
+def pictures(run) -> np.ndarray:
+    return np.array(load(run / "data/toy").images[:COUNT])
+
+
+def pipeline(run: Path, gone=()) -> np.ndarray:
+    """The logits of the first samples as the pipeline has them, after these were deleted."""
+    whole = system.load(run / "models/toy/seed0/full/original-m/system.safetensors")
+    left = replace(whole, memory=whole.memory.forget(np.array(gone, dtype=int)))
+    asked = keys.Keys(np.arange(COUNT), keys.read(next(run.glob("keys/toy/*/keys.npz"))).keys[:COUNT])
+    near = nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 33)
+    munkey, chosen = FAMILIES["munkey"], sections()
+    retrieval = munkey.retrieval(near, chosen["inference"], asked.keys)
+    data, samples = type(DATA).model_validate(chosen["data"]), image_set(load(run / "data/toy"), asked.ids)
+    return munkey.logits(left, samples, data, "cpu", retrieval)
+
+
+def test_its_logits_are_the_pipelines_also_after_deletions_bit_by_bit(run, pictures, tmp_path):
+    model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
+    done = 0
+    for batches in ([1, 2], [1, 1, 5], [4, 10]):  # in a process each; the last batch leaves none
+        with Predictor.load(model, writer=True, device="cpu") as used:
+            for number, size in enumerate(batches):
+                used.forget(ORDER[done : done + size])
+                done += size
+                if number:
+                    assert used.predict(pictures).logits.tobytes() == pipeline(run, ORDER[:done]).tobytes()
+            assert used.verify().sound
+    assert done == len(IDS)
+
+
+def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(run, pictures, tmp_path):
+    model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
+    with Predictor.load(model, writer=True, device="cpu") as used, Predictor.load(model, device="cpu") as reader:
+        before = used.predict(pictures).logits
+        assert before.tobytes() == pipeline(run).tobytes()
+        added = used.add(pictures[:2], [1, 2]).ids
+        after = used.predict(pictures).logits
+        assert after.tobytes() != before.tobytes() and reader.predict(pictures).logits.tobytes() == after.tobytes()
+        used.forget(added)
+        used.compact()
+        assert used.predict(pictures).logits.tobytes() == reader.predict(pictures).logits.tobytes() == before.tobytes()
