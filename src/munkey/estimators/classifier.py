@@ -169,6 +169,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             architecture=None,
             token_dim=1,
             inference=None,
+            head=None,
             settings=self._settings.model_dump(),
             lookup=LOOKUP,
             memory=MemoryReference(store=store.state.store.hex(), rows=len(self.ids_), first_new_id=self.next_id_),

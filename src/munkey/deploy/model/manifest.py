@@ -128,11 +128,8 @@ class Manifest(Section):
     def _moderate(self) -> Self:
         """What is larger could only keep a machine busy."""
         network = (self.model, self.architecture, self.inference, self.encoder, self.data)
-        if (
-            (self.family == "munkey") != (self.settings is None)
-            or (self.settings is None and None in network)
-            or (self.settings is not None and self.head is not None)
-        ):
+        unfit = self.head if self.settings is not None else None in network
+        if (self.family == "munkey") != (self.settings is None) or unfit:
             raise ValueError("its settings are not those of its family")
         if (self.encoder is None) != (self.stored is None) or (self.model is None) != (self.inference is None):
             raise ValueError("it lacks the encoder, the size of its pictures, or settings of inference")
