@@ -80,13 +80,22 @@ rule figures:
 rule audits:
     input:
         table("main-audited", "md"),
-        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["table.md", "storage.md", "attacks.md", "frontier.md"]),
+        expand(
+            LAYOUT.audit,
+            dataset=PARAMS.datasets,
+            part=["table.md", "storage.md", "attacks.md", "differencing.md", "frontier.md"],
+        ),
         LAYOUT.audit_page,
 
 
 rule audit_grids:
     input:
         expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["grid.md", "grid.svg"]),
+
+
+rule differencing:
+    input:
+        expand(LAYOUT.audit, dataset=PARAMS.datasets, part="differencing.md"),
 
 
 rule relearning:

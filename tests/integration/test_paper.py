@@ -175,6 +175,10 @@ def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
         stored.loc["original", "rows"] == stored.loc["original", "rows_of"] == 2 * stored.loc["original", "ids"] == 60
     )
     assert stored.loc["unlearned", "rows"] == stored.loc["unlearned", "ids"] == 0
+    named = pd.read_csv(folder / "differencing.csv").set_index(["method", "attacker", "batch"])["precision"]
+    assert set(named.index.get_level_values("batch")) == {1, 10, 100} and len(named) == 3 * (2 + 3)  # MUNKEY, LDA
+    assert named["lda", "weights", 1] > 50 and named["munkey", "answers", 1] > 5
+    assert (folder / "differencing.md").read_text().startswith("### digits: of the deleted")
     audited = (made.path / "results/default/tables/main-audited.md").read_text()
     assert "| Method       | left [%]" in audited and plain(audited) in (made.path / "run.log").read_text()
     page = (made.path / "results/default/audit/index.html").read_text()

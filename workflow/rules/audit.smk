@@ -144,6 +144,31 @@ use rule job as storage with:
         "look for traces of what was deleted in the files of {wildcards.dataset}"
 
 
+use rule gpu_job as differencing_table with:
+    input:
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        keyfile=lambda w: PLAN.keys(w.dataset),
+        neighbors=lambda w: PLAN.neighbors(w.dataset, PARAMS.seeds[0], "full"),
+        originals=lambda w: [PLAN.original(w.dataset, PARAMS.seeds[0], name)["original"] for name in AUDITS.deleting()],
+    output:
+        table=fill(LAYOUT.audit, part="differencing.csv"),
+        markdown=fill(LAYOUT.audit, part="differencing.md"),
+        latex=fill(LAYOUT.audit, part="differencing.tex"),
+    log:
+        LAYOUT.log("audit/{dataset}/differencing"),
+    params:
+        settings=lambda w: {
+            name: PLAN.unlearn_settings(w.dataset, name) | PLAN.evaluate_settings(w.dataset, name)
+            for name in AUDITS.deleting()
+        },
+        code=code(
+            "audit.differencing",
+            lambda _: [root for name in AUDITS.deleting() for root in PLAN.method_code(name)],
+        ),
+    message:
+        "name what was deleted from {wildcards.dataset}, by two versions of each system"
+
+
 use rule job as main_audited with:
     input:
         main_table=table("main", "csv"),

@@ -11,14 +11,18 @@ from munkey.audits.read_evidence import PlannedSystem, family_audits
 from munkey.core.console import progress
 from munkey.core.files import read_table, write_csv, write_json, write_text
 from munkey.core.randomness import Stage
-from munkey.data import forget_sets
+from munkey.data import forget_sets, prepared
+from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
+from munkey.memory import neighbors as neighbor_files
+from munkey.models.training_inputs import Sections
 from munkey.report.figures import theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.shares import forest_plot
 from munkey.report.tables import audits as tables
 from munkey.report.tables.markup import Titled, render_or_say
 from munkey.report.tables.summary import Row, read_metrics
+from munkey.unlearn.contract import METHODS
 
 
 def audit(
@@ -76,6 +80,36 @@ def storage(systems: list[MemoryFiles], table: Path, markdown: Path, latex: Path
     lines = [line for each in progress(systems, "system", "systems") for line in storage_lines(each)]
     write_csv(table, lines, STORAGE_COLUMNS)
     _write(tables.storage_tables(read_table(table)), markdown, latex)
+
+
+def differencing(
+    images: Path,
+    keyfile: Path,
+    neighbors: Path,
+    originals: list[Path],
+    table: Path,
+    markdown: Path,
+    latex: Path,
+    dataset: str,
+    settings: dict[str, Sections],
+    device: str,
+) -> None:
+    """Delete samples, alone and in batches, and let whoever holds both versions name them.
+
+    settings: by method, of each of the originals, in this order.
+    """
+    from munkey.audits.two_versions import Holder  # with torch, which no other audit here needs
+    from munkey.models import system as systems
+
+    data = prepared.load(images.parent)
+    members, public = (keys.read(keyfile, data.ids_of(split)) for split in ("train", "val"))
+    near, stage = neighbor_files.read(neighbors, members.ids), Stage(dataset, "differencing")
+    holder, lines = Holder(data, members, near, public, stage, device), list[dict[str, object]]()
+    for original, name in progress(list(zip(originals, settings, strict=True)), "system", "systems"):
+        lines += holder.lines(METHODS[name], systems.load(original, device=device), settings[name])
+    found = pd.DataFrame(lines)
+    write_text(table, found.to_csv(index=False))
+    _write(tables.differencing_tables(found, dataset), markdown, latex)
 
 
 def _write(titled: Sequence[Titled], markdown: Path, latex: Path) -> None:

@@ -110,6 +110,13 @@ def test_a_family_that_is_fitted_is_audited_too_and_is_trained_no_further():
     assert RelearnPlan(plan).systems_of("digits") == []
 
 
+def test_what_deletes_without_data_is_asked_before_and_after():
+    assert AuditPlan(small_plan({"methods": ["knn", "cf", "sisa", "munkey", "example-tied-dropout"]})).deleting() == [
+        *("knn", "munkey", "example-tied-dropout"),
+    ]
+    assert AuditPlan(small_plan({"methods": ["cf"]})).deleting() == []
+
+
 def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
     named = {need: {run.__name__ for run in attacks(need)} for need in ("pairs", "logits")}
     assert named["pairs"] >= {"residual_share", "u_lira", "rmia", "tail"}

@@ -10,7 +10,15 @@ import pytest
 from munkey.core.files import read_table
 from munkey.jobs import audit as job
 from munkey.report.figures.shares import forest_plot
-from munkey.report.tables.audits import attacks_tables, audit_table, decimal, first_rows, residue_of, storage_tables
+from munkey.report.tables.audits import (
+    attacks_tables,
+    audit_table,
+    decimal,
+    differencing_tables,
+    first_rows,
+    residue_of,
+    storage_tables,
+)
 from munkey.report.tables.summary import Row
 
 SHARE = {"flagged": "", "share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
@@ -162,6 +170,19 @@ def test_a_search_that_proves_nothing_gives_no_number():
     lines = [stored(0.1, 0, "original", 3, 6), stored(0.1, 0, "unlearned", np.nan, np.nan, "not found either")]
     ((_, frame, _),) = storage_tables(pd.DataFrame(lines))
     assert frame.iloc[0].tolist() == ["MUNKEY", "10 %", "6 of 6", "not found either", "3 of 3", "not found either"]
+
+
+def test_who_is_named_by_two_versions_has_a_line_for_each_number_deleted_at_once():
+    asked = [("LDA", 1, "answers", 80.0), ("LDA", 1, "margins", 60.4), ("LDA", 1, "weights", 100.0)]
+    asked += [("KNN", 10, "answers", 30.0), ("KNN", 10, "margins", 40.0)]
+    found = pd.DataFrame(asked, columns=["title", "batch", "attacker", "precision"]).assign(deletions=40, chance=0.0928)
+    ((title, frame, remark),) = differencing_tables(found, "digits")
+    assert title.startswith("digits: ") and remark.startswith("–: ")
+    assert frame.values.tolist() == [
+        ["LDA", "1", "40", "80", "60", "100", "0.093"],
+        ["KNN", "10", "40", "30", "40", "–", "0.093"],
+    ]
+    assert differencing_tables(pd.DataFrame(), "digits") == []
 
 
 def test_a_row_that_an_attack_alone_flags_is_marked(audit):

@@ -141,6 +141,10 @@ class AuditPlan:
         """All that is read of them."""
         return sorted({path for held in self.memories_of(dataset) for path in (*held["files"], held["forget"])})
 
+    def deleting(self) -> list[str]:
+        """The methods that delete without any data: they drop rows, or parts of a model."""
+        return [name for name in self.params.methods if not METHODS[name].needs]
+
     def halves_of(self, dataset: str) -> list[str]:
         """The half of the pool that each seed is trained on and forgets."""
         pairs = max(self.settings.pairs, self.settings.oracles, self.settings.control_pairs)

@@ -156,6 +156,22 @@ def _found_of_deleted(lines: pd.DataFrame, name: str) -> str:
     return f"{lines[name].sum():.0f} of {lines[f'{name}_of'].sum()}"
 
 
+def differencing_tables(found: pd.DataFrame, dataset: str) -> list[Titled]:
+    """Whom two versions name, a line for each method and number of samples deleted at once; no table of no lines.
+
+    found: lines of `munkey.audits.two_versions.differencing_lines`.
+    """
+    lines = []
+    for (title, batch), own in found.groupby(["title", "batch"], sort=False) if len(found) else ():
+        named, first = own.set_index("attacker")["precision"], own.iloc[0]
+        line = {"Method": str(title), "deleted at once": f"{batch}", "deletions": f"{first['deletions']}"}
+        line |= {who: f"{named[who]:.0f}" if who in named else ABSENT for who in ("answers", "margins", "weights")}
+        lines.append(line | {"chance": f"{first['chance']:.2g}"})
+    title = f"{dataset}: of the deleted, percent that two versions name among all training samples"
+    remark = f"{ABSENT}: no linear head; of a memory, whoever holds both versions sees which rows are gone."
+    return [Titled(title, pd.DataFrame(lines), remark)] if lines else []
+
+
 def knobs_of(grid: pd.DataFrame) -> list[str]:
     """The knobs of an audit's grid whose values differ, by dotted name."""
     return [name for name in grid.columns if "." in name and grid[name].astype(str).nunique() > 1]

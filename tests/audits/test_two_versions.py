@@ -1,0 +1,64 @@
+"""Whoever holds two versions of a system names what was deleted, and guesses where nothing was."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from munkey.audits import two_versions
+from munkey.audits.two_versions import Holder
+from munkey.core.randomness import Stage
+from munkey.data.prepared import Dataset
+from munkey.encoders.keys import Keys
+from munkey.memory.neighbors import nearest
+from munkey.unlearn.contract import METHODS
+from tests.conftest import unit_rows
+from tests.models.inputs import fitted
+
+COUNT, CLASSES = 60, 3
+IDS = 5 + 2 * np.arange(COUNT + 15)
+LABELS = IDS // 2 % CLASSES
+SPLITS = np.where(np.arange(COUNT + 15) < COUNT, "train", "val")
+DATA = Dataset(np.zeros((COUNT + 15, 4, 4, 3), np.uint8), IDS, LABELS, SPLITS, list("abc"))
+KEYS = Keys(IDS, unit_rows(COUNT + 15, 24, seed=4))
+SETTINGS = {"data": {"image_size": 4, "pixel_mean": 0.5, "pixel_std": 0.5}, "inference": {}, "method": {}}
+
+
+def of(split: str) -> Keys:
+    return Keys(IDS[split == SPLITS], KEYS.keys[split == SPLITS])
+
+
+def lines(name: str, depth: int = 8, **changes) -> list[dict]:
+    near, stage = nearest(of("train"), of("train"), depth), Stage("test")
+    original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
+    method = replace(METHODS[name], **changes)
+    return list(Holder(DATA, of("train"), near, of("val"), stage, "cpu").lines(method, original, SETTINGS))
+
+
+@pytest.mark.parametrize("family", ["lda", "ncm"])
+def test_the_weights_of_a_linear_head_name_who_was_deleted_alone(family):
+    found = {(line["attacker"], line["batch"]): line for line in lines(family)}
+    assert found["weights", 1]["precision"] > 90 and found["weights", 1]["auroc"] > 99
+    assert found["weights", 1]["precision"] > found["weights", 10]["precision"] > 100 * 10 / COUNT
+    assert {batch for _, batch in found} == {1, 10}  # 100 are more than half of all
+
+
+@pytest.mark.parametrize("family", ["lda", "ncm", "knn"])
+def test_two_versions_that_differ_in_nothing_name_by_chance(family):
+    for line in lines(family, run=lambda system, request, settings: system):
+        assert (line["precision"], line["auroc"]) == pytest.approx((line["chance"], 50))
+
+
+def test_who_has_none_of_the_deleted_among_the_neighbors_need_not_be_asked(monkeypatch):
+    monkeypatch.setattr(two_versions, "DELETIONS", {1: 20, 10: 3})
+    found = lines("knn", depth=8)
+    assert found == lines("knn", depth=COUNT)  # everyone is asked
+    assert {line["attacker"] for line in found} == {"answers", "margins"}
+    assert all(line["auroc"] > 60 for line in found if line["batch"] == 1)
+
+
+def test_all_methods_face_the_same_deletions():
+    asked = []
+    for name in ("ncm", "knn"):
+        lines(name, run=lambda system, request, settings: asked.append(request.forget_ids.tolist()) or system)
+    assert asked[:51] == asked[51:] and len(asked) == 2 * (1 + 40 + 10)
