@@ -98,8 +98,8 @@ class Manifest(Section):
     """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files.
 
     classes: by the number in a row's label; None where an estimator has no row of it left. stored, encoder: None where
-    the rows are embeddings, of which there are no pictures. model, architecture, inference, data: of MUNKEY; head: LDA's,
-    if it has one; settings: of a family that is fitted, its own section of params.yaml. sha256: of all the rest
+    the rows are embeddings, of which there are no pictures. model, architecture, inference, data: of MUNKEY; head: of
+    LDA, if it has one; settings: of a family that is fitted, its own section of params.yaml. sha256: of all the rest
     (`self_digest`); `write` puts it in.
     """
 
