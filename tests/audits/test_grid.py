@@ -47,7 +47,7 @@ def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
         before.append(write(tmp_path / f"before{number}.npz", own + 0.4 * trained, image_right=8))
         turned = np.where(np.arange(len(base)) < POOL + TEST, own + 0.1 * trained, -own)
         after.append(write(tmp_path / f"after{number}.npz", turned, image_right=5))
-    return Setting(name="p_token-0.1", knobs={"munkey.p_token": 0.1}, before=before, after=after), half
+    return Setting(name="p_token-0.1", knobs={"munkey.p_token": 0.1}, before=before, after=after, alone=[]), half
 
 
 def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
@@ -64,3 +64,11 @@ def test_the_health_check_is_of_members_before_deletion_and_accuracy_of_validati
     ((deployed, _),) = grid_lines([point], PATHS, forgotten)
     assert deployed["P_s"] == pytest.approx(0.2)  # |80 % - 100 %| of 100 %
     assert (deployed["val_before"], deployed["val_after"]) == pytest.approx((70, 30))
+
+
+def test_beside_a_head_stands_its_own_accuracy_on_test(setting, tmp_path):
+    point, forgotten = setting
+    right = [np.where(np.arange(POOL + TEST + 10) < POOL + part * TEST, 1.0, -1.0) for part in (0.5, 0.75)]
+    alone = [write(tmp_path / f"alone{number}.npz", each, 5) for number, each in enumerate(right)]
+    ((deployed, _),) = grid_lines([{**point, "alone": alone}], PATHS, forgotten)
+    assert deployed["alone_after"] == pytest.approx(62.5)

@@ -17,12 +17,15 @@ SPLITS = ("val", "test")
 
 
 class Setting(TypedDict):
-    """A point of the grid. knobs: values by dotted name; before, after: files of logits, a model each."""
+    """A point of the grid. knobs: values by dotted name; before, after: files of logits, a model each; alone: the same
+    after deletion, of the family whose head the model has; empty where it has none, or that family is not in the plan.
+    """
 
     name: str
     knobs: dict[str, object]
     before: list[str]
     after: list[str]
+    alone: list[str]
 
 
 class GridModels(NamedTuple):
@@ -51,6 +54,7 @@ def grid_lines(
                 **{"nothing": reference.contrast, "nothing_p": reference.p_pairs, "P_s": before.means["P_s"]},
                 **{f"{split}_before": before.means[split] for split in SPLITS},
                 **{f"{split}_after": after.means[split] for split in SPLITS},
+                **({"alone_after": np.mean(list(map(_test_accuracy, setting["alone"])))} if setting["alone"] else {}),
             }
             for path in paths
         ]
@@ -72,3 +76,11 @@ def _models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
         measured["P_s"].append(pathways(cut, arrays["memory_labels"])["P_s"])
     means = {name: float(np.mean(values)) for name, values in measured.items()}
     return GridModels({path: np.stack(rows) for path, rows in phi.items()}, means)
+
+
+def _test_accuracy(file: str) -> float:
+    from munkey.evaluation.metrics import accuracy
+
+    arrays = read_npz(file, "logits", "labels", "splits")
+    test = arrays["splits"] == "test"
+    return accuracy(arrays["logits"][test], arrays["labels"][test])

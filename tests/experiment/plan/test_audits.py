@@ -143,6 +143,19 @@ def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_fro
     assert (trained["munkey"]["p_image"], trained["munkey"]["p_token"]) == (0.1, 0.0)
 
 
+def test_beside_a_head_stands_the_family_that_it_is_of_where_that_is_in_the_plan():
+    grid = AUDIT | {"audit.grid": [{"munkey.head": ["none", "lda"]}]}
+    without, headed = AuditPlan(small_plan(grid | {"methods": ["munkey", "lda"]})).grid_of("digits")
+    assert without["alone"] == [] and len(headed["alone"]) == len(headed["after"])
+    assert headed["alone"][1] == "results/default/logits/digits/audit/head-lda/seed1/rate0.1/lda.npz"
+    assert [each["alone"] for each in AuditPlan(small_plan(grid | {"methods": ["munkey"]})).grid_of("digits")] == [
+        [],
+        [],
+    ]
+    assert small_plan(grid).train_settings("digits/audit/head-lda", "m").keys() >= {"munkey", "lda"}
+    assert "lda" not in small_plan(grid).train_settings("digits/audit/pool", "m")
+
+
 def test_a_knob_that_only_some_points_of_the_grid_change_stands_beside_all_of_them():
     plan = small_plan(AUDIT | {"audit.grid": [{"munkey.p_image": [0.1]}, {"train.crop_scale": [[0.9, 1.0]]}]})
     first, second = AuditPlan(plan).grid_of("digits")

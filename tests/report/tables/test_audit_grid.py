@@ -52,6 +52,11 @@ def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
     assert len(titled.frame) == 3
 
 
+def test_beside_a_model_with_a_head_stands_what_the_head_alone_has(grid):
+    grid["alone_after"] = [96.44, 96.44, np.nan, np.nan, np.nan, np.nan]
+    assert grid_table(grid, "digits").frame["TA after, head alone"].tolist() == ["96.4", "–", "–"]
+
+
 def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):
     shares, *others = grid_plot(grid).axes
     dots = {line.get_label(): line for line in shares.lines}["as deployed, 95 %"]

@@ -86,7 +86,10 @@ class AuditPlan:
             case = pool if self.params.for_case(case) == self.params.for_case(pool) else case
             systems = (memory_family().original, self.plan.ablated_method.name)
             before, after = (self._logits(case, system, self.settings.grid_pairs) for system in systems)
-            settings.append(Setting(name=name, knobs=self._knobs(case), before=before, after=after))
+            borrowed = memory_family().borrows(self.params.for_case(case).of_family(memory_family()))
+            heads = [method for method in self.params.methods if METHODS[method].family in borrowed]
+            alone = [path for head in heads for path in self._logits(case, head, self.settings.grid_pairs)]
+            settings.append(Setting(name=name, knobs=self._knobs(case), before=before, after=after, alone=alone))
         return settings
 
     def _knobs(self, case: str) -> dict[str, object]:

@@ -21,6 +21,7 @@ PATHS = {  # how a memory is asked; the first is how it is deployed
 TITLES = {"nothing": "nothing done", "oracle": "oracle", "control nothing": "nothing done"}
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
 RESIDUE = "left [%]"
+HEAD = "TA after, head alone"  # LDA on the same rows
 ALONE = "†"
 LEFT = f"an audit's share and its 95 % interval; {ALONE}: flagged by an attack alone"
 Residue = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
@@ -189,6 +190,7 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
     Shares by path, what training had put there, P_s before deletion, accuracies.
     """
     names, rows, lines = short_names(knobs_of(grid)), deployed_rows(grid), []
+    heads = "alone_after" in grid
     for _, line in rows.iterrows():
         shares = grid[grid["setting"] == line["setting"]].set_index("path")["share"]
         lines.append(
@@ -205,6 +207,7 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
                 "VA before": f"{line['val_before']:.1f}",
                 "VA after": f"{line['val_after']:.1f}",
                 "TA after": f"{line['test_after']:.1f}",
+                **({HEAD: ABSENT if pd.isna(line["alone_after"]) else decimal(line["alone_after"])} if heads else {}),
             }
         )
     pairs, rank = grid["pairs"].max(), float(rows["P_s"].corr(rows["share"], "spearman"))
