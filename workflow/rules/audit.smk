@@ -75,7 +75,9 @@ use rule job as audit with:
 use rule job as audit_grid with:
     input:
         halves=lambda w: AUDITS.grid_halves_of(w.dataset),
-        logits=lambda w: [path for point in AUDITS.grid_of(w.dataset) for path in point["before"] + point["after"] + point["alone"]],
+        logits=lambda w: [
+            path for point in AUDITS.grid_of(w.dataset) for path in point["before"] + point["after"] + point["alone"]
+        ],
     output:
         table=fill(LAYOUT.audit, part="grid.csv"),
         markdown=fill(LAYOUT.audit, part="grid.md"),

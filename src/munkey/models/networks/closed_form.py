@@ -55,9 +55,7 @@ def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: flo
     sums.add(keys, labels)
     if (sums.counts == 1).any():
         lone = np.flatnonzero(sums.counts == 1).tolist()
-        raise ValueError(
-            f"LDA without one of its rows needs two rows of each class; number {lone} has one: add another"
-        )
+        raise ValueError(f"leaving a row out needs two rows of each class; number {lone} has one: add another")
     normal, logits = _normal(sums, alpha), np.full((len(labels), classes), NEVER)
     weight, place = _solved(normal, normal.means), np.cumsum(normal.present) - 1
     lengths = (normal.means * weight).sum(axis=1)
