@@ -52,7 +52,7 @@ def run(code: str, folder: Path) -> str:
 
 def using_a_model(wanted: bool) -> list[object]:
     """The blocks of Python that use a model or its memory, or the others, which register something."""
-    uses = re.compile(r"Predictor|Forgetting|munkey\.deploy")
+    uses = re.compile(r"Predictor|Forgetting|MunkeyClassifier|munkey\.deploy")
     return [param for param in blocks("python") if bool(uses.search(param.values[0])) is wanted]
 
 

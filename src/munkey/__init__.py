@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from munkey.deploy.model.predictor import Predictor
     from munkey.estimators.exact import ForgettingKNN, ForgettingLDA, ForgettingNCM
+    from munkey.estimators.munkey import MunkeyClassifier
     from munkey.estimators.pictures import PictureKeys
 
-__all__ = ["ForgettingKNN", "ForgettingLDA", "ForgettingNCM", "PictureKeys", "Predictor"]
+__all__ = ["ForgettingKNN", "ForgettingLDA", "ForgettingNCM", "MunkeyClassifier", "PictureKeys", "Predictor"]
 
 
 def __getattr__(name: str) -> object:
@@ -19,7 +20,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'munkey' has no attribute {name!r}")
     try:
-        from munkey.estimators import exact, pictures
+        from munkey.estimators import exact, munkey, pictures
     except ModuleNotFoundError as error:
         raise ImportError(f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'") from error
-    return getattr(pictures if name == "PictureKeys" else exact, name)
+    return getattr({"PictureKeys": pictures, "MunkeyClassifier": munkey}.get(name, exact), name)

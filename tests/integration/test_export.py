@@ -1,19 +1,17 @@
 """Exports of a real run: made by the DAG, they answer as the run did, before and after deletion."""
 
-import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from munkey.core.files import read_npz
 from munkey.data import forget_sets
 from munkey.data.prepared import load
 from munkey.deploy.model.export import export
 from munkey.deploy.model.predictor import Predictor
-from tests.integration.conftest import ROOT, Project
+from tests.integration.conftest import Project
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +59,3 @@ def test_exports_follow_the_settings_of_inference_and_one_that_is_in_use_is_left
     assert project.planned("--", "exports")["export"] == 1  # it is still that of another K
     with Predictor.load(directory) as model:
         assert np.array_equal(model.ids, left) and model.verify(head).sound
-
-
-def test_the_readme_forgets_a_picture(exports: Project, tmp_path: Path) -> None:
-    section = (ROOT / "README.md").read_text().split("## Forget a picture\n")[1].split("\n## ")[0]
-    blocks = dict(re.findall(r"```(sh|python)\n(.*?)```", section, re.DOTALL))
-    project = exports.copy(tmp_path / "project").installed()
-    project.run("bash", "-euo", "pipefail", "-c", blocks["sh"])
-    images = load(project.path / "results/default/data/digits").images
-    Image.fromarray(images[0]).save(project.path / "picture.png")
-    assert re.fullmatch(r"\('\d',\) \('\d',\) [0-9a-f]{64}\n", project.run("python", "-c", blocks["python"]).stdout)

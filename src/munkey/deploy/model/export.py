@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors.torch import save as serialized
 
 from munkey.core.console import warn
+from munkey.core.device import to_host
 from munkey.core.files import atomic
 from munkey.deploy.errors import ExportError
 from munkey.deploy.model.explain import rendered
@@ -55,7 +56,7 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     with disk.new_folder(Path(directory)) as folder:
         source = TrainedSystem(find(result), sections)
         source.require_encoder()
-        _write(source, folder)
+        write(source, folder)
     return Path(directory)
 
 
@@ -86,11 +87,12 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
     return directory
 
 
-def _write(result: TrainedSystem, folder: Path) -> None:
+def write(result: TrainedSystem, folder: Path) -> None:
     """The parts of a model into an empty folder."""
     memory, model = result.system.memory, result.system.model
     assert memory is not None
-    ids, data, keys, tokens = memory.ids.numpy(), result.dataset, memory.keys.numpy(), memory.tokens.numpy()
+    ids, data = memory.ids.numpy(), result.dataset
+    keys, tokens = (to_host(part.detach()).numpy() for part in (memory.keys, memory.tokens))
     rows, files = data.rows(ids), [result.names.get(one) for one in ids.tolist()]
     units = None if data.units is None else [data.units[row] for row in rows]
     with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:  # empty: its name is the digests' key
@@ -103,7 +105,9 @@ def _write(result: TrainedSystem, folder: Path) -> None:
     manifest = _manifest(result, reference)
     static = {CARD: card(manifest, result.metrics).encode()}
     if model is not None and WEIGHTS in manifest.static:
-        static[WEIGHTS] = serialized({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
+        static[WEIGHTS] = serialized(
+            {name: to_host(tensor).contiguous() for name, tensor in model.state_dict().items()}
+        )
     for name, content in static.items():
         with atomic(folder / name) as temporary:
             temporary.write_bytes(content)
@@ -157,6 +161,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         lookup=result.lookup,
         memory=memory,
         source=location(result.folder) if result.folder else None,
+        estimator=result.estimator,
         provenance=ModelOrigin(
             configuration=place.root.name,
             dataset=place.case,

@@ -88,10 +88,11 @@ class ModelOrigin(Section):
 
 
 class EstimatorReference(Section):
-    """What an estimator needs beside it. dtype: of the classes; features: names of the columns."""
+    """What an estimator needs beside it. dtype: of the classes; features: names of the columns; params: of a MUNKEY."""
 
     dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
     features: list[str] | None = None
+    params: Annotated[dict[str, str | bool | int | float | None], Field(default_factory=dict)]
 
 
 class Manifest(Section):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from munkey.core.ids import rows_of
 from munkey.data.prepared import Dataset, load
 from munkey.data.registry import DATASETS
 from munkey.deploy.errors import ExportError
+from munkey.deploy.model.manifest import EstimatorReference
 from munkey.encoders import keys
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import cache_name
@@ -84,6 +85,8 @@ class TrainedSystem:
     sections: those of params.yaml that hold for it; by default as the run left them in settings.json.
     """
 
+    estimator: EstimatorReference | None = None
+
     def __init__(self, file: Path, sections: Sections | None = None) -> None:
         self.place = Place.of(file)
         self.sections = sections or self._stored_sections()
@@ -92,6 +95,9 @@ class TrainedSystem:
         self.system: System = system.load(file)
         if self.system.memory is None:
             raise ExportError(f"{file}: {ONLY}")
+        self._read_sections()
+
+    def _read_sections(self) -> None:
         self.data = DataSettings.model_validate(self.sections["data"])
         self.model = ModelSettings.model_validate(self.sections["model"])
         self.inference = InferenceSettings.model_validate(self.sections["inference"])
@@ -194,3 +200,26 @@ class TrainedSystem:
             if (row["seed"], row["method"]) == wanted and rate:
                 found.setdefault(row["rate"], {})[row["metric"]] = float(row["value"])
         return found
+
+
+class OwnSystem(TrainedSystem):
+    """A MUNKEY that no run left. files: the source file of samples, by id; made: as a record's provenance."""
+
+    def __init__(
+        self,
+        trained: System,
+        data: Dataset,
+        files: dict[int, str],
+        sections: Sections,
+        made: Mapping[str, object],
+        estimator: EstimatorReference,
+    ) -> None:
+        seed = cast(int, estimator.params["seed"])
+        self.place = Place(Path(), Path("MunkeyClassifier"), "your pictures", seed, "full", "munkey")
+        self.system, self.sections, self.record, self.estimator = trained, sections, {"provenance": made}, estimator
+        self._read_sections()
+        vars(self).update(dataset=data, names=files, strangers=np.zeros((0, 1), dtype=np.float32), metrics={})
+
+    @property
+    def folder(self) -> None:
+        return None

@@ -1,0 +1,229 @@
+"""MUNKEY in scikit-learn's way: trained on pictures of your own, on this machine, without a workflow."""
+
+import importlib.metadata
+import tempfile
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from pathlib import Path
+from shutil import copytree
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from munkey.data.image_set import ImageSet
+from munkey.data.prepared import Dataset
+from munkey.deploy.errors import UnreadableModelError
+from munkey.deploy.model.export import write
+from munkey.deploy.model.images import pixels
+from munkey.deploy.model.manifest import EstimatorReference, PictureSize, read_manifest
+from munkey.deploy.model.model import device_for
+from munkey.deploy.model.predictor import Device, Predictor
+from munkey.deploy.model.trained_system import OwnSystem
+from munkey.deploy.store import disk
+from munkey.deploy.store.rows import checked_ids, checked_texts
+from munkey.encoders.keys import Keys, extract
+from munkey.estimators.classifier import LOOKUP, PATIENCE, plain, text_of
+from munkey.estimators.pictures import OWN, encoder_of, shown
+from munkey.memory.neighbors import nearest, without_self
+from munkey.models.family import FAMILIES, MemberKeys, Training
+from munkey.settings import EncoderSettings
+
+# fmt: off
+# Where each parameter stands in params.yaml; then the rest, as it stands there.
+PLACES = {
+    "encoder": "keys.encoder", "key_size": "keys.image_size", "image_size": "data.image_size", "width": "model.width",
+    "depth": "model.depth", "epochs": "train.epochs", "batch_size": "train.batch_size", "lr": "train.lr",
+    "p_image": "munkey.p_image", "p_token": "munkey.p_token", "k": "inference.k",
+}
+FIXED: dict[str, dict[str, Any]] = {
+    "data": {"pixel_mean": 0.5, "pixel_std": 0.5},
+    "keys": {"revision": None, "batch_size": 64, "depth": 33},
+    "model": {"patch_size": 4, "heads": 4, "mlp_ratio": 4.0},
+    "train": {"warmup_epochs": 0, "betas": [0.9, 0.99], "weight_decay": 0.05, "crop_scale": [0.8, 1.0],
+              "crop_ratio": [0.75, 4 / 3], "precision": "auto", "compile": False},
+    "munkey": {"architecture": "input-level", "token_dim": 128, "token_std": 0.02, "p_drop": "fixed", "p_retrieve": 0.2,
+               "neighbors": [2, 16], "aggregation": "softmax", "temperature": 0.07},
+    "inference": {"fusion": "ensemble", "temperature": 0.07},
+    "lookup": LOOKUP.model_dump(),
+    "source": {"reader": None, "path": None, "storage_size": None, "split": [0.6, 0.15, 0.25], "limit_per_class": None,
+               "classes": None},
+}
+# fmt: on
+
+
+class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """MUNKEY for pictures: files, pictures of Pillow, or arrays (N, H, W, 3) uint8 (docs/serving.md).
+
+    encoder, key_size: of the keys, as `PictureKeys` has them; image_size, a multiple of 4, width, depth: of the
+    transformer; epochs, batch_size, lr, p_image, p_token: of its training; k: neighbors asked. All are knobs of
+    params.yaml. verbose: report each epoch. A fitted one is a deployed directory, a temporary one until `save`.
+    """
+
+    classes_: np.ndarray
+    directory_: Path
+
+    def __init__(  # noqa: PLR0913  # knobs
+        self,
+        encoder: str = "efficientnet-lite0",
+        key_size: int | None = 96,
+        image_size: int = 32,
+        width: int = 64,
+        depth: int = 4,
+        epochs: int = 40,
+        batch_size: int = 64,
+        lr: float = 1e-3,
+        p_image: float = 0.3,
+        p_token: float = 0.3,
+        k: int = 4,
+        seed: int = 0,
+        device: Device = "auto",
+        verbose: bool = True,
+    ) -> None:
+        self.encoder = encoder
+        self.key_size = key_size
+        self.image_size = image_size
+        self.width = width
+        self.depth = depth
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.p_image = p_image
+        self.p_token = p_token
+        self.k = k
+        self.seed = seed
+        self.device = device
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: ArrayLike, *, ids: Iterable[int] | None = None, units: Sequence[Any] | None = None
+    ) -> Self:
+        """Train on pictures X and their classes y (N,). ids, units: as for `ForgettingLDA.fit`.
+
+        Raises PictureError that names what is no picture, ValueError for settings that make no sense.
+        """
+        sections, labels = deepcopy(FIXED), column_or_1d(y)
+        params = {name: plain(value) for name, value in self.get_params().items()}
+        for name, place in PLACES.items():
+            sections[place.partition(".")[0]][place.partition(".")[2]] = params[name]
+        kind = FAMILIES["munkey"]
+        recipe = kind.recipe(sections, kind.stage(params["seed"], "own", "full"))
+        check_classification_targets(labels)
+        settings = EncoderSettings(**{name: sections["keys"][name] for name in EncoderSettings.model_fields})
+        side, device = max(settings.image_size or OWN, recipe.data.image_size), device_for(self.device)
+        given = pixels(pictures_in(X), PictureSize(height=side, width=side))
+        count = len(given.images)
+        numbers = np.arange(count) if ids is None else checked_ids(ids)
+        if not len(labels) == len(numbers) == len(np.unique(numbers)) == count:
+            raise ValueError(f"{count} pictures need a class each, and different ids")
+        names = checked_texts("unit", units if units is None else [text_of(unit) for unit in units], count)
+
+        order = np.argsort(numbers)
+        numbers, images = numbers[order], given.images[order]
+        self.classes_, codes = np.unique(labels[order], return_inverse=True)
+        keys = Keys(numbers, extract(encoder_of(settings, device), images, settings.batch_size, device, shown))
+        depth = sections["munkey"]["neighbors"][1]
+        members = MemberKeys(keys.keys, without_self(nearest(keys, keys, depth + 1), numbers, depth))
+        samples = ImageSet(images, np.arange(count), numbers, codes)
+        report = print if self.verbose else lambda _: None
+        trained = kind.train(Training(samples, len(self.classes_), recipe, device, report, members)).system
+
+        data = Dataset(
+            images, numbers, codes, np.full(count, "train"), self.classes_.tolist(), tuple(names[row] for row in order)
+        )
+        files = {one: file for one, row in zip(numbers.tolist(), order, strict=True) if (file := given.files[row])}
+        self._temporary = tempfile.TemporaryDirectory(prefix="munkey-")
+        folder = Path(self._temporary.name) / "model"
+        folder.mkdir()
+        made = {
+            "commit": "MunkeyClassifier",
+            "device": device,
+            "versions": {"munkey": importlib.metadata.version("munkey")},
+        }
+        own = EstimatorReference(dtype=self.classes_.dtype.str, params=params)
+        write(OwnSystem(trained, data, files, sections, made, own), folder)
+        self._at(folder)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each of `classes_`: (N, C)."""
+        check_is_fitted(self)
+        if self._reader is None:
+            self._reader = Predictor.load(self.directory_, device=self.device)
+        return self._reader.predict(pictures_in(X)).probabilities
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the highest probability: (N,)."""
+        return cast(np.ndarray, self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def forget(self, ids: Iterable[int] | int | None = None, *, units: Iterable[Any] | str | None = None) -> np.ndarray:
+        """As that of `ForgettingLDA`, but a class stays among `classes_`: the network knows it."""
+        names = [units] if isinstance(units, str) else [str(unit) for unit in units or ()]
+        with self._writer() as model:
+            chosen = model.select(ids=np.atleast_1d([] if ids is None else ids), units=names).ids
+            model.forget(chosen)
+            model.purge()
+        return chosen
+
+    def add(self, X: Any, y: ArrayLike, *, units: Sequence[Any] | None = None) -> np.ndarray:
+        """Remember pictures of known classes, without training, with tokens lent by their neighbors. Returns ids."""
+        labels = column_or_1d(y)
+        if (unknown := np.setdiff1d(labels, self.classes_)).size:
+            raise ValueError(f"the network was not trained on {unknown.tolist()}: only a fit can learn a class")
+        with self._writer() as model:
+            texts = units if units is None else [text_of(unit) for unit in units]
+            return model.add(pictures_in(X), np.searchsorted(self.classes_, labels), units=texts).ids
+
+    def save(self, directory: str | Path) -> None:
+        """Write it to a new directory, a deployed model. From now on, `forget` and `add` change that."""
+        check_is_fitted(self)
+        with disk.new_folder(Path(directory)) as folder:
+            copytree(self.directory_, folder, dirs_exist_ok=True)
+        self._at(Path(directory))
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """The classifier of a directory that was saved, or that `munkey export` wrote. Raises UnreadableModelError."""
+        made, manifest = cls(), read_manifest(Path(directory))
+        if manifest.family != "munkey":
+            raise UnreadableModelError(directory, f'holds the family "{manifest.family}"', "load that")
+        own = manifest.estimator or EstimatorReference(dtype=np.array(manifest.names).dtype.str)
+        made.set_params(**own.params)
+        made.classes_ = np.array(manifest.classes, dtype=own.dtype)
+        made._at(Path(directory))
+        return made
+
+    def _at(self, folder: Path) -> None:
+        self.directory_, self._reader = folder, None
+
+    @property
+    def ids_(self) -> np.ndarray:
+        """The rows that it holds, ascending: (N,)."""
+        with Predictor.load(self.directory_) as model:
+            return model.ids
+
+    def _writer(self) -> Predictor:
+        """Its directory, open for a change: what reads it is closed, or a purge could not finish."""
+        check_is_fitted(self)
+        if self._reader:
+            self._reader.close()
+        self._reader = None
+        return Predictor.load(self.directory_, writer=True, device=self.device, wait=PATIENCE)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "directory_"):
+            raise TypeError("a fitted MunkeyClassifier lies in a directory: `save` it, and `load` it elsewhere")
+        return cast(dict[str, Any], super().__getstate__())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def pictures_in(X: Any) -> Any:
+    """Pictures as `pixels` takes them: an array of files as a list."""
+    return X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X

@@ -1,0 +1,98 @@
+"""MUNKEY as an estimator: trained on pictures, it is the deployed directory, and scikit-learn's tools take it."""
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
+
+from munkey import MunkeyClassifier, Predictor
+from munkey.deploy.errors import PictureError, UnknownNamesError
+from munkey.estimators import munkey as module
+from tests.conftest import ROOT
+
+TINY = {
+    "key_size": 32,
+    "image_size": 16,
+    "width": 16,
+    "depth": 1,
+    "epochs": 6,
+    "batch_size": 8,
+    "lr": 0.01,
+    "device": "cpu",
+}
+GENERATOR = np.random.default_rng(0)
+Y = np.array([3, 7] * 12)
+X = np.clip(60 * GENERATOR.normal(size=(24, 16, 16, 3)) + np.where(Y == 3, 40, 200)[:, None, None, None], 0, 255)
+X = X.astype(np.uint8)
+CHECKS = (
+    *("estimator_cloneable", "estimator_tags_renamed", "valid_tag_types", "estimator_repr", "set_params"),
+    *("no_attributes_set_in_init", "parameters_default_constructible", "get_params_invariance"),
+)
+PEOPLE = [f"person {row % 6}" for row in range(24)]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return MunkeyClassifier(verbose=False, **TINY).fit(X, Y, ids=range(100, 124)[::-1], units=PEOPLE)
+
+
+def test_what_is_no_parameter_is_as_in_params_yaml_and_so_are_the_defaults():
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    for section, fixed in module.FIXED.items():
+        assert fixed == {name: params[section][name] for name in fixed}, section
+    defaults = MunkeyClassifier().get_params()
+    differing = [one for one, place in module.PLACES.items() if defaults[one] != _at(params, place)]
+    assert differing == ["image_size"]  # the pictures of a user are larger than digits
+
+
+def _at(params, place):
+    section, name = place.split(".")
+    return params[section][name]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_scikit_learns_checks_pass_that_need_no_rows_of_numbers(check):
+    """`check_estimator` itself runs the first one, and says that it has no pictures for the others."""
+    getattr(estimator_checks, f"check_{check}")("MunkeyClassifier", MunkeyClassifier())
+
+
+def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
+    assert fitted.score(X, Y) == 1 and fitted.predict(X).dtype == Y.dtype
+    before = fitted.predict_proba(X)
+    fitted.save(tmp_path / "model")
+    loaded = MunkeyClassifier.load(tmp_path / "model")
+    assert loaded.predict_proba(X).tobytes() == before.tobytes() and loaded.get_params() == fitted.get_params()
+    gone = loaded.forget([100], units=["person 1"])
+    named = {123 - row for row, person in enumerate(PEOPLE) if person == "person 1"}
+    assert set(gone.tolist()) == named | {100} and loaded.ids_.tolist() == sorted({*range(100, 124)} - {*gone.tolist()})
+    with Predictor.load(tmp_path / "model") as model:
+        assert model.verify().sound and b"person 1" not in (tmp_path / "model/memory/store.db").read_bytes()
+        assert loaded.predict_proba(X).tobytes() == model.predict(X).probabilities.tobytes() != before.tobytes()
+    with pytest.raises(UnknownNamesError, match="person 1"):
+        loaded.forget(units="person 1")
+    assert loaded.add(X[:1], [3]).tolist() == [124] and 124 in loaded.ids_
+    with pytest.raises(ValueError, match="only a fit can learn a class"):
+        loaded.add(X[:1], [5])
+
+
+def test_scikit_learns_tools_take_it_and_files(tmp_path):
+    files = [tmp_path / f"{row}.png" for row in range(12)]
+    for file, image in zip(files, X, strict=False):
+        Image.fromarray(image).save(file)
+    model = MunkeyClassifier(verbose=False, **TINY | {"epochs": 1})
+    assert len(cross_val_score(model, X[:12], Y[:12], cv=2)) == 2
+    search = GridSearchCV(make_pipeline(model), {"munkeyclassifier__k": [1, 2]}, cv=2).fit(files, Y[:12])
+    best = search.best_estimator_[-1]
+    best.save(tmp_path / "best")
+    with Predictor.load(tmp_path / "best") as deployed:
+        assert deployed.select(files=[files[3]]).ids.tolist() == [3]
+    with pytest.raises(TypeError, match="save"):
+        best.__getstate__()
+    with pytest.raises(PictureError, match="no such file"):
+        clone(best).fit([*files[:1], tmp_path / "none.png"], [1, 2])
+    with pytest.raises(ValueError, match="2 pictures need a class each"):
+        clone(best).fit(files[:2], [1])
