@@ -85,7 +85,7 @@ def test_scikit_learns_tools_take_it_and_files(tmp_path):
         Image.fromarray(image).save(file)
     model = MunkeyClassifier(verbose=False, **TINY | {"epochs": 1})
     assert len(cross_val_score(model, X[:12], Y[:12], cv=2)) == 2
-    search = GridSearchCV(make_pipeline(model), {"munkeyclassifier__k": [1, 2]}, cv=2).fit(files, Y[:12])
+    search = GridSearchCV(make_pipeline(model), {"munkeyclassifier__head": ["none", "lda"]}, cv=2).fit(files, Y[:12])
     best = search.best_estimator_[-1]
     best.save(tmp_path / "best")
     with Predictor.load(tmp_path / "best") as deployed:

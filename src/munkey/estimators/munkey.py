@@ -37,7 +37,7 @@ from munkey.settings import EncoderSettings
 PLACES = {
     "encoder": "keys.encoder", "key_size": "keys.image_size", "image_size": "data.image_size", "width": "model.width",
     "depth": "model.depth", "epochs": "train.epochs", "batch_size": "train.batch_size", "lr": "train.lr",
-    "p_image": "munkey.p_image", "p_token": "munkey.p_token", "k": "inference.k",
+    "p_image": "munkey.p_image", "p_token": "munkey.p_token", "head": "munkey.head", "k": "inference.k",
 }
 FIXED: dict[str, dict[str, Any]] = {
     "data": {"pixel_mean": 0.5, "pixel_std": 0.5},
@@ -48,6 +48,7 @@ FIXED: dict[str, dict[str, Any]] = {
     "munkey": {"architecture": "input-level", "token_dim": 128, "token_std": 0.02, "p_drop": "fixed", "p_retrieve": 0.2,
                "neighbors": [2, 16], "aggregation": "softmax", "temperature": 0.07},
     "inference": {"fusion": "ensemble", "temperature": 0.07},
+    "lda": {"alpha": 0.2, "temperature": 5.0},
     "lookup": LOOKUP.model_dump(),
     "source": {"reader": None, "path": None, "storage_size": None, "split": [0.6, 0.15, 0.25], "limit_per_class": None,
                "classes": None},
@@ -59,7 +60,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     """MUNKEY for pictures: files, pictures of Pillow, or arrays (N, H, W, 3) uint8 (docs/serving.md).
 
     encoder, key_size: of the keys, as `PictureKeys` has them; image_size, a multiple of 4, width, depth: of the
-    transformer; epochs, batch_size, lr, p_image, p_token: of its training; k: neighbors asked. All are knobs of
+    transformer; epochs, batch_size, lr, p_image, p_token, head: of its training; k: neighbors asked. All are knobs of
     params.yaml. verbose: report each epoch. A fitted one is a deployed directory, a temporary one until `save`.
     """
 
@@ -78,6 +79,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         lr: float = 1e-3,
         p_image: float = 0.3,
         p_token: float = 0.3,
+        head: str = "none",
         k: int = 4,
         seed: int = 0,
         device: Device = "auto",
@@ -93,6 +95,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.lr = lr
         self.p_image = p_image
         self.p_token = p_token
+        self.head = head
         self.k = k
         self.seed = seed
         self.device = device
