@@ -194,7 +194,9 @@ def certificate(
     with given.model(directory) as predictor:
         store = predictor.store
         if not check:
-            made = certificates.certify(store, certificates.receipt_of(store, deletion, request))
+            made = certificates.certify(
+                store, certificates.receipt_of(store, deletion, request), exact=predictor.digests()
+            )
             if numbers is not None:
                 there = predictor.select(ids=numbers, ignore_missing=True).ids
                 if len(there) or len(set(numbers)) != made.rows:
@@ -206,12 +208,15 @@ def certificate(
             say(text, made.model_dump(mode="json"), as_json)
             return
         made = certificates.read_certificate(file)
-        faults = certificates.faults(made, store, numbers, secret)
+        exact = predictor.digests(anew=True) if made.exact else None
+        faults = certificates.faults(made, store, numbers, secret, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
     meant = "; it was made for exactly the given ids" if numbers is not None else ""
     held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
-    unconfirmed = certificates.unconfirmed(made, numbers)
+    unconfirmed = certificates.unconfirmed(made, numbers, exact)
+    if certificates.recomputable(made, exact):
+        held += "; what answered equals, to the bit, a fit to the rows that are left"
     text = (
         f"{file}: verified: the chain holds {held}{meant}; the chain cannot confirm: {', '.join(unconfirmed.values())}"
     )

@@ -29,14 +29,20 @@ from munkey.deploy.store.store import Store
 
 TEMPLATE = "certificate.html.j2"
 NOT_CLAIMED = (
-    "That the weights of the model forgot: deletion does not change them. The audits of this project measure what can"
-    " be left of a sample in weights that were trained with it.",
     "Anything about copies: pictures and data sets that the memory was made from, other exports, results and earlier"
     " versions in DVC or MLflow, backups, snapshots, answers that were given before.",
     "Anything about what lies below the file system: blocks that an SSD remapped, copy-on-write, swap.",
     "Who asked, who deleted, or that the clock of the machine was right.",
     "A signature: whoever can write this file can write another one. What binds it is the head of the chain, if it was"
     " published where the owner of the memory cannot change it.",
+)
+WEIGHTS = (
+    "That the weights of the model forgot: deletion does not change them. The audits of this project measure what can"
+    " be left of a sample in weights that were trained with it."
+)
+SETTINGS = (
+    "That settings and encoder are what they would be without the samples, or that nobody can tell who went: with the"
+    " rows that are left and the weights or digests of before, a guess can be tested."
 )
 GIVEN_LATER = "That the ids behind `ids_sha256` are those of the deletion: they were given later, to who wrote this."
 A_TRACE = "That nothing names the deleted samples: this certificate lists their ids, so it is itself a trace of them."
@@ -51,6 +57,7 @@ UNCHAINED = {
     "ids": "the ids",
     "ids_sha256": "the salted hash of the ids",
     "live": "how many samples were left",
+    "exact": "the digests of what answered, since rows came or went after it was written",
 }
 
 
@@ -65,12 +72,13 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     rows that the memory held afterwards, if that was recorded; rows_zeroed: whether zeros were found in place of their
     keys, tokens, ids and labels, and known to be on the disk; purged: whether it was known that no byte of them, or of
     the names of their source files and units, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids,
-    ascending, 8 bytes each, little-endian); identical: exact copies that stayed in the memory; sha256: of all the
-    rest (`manifest.self_digest`).
+    ascending, 8 bytes each, little-endian); identical: exact copies that stayed in the memory; exact: of a family that
+    deletes exactly, what answered when this was written (`FittedModel.digests`): it equals what a fit gives that never
+    saw the deleted rows, as `faults` checks; sha256: of all the rest (`manifest.self_digest`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
-    format: Literal[4] = 4
+    format: Literal[5] = 5
     memory: str
     request: str | None = None
     rows: PositiveInt
@@ -85,6 +93,7 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     rows_zeroed: bool
     purged: bool
     identical: NonNegativeInt | None = None
+    exact: dict[str, str] | None = None
     versions: dict[str, str]
     not_claimed: tuple[str, ...]
     sha256: str = ""
@@ -103,10 +112,18 @@ def salted(ids: Iterable[int], salt: bytes) -> str:
     return hashlib.sha256(salt + np.unique(checked_ids(list(ids))).tobytes()).hexdigest()
 
 
-def certify(store: Store, receipt: Receipt, *, live: int | None = None, purged: bool = False) -> Certificate:
-    """The certificate of a deletion. live: rows after it, from who deleted; purged: whether there was a purge since.
+def certify(
+    store: Store,
+    receipt: Receipt,
+    *,
+    live: int | None = None,
+    purged: bool = False,
+    exact: dict[str, str] | None = None,
+) -> Certificate:
+    """The certificate of a deletion. live: rows after it, from who deleted; purged: whether there was a purge since;
+    exact: `Predictor.digests`.
 
-    From the chain alone, neither can be known. Raises CertificateError where nothing was deleted.
+    From the chain alone, neither of the first two can be known. Raises CertificateError where nothing was deleted.
     """
     if not receipt.sequences:
         raise CertificateError("nothing was deleted, so there is nothing to certify")
@@ -129,7 +146,8 @@ def certify(store: Store, receipt: Receipt, *, live: int | None = None, purged: 
             "python": platform.python_version(),
             "sqlite": sqlite3.sqlite_version,
         },
-        not_claimed=NOT_CLAIMED,
+        exact=exact,
+        not_claimed=(SETTINGS if exact else WEIGHTS, *NOT_CLAIMED),
     ).sealed()
 
 
@@ -163,14 +181,34 @@ def naming(
     return certificate.model_copy(update=changes | {"not_claimed": not_claimed}).sealed()
 
 
-def faults(certificate: Certificate, store: Store, ids: Iterable[int] | None = None, salt: bytes = b"") -> list[str]:
-    """How this memory, or the ids and the salt that somebody gave, contradict the certificate, one sentence each."""
+def recomputable(certificate: Certificate, exact: dict[str, str] | None) -> bool:
+    """Whether the memory still holds the rows that its digests are of. exact: `Predictor.digests` of it."""
+    said = certificate.exact
+    return said is not None and exact is not None and all(said.get(one) == exact[one] for one in ("head", "live"))
+
+
+def faults(
+    certificate: Certificate,
+    store: Store,
+    ids: Iterable[int] | None = None,
+    salt: bytes = b"",
+    exact: dict[str, str] | None = None,
+) -> list[str]:
+    """How this memory, or the ids and the salt that somebody gave, contradict the certificate, one sentence each.
+
+    exact: `Predictor.digests` of it, made anew: what a fit gives to the rows that are left.
+    """
     name = store.state.store
     found = ["it was not made for these ids with this salt"]
     if ids is None or certificate.ids_sha256 == salted(ids, salt):
         found = []
     if certificate.sha256 != self_digest(certificate):
         found.append("it was changed after it was written: its SHA-256 is not the one in it")
+    if recomputable(certificate, exact) and (other := differing(certificate.exact, exact)):
+        found.append(
+            f"a fit to the rows that are left has other {other}: what answered had a row too many or too few, or was"
+            " altered (weights alone also differ between processors and versions of torch)"
+        )
     if certificate.memory != name.hex():
         return [*found, f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}"]
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
@@ -191,9 +229,17 @@ def faults(certificate: Certificate, store: Store, ids: Iterable[int] | None = N
     return found
 
 
-def unconfirmed(certificate: Certificate, ids: Iterable[int] | None = None) -> dict[str, str]:
+def differing(said: dict[str, str] | None, found: dict[str, str] | None) -> str:
+    """Which of two digests differ, in words."""
+    return " and ".join(name for name, digest in (found or {}).items() if (said or {}).get(name) != digest)
+
+
+def unconfirmed(
+    certificate: Certificate, ids: Iterable[int] | None = None, exact: dict[str, str] | None = None
+) -> dict[str, str]:
     """Its fields that nothing confirms, each in words: the chain has no record. ids: that its salt confirmed."""
     known = set() if ids is None else {"ids_sha256", *["ids"] * (tuple(sorted(set(ids))) == certificate.ids)}
+    known |= {"exact"} if recomputable(certificate, exact) else set()
     return {
         name: said for name, said in UNCHAINED.items() if getattr(certificate, name) is not None and name not in known
     }

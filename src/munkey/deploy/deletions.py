@@ -133,6 +133,7 @@ def carry_out(
             unpurged = f"{error}; until then, names of source files and units may be left in it"
         for answer in done:
             answer.update({"unpurged": unpurged} if unpurged else {"purged": True})
+    exact = model.digests() if certified else None
     for answer, receipt, ids, salt in certified:
-        made = certificate.certify(model.store, receipt, live=answer["left"], purged=not unpurged)
+        made = certificate.certify(model.store, receipt, live=answer["left"], purged=not unpurged, exact=exact)
         yield answer, certificate.naming(made, ids, salt, listed=list_ids)

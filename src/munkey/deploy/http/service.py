@@ -134,17 +134,19 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
     ) -> Json:
         def made(model: Predictor) -> Json:
             receipt = certificates.receipt_of(model.store, deletion, request)
-            return certificates.certify(model.store, receipt, purged=not queue.unpurged).model_dump(mode="json")
+            purged, exact = not queue.unpurged, model.digests()
+            return certificates.certify(model.store, receipt, purged=purged, exact=exact).model_dump(mode="json")
 
         return await queue.alone(made)
 
     @router.post("/certificate/check")
     async def check(request: Request) -> Json:
         asked = Check.model_validate_json(await body_of(request, limits))
-        made, given = asked.certificate, () if asked.salt is None else (asked.ids, bytes.fromhex(asked.salt))
-        faults = await queue.alone(lambda model: certificates.faults(made, model.store, *given))
-        unconfirmed = [*certificates.unconfirmed(made, *given[:1])]
-        return {"sound": not faults, "faults": faults, "ids_checked": bool(given), "unconfirmed": unconfirmed}
+        made, ids, salt = asked.certificate, asked.ids or None, bytes.fromhex(asked.salt or "")
+        exact = await queue.alone(lambda model: model.digests(anew=True)) if made.exact else None
+        faults = await queue.alone(lambda model: certificates.faults(made, model.store, ids, salt, exact))
+        unconfirmed = [*certificates.unconfirmed(made, ids, exact)]
+        return {"sound": not faults, "faults": faults, "ids_checked": ids is not None, "unconfirmed": unconfirmed}
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:

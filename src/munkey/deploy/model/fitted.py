@@ -1,5 +1,6 @@
 """A model of a family that is fitted, in use: it has no weights of its own, they follow from the rows that are left."""
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,6 +72,14 @@ class LiveSums:
                     self._head = moment, family.solved(sums, family.settings_of(architecture))
             return self._head[1]
 
+    def digests(self, family: "FittedFamily", architecture: FittedArchitecture) -> dict[str, str]:
+        """SHA-256 of the sums, and of the weights that follow from them."""
+        with self._lock:
+            head, sums = self.head(family, architecture), self._sums
+            assert sums is not None
+            summed = [sums.counts, sums.firsts, *([] if sums.seconds is None else [sums.seconds])]
+            return {"sums": _digest(summed), "weights": _digest([each.numpy() for each in head.buffers()])}
+
     def _now(self) -> tuple[int, int]:
         deleted = self._store.deletions
         return deleted, int(np.count_nonzero(self._store.view.live))
@@ -110,6 +119,20 @@ class FittedModel:
         if self.sums is not None and int(np.count_nonzero(self.store.view.live)) + added > MOST:
             raise ValueError(f"{self.family.title} holds at most {MOST:,} samples, so nothing was added")
 
+    def digests(self, *, anew: bool) -> dict[str, str]:
+        """SHA-256 of what answers now: of `sums` and `weights`, or of the `rows` that vote; and at which `head` of the
+        chain, with how many rows `live`. anew: of what the rows that are left give, whatever answered so far.
+        """
+        moment = {"head": self.store.head, "live": str(np.count_nonzero(self.store.view.live))}
+        if self.sums is None:
+            view = self.store.view
+            rows = np.flatnonzero(view.live)
+            rows = rows[np.argsort(view.ids[rows])]
+            return moment | {"rows": _digest([view.keys[rows], view.labels[rows]])}
+        empty = self.family.empty_sums(self._architecture)
+        sums = LiveSums(self.store, empty) if anew and empty is not None else self.sums
+        return moment | sums.digests(self.family, self._architecture)
+
     def logits(self, keys: np.ndarray, retrieved: "RetrievedRows") -> np.ndarray:
         """Logits (N, C) of pictures with these keys (N, d). Raises UnreadableModelError for a damaged memory."""
         from munkey.data.image_set import ImageSet
@@ -133,3 +156,7 @@ class FittedModel:
             self.section, torch.from_numpy(neighbors.ids != NOBODY), torch.from_numpy(neighbors.cosines)
         )
         return (weights / weights.sum(dim=1, keepdim=True).clamp(min=1e-12)).numpy()
+
+
+def _digest(arrays: list[np.ndarray]) -> str:
+    return hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)).hexdigest()

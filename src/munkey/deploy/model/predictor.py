@@ -359,6 +359,10 @@ class Predictor(AbstractContextManager["Predictor"]):
                 raise ValueError(f"{number!r} is not the name of a class of this model; its classes are: {known}")
         return np.array(numbers, dtype=np.int64)
 
+    def digests(self, *, anew: bool = False) -> dict[str, str] | None:
+        """For a family that is fitted, SHA-256 of what its answers follow from (`FittedModel.digests`); else None."""
+        return self._fitted.digests(anew=anew) if self._fitted else None
+
     def verify(self, published: str | None = None) -> Report:
         """Recompute what the directory says of itself: the chain of deletions, every row, index and static files.
 
@@ -370,6 +374,8 @@ class Predictor(AbstractContextManager["Predictor"]):
             raise ValueError(f"{str(published)[:80]!r} {said}")
         report = self.store.verify(head)
         problems = [*report.problems, *self.search.problems()]
+        if vars(self).get("_fitted") and self.digests() != self.digests(anew=True):
+            problems.append("what answers in this process is not what the rows that are left give: start it again")
         for name in self.manifest.static:
             try:
                 manifests.static(self.directory, self.manifest, name)

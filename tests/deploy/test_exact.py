@@ -1,0 +1,96 @@
+"""Certificates of families that delete exactly: anyone can recompute what answered from the rows that are left."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, Predictor
+from munkey.cli.app import app
+from munkey.deploy.certificate import write_certificate
+from munkey.deploy.deletions import RequestPlan, carry_out
+
+ROWS = np.random.default_rng(0).normal(size=(40, 6))
+LABELS = np.arange(40) % 3
+
+
+@pytest.fixture(params=[ForgettingLDA, ForgettingNCM, ForgettingKNN])
+def folder(request, tmp_path):
+    request.param().fit(ROWS, LABELS).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def certified(folder, tamper=None):
+    """The certificate of a deletion by a process that had answered before; tamper: with its model."""
+    with Predictor.load(folder, writer=True) as model:
+        model.predict(ROWS)
+        plans = {None: RequestPlan(np.array([4, 5]), None)}
+        answers = carry_out(model, plans, {None: bytes(16)}, [])
+        if tamper:
+            tamper(model)
+        [(_, made)] = answers
+        sound = model.verify().sound
+    path = folder.parent / "proof.json"
+    write_certificate(made, path)
+    return made, path, sound
+
+
+def checked(folder, path):
+    done = CliRunner().invoke(app, ["certificate", str(folder), str(path), "--check", "--json"])
+    return done.exit_code, f"{done.output}{done.exception or ''}"
+
+
+def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
+    made, path, sound = certified(folder)
+    never = folder.parent / "never"
+    kind = {"lda": ForgettingLDA, "ncm": ForgettingNCM, "knn": ForgettingKNN}[Predictor.load(folder).manifest.family]
+    kind().fit(np.delete(ROWS, [4, 5], axis=0), np.delete(LABELS, [4, 5])).save(never)
+    with Predictor.load(never) as model:
+        other = model.digests()
+    assert {one: made.exact[one] for one in made.exact if one != "head"} == {
+        one: other[one] for one in other if one != "head"
+    }
+    code, said = checked(folder, path)
+    assert sound and not code and "exact" not in json.loads(said)["unconfirmed"]
+    with Predictor.load(folder, writer=True) as model:
+        model.forget([6])
+    code, said = checked(folder, path)
+    assert not code and "exact" in json.loads(said)["unconfirmed"]  # its rows are not all there any more
+
+
+def weight(model):
+    model._fitted.sums._head[1].weight[0, 0] += 1e-12
+
+
+def row_kept(model):
+    """As if the sums had missed one of the deleted rows."""
+    forget = model.forget
+
+    def kept(ids, **how):
+        receipt = forget(ids, **how)
+        model._fitted.sums._gone[:] = [(keys[1:], labels[1:]) for keys, labels in model._fitted.sums._gone]
+        return receipt
+
+    model.forget = kept
+
+
+def weight_after(model):
+    digests = model.digests
+
+    def altered(*, anew=False):
+        if not anew:
+            digests()
+            weight(model)
+        return digests(anew=anew)
+
+    model.digests = altered
+
+
+@pytest.mark.parametrize(("tamper", "named"), [(weight_after, "other weights:"), (row_kept, "other sums and weights:")])
+@pytest.mark.parametrize("kind", [ForgettingLDA, ForgettingNCM])
+def test_one_altered_weight_or_one_row_kept_in_the_sums_is_found(kind, tamper, named, tmp_path):
+    kind().fit(ROWS, LABELS).save(tmp_path / "model")
+    _, path, sound = certified(tmp_path / "model", tamper)
+    code, said = checked(tmp_path / "model", path)
+    assert not sound and code and named in said
