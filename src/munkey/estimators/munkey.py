@@ -66,6 +66,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     classes_: np.ndarray
     directory_: Path
+    _reader: Predictor | None
 
     def __init__(  # noqa: PLR0913  # knobs
         self,
@@ -166,7 +167,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """As that of `ForgettingLDA`, but a class stays among `classes_`: the network knows it."""
         names = [units] if isinstance(units, str) else [str(unit) for unit in units or ()]
         with self._writer() as model:
-            chosen = model.select(ids=np.atleast_1d([] if ids is None else ids), units=names).ids
+            numbers = [ids] if isinstance(ids, int | np.integer) else list(ids if ids is not None else ())
+            chosen = model.select(ids=numbers, units=names).ids
             model.forget(chosen)
             model.purge()
         return chosen
@@ -190,13 +192,14 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     @classmethod
     def load(cls, directory: str | Path) -> Self:
         """The classifier of a directory that was saved, or that `munkey export` wrote. Raises UnreadableModelError."""
-        made, manifest = cls(), read_manifest(Path(directory))
+        made, folder = cls(), Path(directory)
+        manifest = read_manifest(folder)
         if manifest.family != "munkey":
-            raise UnreadableModelError(directory, f'holds the family "{manifest.family}"', "load that")
+            raise UnreadableModelError(folder, f'holds the family "{manifest.family}"', "load that")
         own = manifest.estimator or EstimatorReference(dtype=np.array(manifest.names).dtype.str)
         made.set_params(**own.params)
         made.classes_ = np.array(manifest.classes, dtype=own.dtype)
-        made._at(Path(directory))
+        made._at(folder)
         return made
 
     def _at(self, folder: Path) -> None:

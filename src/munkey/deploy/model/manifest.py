@@ -92,7 +92,7 @@ class EstimatorReference(Section):
 
     dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
     features: list[str] | None = None
-    params: Annotated[dict[str, str | bool | int | float | None], Field(default_factory=dict)]
+    params: dict[str, str | bool | int | float | None] = Field(default_factory=dict)
 
 
 class Manifest(Section):
