@@ -9,7 +9,6 @@ from munkey.audits.registry import AUDITS, audit
 
 def test_all_audits_are_found():
     assert {audit: AUDITS[audit].needs for audit in AUDITS} == {
-        "differencing": "versions",
         "distance": "oracles",
         "logistic": "logits",
         "loss": "logits",
@@ -32,5 +31,5 @@ def test_an_audit_has_a_title_a_definition_in_one_line_and_a_source(name):
 
 
 def test_evidence_that_there_is_none_of_is_refused():
-    with pytest.raises(ValueError, match="there are: pairs, oracles, logits, models, curves, versions"):
+    with pytest.raises(ValueError, match="there are: pairs, oracles, logits, models, curves"):
         audit("x", title="", needs="tea leaves", definition="", source="")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from munkey.audits import two_versions
-from munkey.audits.two_versions import Holder
+from munkey.audits.two_versions import Holder, precision
 from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
@@ -38,7 +38,7 @@ def lines(name: str, depth: int = 8, **changes) -> list[dict]:
 @pytest.mark.parametrize("family", ["lda", "ncm"])
 def test_the_weights_of_a_linear_head_name_who_was_deleted_alone(family):
     found = {(line["attacker"], line["batch"]): line for line in lines(family)}
-    assert found["weights", 1]["precision"] > 90 and found["weights", 1]["auroc"] > 99
+    assert found["weights", 1]["precision"] > 90
     assert found["weights", 1]["precision"] > found["weights", 10]["precision"] > 100 * 10 / COUNT
     assert {batch for _, batch in found} == {1, 10}  # 100 are more than half of all
 
@@ -46,7 +46,7 @@ def test_the_weights_of_a_linear_head_name_who_was_deleted_alone(family):
 @pytest.mark.parametrize("family", ["lda", "ncm", "knn"])
 def test_two_versions_that_differ_in_nothing_name_by_chance(family):
     for line in lines(family, run=lambda system, request, settings: system):
-        assert (line["precision"], line["auroc"]) == pytest.approx((line["chance"], 50))
+        assert line["precision"] == pytest.approx(line["chance"])
 
 
 def test_who_has_none_of_the_deleted_among_the_neighbors_need_not_be_asked(monkeypatch):
@@ -54,7 +54,7 @@ def test_who_has_none_of_the_deleted_among_the_neighbors_need_not_be_asked(monke
     found = lines("knn", depth=8)
     assert found == lines("knn", depth=COUNT)  # everyone is asked
     assert {line["attacker"] for line in found} == {"answers", "margins"}
-    assert all(line["auroc"] > 60 for line in found if line["batch"] == 1)
+    assert all(line["precision"] > 2 * line["chance"] for line in found)
 
 
 def test_all_methods_face_the_same_deletions():
@@ -62,3 +62,17 @@ def test_all_methods_face_the_same_deletions():
     for name in ("ncm", "knn"):
         lines(name, run=lambda system, request, settings: asked.append(request.forget_ids.tolist()) or system)
     assert asked[:51] == asked[51:] and len(asked) == 2 * (1 + 40 + 10)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ((5, 1, 4, 2, 3), 100),
+        ((5, 4, 1, 2, 3), 50),
+        ((1, 3, 2, 4, 5), 0),
+        ((9, 3, 3, 3, 0), 50 + 50 / 3),  # one of three that tie takes the second place
+        ((7, 7, 7, 7, 7), 40),  # a guess: 2 of 5
+    ],
+)
+def test_ties_count_by_their_expectation(scores, expected):
+    assert precision(np.array(scores), np.array([True, False, True, False, False])) == pytest.approx(expected)

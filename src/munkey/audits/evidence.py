@@ -162,17 +162,6 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Versions:
-    """Of D deletions, as one sees them who holds the system before and after each, and N candidates.
-
-    scores: (D, N), how much each candidate is suspected; deleted: (D, N) bool, which were deleted in between.
-    """
-
-    scores: np.ndarray
-    deleted: np.ndarray
-
-
-@dataclass(frozen=True)
 class Shipped:
     """What leaves the house. files: files, or folders with all that is in them.
 

@@ -7,7 +7,6 @@ What it needs is named by one word, and that word is the class of its evidence (
     logits   Answers   logits of one model on its retain, forget and test sets
     models   Shipped   the files that are shipped
     curves   Curves    a number of a system and of its oracle, while both are trained further
-    versions Versions  how much one who holds a system before and after a deletion suspects each candidate
 
 An audit's module is imported while Snakemake plans, so it imports scipy and scikit-learn inside functions.
 """
@@ -18,7 +17,7 @@ from typing import Literal, TypeVar, get_args
 
 from munkey.core.registry import Registry
 
-Need = Literal["pairs", "oracles", "logits", "models", "curves", "versions"]
+Need = Literal["pairs", "oracles", "logits", "models", "curves"]
 
 
 class Finding:

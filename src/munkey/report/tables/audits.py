@@ -160,7 +160,7 @@ def _found_of_deleted(lines: pd.DataFrame, name: str) -> str:
 def differencing_tables(found: pd.DataFrame, dataset: str) -> list[Titled]:
     """Whom two versions name, a line for each method and number of samples deleted at once; no table of no lines.
 
-    found: lines of `munkey.audits.two_versions.differencing_lines`.
+    found: lines of `munkey.audits.two_versions.Holder`.
     """
     lines = []
     for (title, batch), own in found.groupby(["title", "batch"], sort=False) if len(found) else ():
