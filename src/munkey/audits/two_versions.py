@@ -64,7 +64,7 @@ class Holder:
 
         def suspicions(gone: np.ndarray) -> dict[str, np.ndarray]:
             after, last, at, near = without(before, gone), first.copy(), np.arange(len(ids)), self.near
-            if after.memory and not family.asks_keys:  # who has none of them for a neighbor is answered as before
+            if after.memory is not None and not family.asks_keys:  # who has none for a neighbor is answered as before
                 left, at = np.isin(ids, after.memory.ids), np.flatnonzero(np.isin(near.ids, gone).any(axis=1))
                 near = nearest(Keys(ids[at], keys[at]), Keys(ids[left], keys[left]), near.ids.shape[1])
             last[at] = logits(after, at, near)

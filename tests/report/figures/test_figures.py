@@ -207,8 +207,8 @@ def test_the_front_rises_where_intervals_end_and_marks_say_what_is_over_or_witho
     (front,) = (line for line in axes.lines if len(line.get_xydata()) > 2)
     ends = np.arcsinh([0, 90, 90, 150])
     assert front.get_xydata() == pytest.approx(np.stack([ends, [96.0, 96.0, 98.5, 98.5]], axis=1))
-    flat = (line for line in axes.lines if len(line.get_xdata()) == 2 and len(set(line.get_ydata())) == 1)
-    bars = {line.get_ydata()[0]: line.get_xdata() for line in flat}
+    drawn = (ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 1] == ends[1, 1])
+    bars = {ends[0, 1]: ends[:, 0] for ends in drawn}
     assert bars[95.0] == pytest.approx(np.arcsinh([0, 2.2])) and bars[98.5] == pytest.approx(np.arcsinh([20, 90]))
 
 
