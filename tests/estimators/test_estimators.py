@@ -22,6 +22,7 @@ import munkey
 from munkey import Predictor
 from munkey.cli.app import app
 from munkey.deploy.errors import PictureError, UnreadableModelError
+from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.deploy.store.store import Store
 from munkey.encoders.keys import at_unit_norm
 
@@ -232,3 +233,20 @@ def run(folder, command, *more):
     done = CliRunner().invoke(app, [command, str(folder), *more, "--json"])
     assert not done.exit_code, done.output
     return json.loads(done.stdout)
+
+
+def test_a_class_that_a_purge_took_cannot_be_used_and_a_reader_purges_nothing(tmp_path):
+    munkey.ForgettingNCM().fit(X, Y).save(tmp_path / "model")
+    manifest = tmp_path / "model/manifest.json"
+    with Predictor.load(tmp_path / "model", writer=True) as model:
+        model.forget(np.flatnonzero(Y == 2))
+        before = manifest.read_bytes()
+        with Predictor.load(tmp_path / "model") as reader, pytest.raises(ClosedMemoryError):
+            reader.purge()
+        assert manifest.read_bytes() == before
+        model.purge()
+        assert model.manifest.classes == [0, 1, None, 3]
+        for label in (2, "2", ""):
+            with pytest.raises(ValueError, match="is not the name of a class"):
+                model.add(QUERIES[:1], [label])
+    assert munkey.ForgettingNCM.load(tmp_path / "model").classes_.tolist() == [0, 1, 3]

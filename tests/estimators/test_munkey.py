@@ -63,7 +63,9 @@ def test_scikit_learns_checks_pass_that_need_no_rows_of_numbers(check):
 def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
     assert fitted.score(X, Y) == 1 and fitted.predict(X).dtype == Y.dtype
     before = fitted.predict_proba(X)
+    temporary = fitted.directory_
     fitted.save(tmp_path / "model")
+    assert not temporary.exists()  # nothing would be deleted from it
     loaded = MunkeyClassifier.load(tmp_path / "model")
     assert loaded.predict_proba(X).tobytes() == before.tobytes() and loaded.get_params() == fitted.get_params()
     gone = loaded.forget([100], units=["person 1"])

@@ -215,7 +215,7 @@ def certificate(
     meant = "; it was made for exactly the given ids" if numbers is not None else ""
     held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
     unconfirmed = certificates.unconfirmed(made, numbers, exact)
-    if certificates.recomputable(made, exact):
+    if made.exact and "exact" not in unconfirmed:
         held += "; what answered equals, to the bit, a fit to the rows that are left"
     text = (
         f"{file}: verified: the chain holds {held}{meant}; the chain cannot confirm: {', '.join(unconfirmed.values())}"

@@ -181,10 +181,11 @@ def naming(
     return certificate.model_copy(update=changes | {"not_claimed": not_claimed}).sealed()
 
 
-def recomputable(certificate: Certificate, exact: dict[str, str] | None) -> bool:
-    """Whether the memory still holds the rows that its digests are of. exact: `Predictor.digests` of it."""
-    said = certificate.exact
-    return said is not None and exact is not None and all(said.get(one) == exact[one] for one in ("head", "live"))
+def _differing(said: dict[str, str] | None, exact: dict[str, str] | None) -> list[str] | None:
+    """Which digests are not as said; None where the memory does not hold the rows any more that these are of."""
+    if not said or not exact or any(said.get(one) != exact[one] for one in ("head", "live")):
+        return None
+    return [name for name, digest in exact.items() if said.get(name) != digest]
 
 
 def faults(
@@ -204,10 +205,10 @@ def faults(
         found = []
     if certificate.sha256 != self_digest(certificate):
         found.append("it was changed after it was written: its SHA-256 is not the one in it")
-    if recomputable(certificate, exact) and (other := differing(certificate.exact, exact)):
+    if other := _differing(certificate.exact, exact):
         found.append(
-            f"a fit to the rows that are left has other {other}: what answered had a row too many or too few, or was"
-            " altered (weights alone also differ between processors and versions of torch)"
+            f"a fit to the rows that are left has other {' and '.join(other)}: what answered had a row too many or too"
+            " few, or was altered (weights alone also differ between processors and versions of torch)"
         )
     if certificate.memory != name.hex():
         return [*found, f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}"]
@@ -229,17 +230,12 @@ def faults(
     return found
 
 
-def differing(said: dict[str, str] | None, found: dict[str, str] | None) -> str:
-    """Which of two digests differ, in words."""
-    return " and ".join(name for name, digest in (found or {}).items() if (said or {}).get(name) != digest)
-
-
 def unconfirmed(
     certificate: Certificate, ids: Iterable[int] | None = None, exact: dict[str, str] | None = None
 ) -> dict[str, str]:
     """Its fields that nothing confirms, each in words: the chain has no record. ids: that its salt confirmed."""
     known = set() if ids is None else {"ids_sha256", *["ids"] * (tuple(sorted(set(ids))) == certificate.ids)}
-    known |= {"exact"} if recomputable(certificate, exact) else set()
+    known |= set() if _differing(certificate.exact, exact) is None else {"exact"}
     return {
         name: said for name, said in UNCHAINED.items() if getattr(certificate, name) is not None and name not in known
     }

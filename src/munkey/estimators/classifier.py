@@ -151,32 +151,22 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with disk.new_folder(Path(directory)) as folder:
             units = rows.units.tolist()
             with Store.create(folder / MEMORY, rows.ids, rows.keys, tokens, self._numbers, units=units) as store:
-                self._manifest = self._new_manifest(store)
+                reference = MemoryReference(
+                    store=store.state.store.hex(), rows=len(rows.ids), first_new_id=self.next_id_
+                )
+                self._manifest = Manifest(
+                    format="munkey model",
+                    version=MODEL_FORMAT,
+                    family=self.family,  # type: ignore[arg-type]  # one of those that are fitted
+                    classes=self.classes_.tolist(),
+                    token_dim=1,
+                    settings=self._settings.model_dump(),
+                    lookup=LOOKUP,
+                    memory=reference,
+                )
                 self._describe(store)
                 self._seen = store.head, store.state.rows
         self.directory_ = Path(directory)
-
-    def _new_manifest(self, store: Store) -> Manifest:
-        return Manifest(
-            format="munkey model",
-            version=MODEL_FORMAT,
-            family=self.family,  # type: ignore[arg-type]  # one of those that are fitted
-            classes=self.classes_.tolist(),
-            stored=None,
-            data=None,
-            encoder=None,
-            model=None,
-            architecture=None,
-            token_dim=1,
-            inference=None,
-            head=None,
-            settings=self._settings.model_dump(),
-            lookup=LOOKUP,
-            memory=MemoryReference(store=store.state.store.hex(), rows=len(self.ids_), first_new_id=self.next_id_),
-            source=None,
-            provenance=None,
-            files={},
-        )
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
@@ -187,7 +177,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         made = cls()
         made.directory_, made._seen = Path(directory), ("", 0)
-        made._read_manifest()  # says what is wrong where there is no memory either
+        read_manifest(made.directory_, cls.family)  # says what is wrong where there is no memory either
         with made._opened():
             return made
 
@@ -253,17 +243,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             yield store
             self._seen = store.head, store.state.rows
 
-    def _read_manifest(self) -> Manifest:
-        assert self.directory_ is not None
-        manifest = read_manifest(self.directory_)
-        if manifest.family != self.family:
-            said = f'holds the family "{manifest.family}", not {self.family}'
-            raise UnreadableModelError(self.directory_, said, "load that")
-        return manifest
-
     def _read(self, store: Store) -> None:
         """Be what the directory says."""
-        manifest = self._manifest = self._read_manifest()
+        manifest = self._manifest = read_manifest(store.folder.parent, self.family)
         if manifest.memory.store != store.state.store.hex():
             raise UnreadableModelError(store.folder, "is the memory of another model")
         view = store.view

@@ -1,9 +1,9 @@
 """MUNKEY in scikit-learn's way: trained on pictures of your own, on this machine, without a workflow."""
 
-import importlib.metadata
 import tempfile
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copytree
 from typing import Any, Self, cast
@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
-from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.export import write
 from munkey.deploy.model.images import pixels
 from munkey.deploy.model.manifest import EstimatorReference, PictureSize, read_manifest
@@ -27,7 +26,7 @@ from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import Keys, extract
 from munkey.estimators.classifier import LOOKUP, PATIENCE, plain, text_of
-from munkey.estimators.pictures import OWN, encoder_of, shown
+from munkey.estimators.pictures import OWN, encoder_of, pictures_in, shown
 from munkey.memory.neighbors import nearest, without_self
 from munkey.models.family import FAMILIES, MemberKeys, Training
 from munkey.settings import EncoderSettings
@@ -56,6 +55,7 @@ FIXED: dict[str, dict[str, Any]] = {
 # fmt: on
 
 
+@dataclass(eq=False, repr=False)
 class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """MUNKEY for pictures: files, pictures of Pillow, or arrays (N, H, W, 3) uint8 (docs/serving.md).
 
@@ -64,43 +64,22 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     params.yaml. verbose: report each epoch. A fitted one is a deployed directory, a temporary one until `save`.
     """
 
-    classes_: np.ndarray
-    directory_: Path
-    _reader: Predictor | None
-
-    def __init__(  # noqa: PLR0913  # knobs
-        self,
-        encoder: str = "efficientnet-lite0",
-        key_size: int | None = 96,
-        image_size: int = 32,
-        width: int = 64,
-        depth: int = 4,
-        epochs: int = 40,
-        batch_size: int = 64,
-        lr: float = 1e-3,
-        p_image: float = 0.3,
-        p_token: float = 0.3,
-        head: str = "none",
-        k: int = 4,
-        seed: int = 0,
-        device: Device = "auto",
-        verbose: bool = True,
-    ) -> None:
-        self.encoder = encoder
-        self.key_size = key_size
-        self.image_size = image_size
-        self.width = width
-        self.depth = depth
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.p_image = p_image
-        self.p_token = p_token
-        self.head = head
-        self.k = k
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
+    encoder: str = "efficientnet-lite0"
+    key_size: int | None = 96
+    image_size: int = 32
+    width: int = 64
+    depth: int = 4
+    epochs: int = 40
+    batch_size: int = 64
+    lr: float = 1e-3
+    p_image: float = 0.3
+    p_token: float = 0.3
+    head: str = "none"
+    k: int = 4
+    seed: int = 0
+    device: Device = "auto"
+    verbose: bool = True
+    _reader: Predictor | None = field(init=False)
 
     def fit(
         self, X: Any, y: ArrayLike, *, ids: Iterable[int] | None = None, units: Sequence[Any] | None = None
@@ -139,17 +118,10 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             images, numbers, codes, np.full(count, "train"), self.classes_.tolist(), tuple(names[row] for row in order)
         )
         files = {one: file for one, row in zip(numbers.tolist(), order, strict=True) if (file := given.files[row])}
-        self._temporary = tempfile.TemporaryDirectory(prefix="munkey-")
-        folder = Path(self._temporary.name) / "model"
-        folder.mkdir()
-        made = {
-            "commit": "MunkeyClassifier",
-            "device": device,
-            "versions": {"munkey": importlib.metadata.version("munkey")},
-        }
         own = EstimatorReference(dtype=self.classes_.dtype.str, params=params)
-        write(OwnSystem(trained, data, files, sections, made, own), folder)
-        self._at(folder)
+        temporary = tempfile.TemporaryDirectory(prefix="munkey-")
+        write(OwnSystem(trained, data, files, sections, device, own), Path(temporary.name))
+        self._at(Path(temporary.name), temporary)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -192,18 +164,19 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     @classmethod
     def load(cls, directory: str | Path) -> Self:
         """The classifier of a directory that was saved, or that `munkey export` wrote. Raises UnreadableModelError."""
-        made, folder = cls(), Path(directory)
-        manifest = read_manifest(folder)
-        if manifest.family != "munkey":
-            raise UnreadableModelError(folder, f'holds the family "{manifest.family}"', "load that")
+        made, manifest = cls(), read_manifest(Path(directory), "munkey")
         own = manifest.estimator or EstimatorReference(dtype=np.array(manifest.names).dtype.str)
         made.set_params(**own.params)
         made.classes_ = np.array(manifest.classes, dtype=own.dtype)
-        made._at(folder)
+        made._at(Path(directory))
         return made
 
-    def _at(self, folder: Path) -> None:
-        self.directory_, self._reader = folder, None
+    def _at(self, folder: Path, temporary: "tempfile.TemporaryDirectory[str] | None" = None) -> None:
+        """Be what lies there. What lay in a temporary directory is gone: it would keep what is forgotten from now."""
+        if earlier := getattr(self, "_temporary", None):
+            earlier.cleanup()
+        self.directory_, self._temporary = folder, temporary
+        self._reader = None
 
     @property
     def ids_(self) -> np.ndarray:
@@ -228,8 +201,3 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
-
-
-def pictures_in(X: Any) -> Any:
-    """Pictures as `pixels` takes them: an array of files as a list."""
-    return X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X

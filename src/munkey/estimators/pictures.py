@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -49,11 +49,15 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """Raises PictureError that names what is no picture, MissingEncoderError, ValueError for an unusable key."""
         settings, device = EncoderSettings(**self.get_params()), device_for("auto")
         side = settings.image_size or OWN
-        pictures = X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X
-        images = pixels(pictures, PictureSize(height=side, width=side)).images
+        images = pixels(pictures_in(X), PictureSize(height=side, width=side)).images
         return extract(encoder_of(settings, device), images, settings.batch_size, device, shown)
 
 
 def shown(starts: Sequence[int]) -> Iterable[int]:
     """Batches, with progress where there are many."""
     return progress(starts, "keys", "batches") if len(starts) >= MANY else starts
+
+
+def pictures_in(X: Any) -> Any:
+    """Pictures as `pixels` takes them: an array of files as a list."""
+    return X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X

@@ -108,21 +108,21 @@ class Manifest(Section):
     version: Count
     family: Literal["munkey", "knn", "lda", "ncm"]
     classes: Annotated[list[Text | bool | int | float | None], Field(min_length=1, max_length=25_000)]
-    stored: PictureSize | None
-    data: DataSettings | None
-    encoder: EncoderReference | None
-    model: ModelSettings | None
-    architecture: Text | None
+    stored: PictureSize | None = None
+    data: DataSettings | None = None
+    encoder: EncoderReference | None = None
+    model: ModelSettings | None = None
+    architecture: Text | None = None
     token_dim: Width
-    inference: InferenceSettings | None
-    head: dict[Text, float] | None
-    settings: dict[Text, float | int | Text] | None
+    inference: InferenceSettings | None = None
+    head: dict[Text, float] | None = None
+    settings: dict[Text, float | int | Text] | None = None
     lookup: LookupSettings
     memory: MemoryReference
-    source: Text | None
-    provenance: ModelOrigin | None
+    source: Text | None = None
+    provenance: ModelOrigin | None = None
     estimator: EstimatorReference | None = None
-    files: dict[Static, Digest]
+    files: dict[Static, Digest] = Field(default_factory=dict)
     sha256: Digest | None = None
 
     @model_validator(mode="after")
@@ -185,8 +185,11 @@ def regular(path: Path, largest: int | None = None) -> bytes:
         return file.read()
 
 
-def read_manifest(directory: Path) -> Manifest:
-    """The manifest of a directory. Raises UnreadableModelError where there is none, or it is not what was written."""
+def read_manifest(directory: Path, family: str | None = None) -> Manifest:
+    """The manifest of a directory. Raises UnreadableModelError where there is none, or it is not what was written.
+
+    family: what it must be of, if not of any.
+    """
     path = directory / NAME
     if not path.exists() and not path.is_symlink():
         raise UnreadableModelError(directory, f"is not an exported model: it has no {NAME}")
@@ -205,6 +208,8 @@ def read_manifest(directory: Path) -> Manifest:
             raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
         if manifest.sha256 != self_digest(manifest):
             raise UnreadableModelError(path, "was changed after it was written: its SHA-256 is not the one in it")
+        if family not in (None, manifest.family):
+            raise UnreadableModelError(directory, f'holds the family "{manifest.family}", not {family}', "load that")
         return manifest
 
 

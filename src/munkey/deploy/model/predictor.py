@@ -351,10 +351,10 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def _numbers(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
         """Labels as numbers of classes. Raises ValueError that lists the classes."""
-        names, given = self.manifest.names, listed("labels", labels)
+        names, given, classes = self.manifest.names, listed("labels", labels), dict(enumerate(self.manifest.classes))
         numbers = [names.index(label) if isinstance(label, str) and label in names else label for label in given]
         for number in numbers:
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 <= number < len(names):
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or classes.get(int(number)) is None:
                 known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
                 raise ValueError(f"{number!r} is not the name of a class of this model; its classes are: {known}")
         return np.array(numbers, dtype=np.int64)
@@ -394,7 +394,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Raises LockedMemoryError where a reader prevents it.
         """
-        if self.manifest.encoder is None:  # a class of an estimator may be a person, so it goes with its last row
+        if self.writer and self.manifest.encoder is None:  # its class may be a person, so it goes with its last row
             manifest, held = manifests.read_manifest(self.directory), set(self._held()[1].tolist())
             kept = [name if number in held else None for number, name in enumerate(manifest.classes)]
             self.manifest = manifest.model_copy(update={"classes": kept})

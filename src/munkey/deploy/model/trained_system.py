@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
@@ -203,7 +204,7 @@ class TrainedSystem:
 
 
 class OwnSystem(TrainedSystem):
-    """A MUNKEY that no run left. files: the source file of samples, by id; made: as a record's provenance."""
+    """A MUNKEY that no run left. files: the source file of samples, by id."""
 
     def __init__(
         self,
@@ -211,12 +212,13 @@ class OwnSystem(TrainedSystem):
         data: Dataset,
         files: dict[int, str],
         sections: Sections,
-        made: Mapping[str, object],
+        device: str,
         estimator: EstimatorReference,
     ) -> None:
-        seed = cast(int, estimator.params["seed"])
+        seed, made = cast(int, estimator.params["seed"]), {"commit": "MunkeyClassifier", "device": device}
         self.place = Place(Path(), Path("MunkeyClassifier"), "your pictures", seed, "full", "munkey")
-        self.system, self.sections, self.record, self.estimator = trained, sections, {"provenance": made}, estimator
+        self.record = {"provenance": made | {"versions": {"munkey": version("munkey")}}}
+        self.system, self.sections, self.estimator = trained, sections, estimator
         self._read_sections()
         vars(self).update(dataset=data, names=files, strangers=np.zeros((0, 1), dtype=np.float32), metrics={})
 

@@ -39,10 +39,12 @@ class Exhibits:
 
         A fitted system after deletion is its oracle.
         """
-        trained = [family for family in self.plan.families if family.learns]
-        methods = [METHODS[name] for name in self.params.methods]
-        return [_design(_oracle_row(family), "anew", "training set") for family in trained] + [
-            _design(_method_row(method), _kind(method.original), method.stored) for method in methods
+        made = [(_oracle_row(family), "anew", "training set") for family in self.plan.families if family.learns]
+        for method in (METHODS[name] for name in self.params.methods):
+            kind = "exact" if not method.original.learns else "rows" if method.original.has_memory else "weights"
+            made.append((_method_row(method), kind, method.stored))
+        return [
+            {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored} for row, kind, stored in made
         ]
 
     @property
@@ -135,14 +137,3 @@ def _oracle_row(family: Family) -> TableRow:
 def _method_row(method: Method) -> TableRow:
     oracle = method.original.oracle
     return {"name": method.name, "title": method.title, "latex_title": method.latex_title, "oracle": oracle}
-
-
-def _design(row: TableRow, kind: str, stored: str) -> TableRow:
-    return {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
-
-
-def _kind(family: Family) -> str:
-    """How its systems forget."""
-    if not family.learns:
-        return "exact"
-    return "rows" if family.has_memory else "weights"
