@@ -1,6 +1,6 @@
 """Audits whose truth is known: retraining, residues, and cheaters whose answers look retrained on average.
 
-    python -m benchmarks.gauntlet --audits 300 --pairs 3 4 8 --pools 286 1000 --write docs/results/gauntlet.md
+    python -m benchmarks.gauntlet --audits 300 --pairs 3 4 8 --pools 100 286
 
 Simulated margins: a sample's difficulty, the luck of each training, and what training on the sample adds, which is
 little for most and much for a few. An entry is one function of a `World`, which returns what a system answers.
@@ -279,9 +279,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gauntlet", description=__doc__)
     parser.add_argument("--audits", type=int, default=300, help="simulated audits of each cell")
     parser.add_argument("--pairs", type=int, nargs="+", default=[3, 4, 8])
-    parser.add_argument("--pools", type=int, nargs="+", default=[286, 1000], help="samples of a pool")
+    parser.add_argument("--pools", type=int, nargs="+", default=[100, 286], help="samples of a pool")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", type=Path, default=Path("docs/results/gauntlet.md"))
     given = parser.parse_args()
     text = render(tables(given.pools, given.pairs, given.audits, given.jobs), "markdown")
-    write_text(given.write, f"`python -m benchmarks.gauntlet --audits {given.audits}`\n\n{text}")
+    sizes = f"--pairs {' '.join(map(str, given.pairs))} --pools {' '.join(map(str, given.pools))}"
+    write_text(given.write, f"`python -m benchmarks.gauntlet --audits {given.audits} {sizes}`\n\n{text}")
