@@ -1,6 +1,6 @@
 """What the weights keep, and why: residual shares of one family over a grid of the knobs that it is trained with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ def grid_lines(
     for setting in settings:
         halves = halves_of(setting["before"][0], forgotten)
         before, after = (_models(files, paths) for files in (setting["before"], setting["after"]))
+        alone = [_accuracy(read_npz(file, "logits", "labels", "splits"), "test") for file in setting["alone"]]
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)
         assert not isinstance(reference, Refused)  # a grid has two pairs at least
@@ -54,14 +55,14 @@ def grid_lines(
                 **{"nothing": reference.contrast, "nothing_p": reference.p_pairs, "P_s": before.means["P_s"]},
                 **{f"{split}_before": before.means[split] for split in SPLITS},
                 **{f"{split}_after": after.means[split] for split in SPLITS},
-                **({"alone_after": np.mean(list(map(_test_accuracy, setting["alone"])))} if setting["alone"] else {}),
+                **({"alone_after": np.mean(alone)} if alone else {}),
             }
             for path in paths
         ]
 
 
 def _models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
-    from munkey.evaluation.metrics import accuracy, pathways
+    from munkey.evaluation.metrics import pathways
 
     phi: dict[str, list[np.ndarray]] = {path: [] for path in paths}
     measured: dict[str, list[float]] = {name: [] for name in (*SPLITS, "P_s")}
@@ -70,17 +71,15 @@ def _models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
         for path, rows in phi.items():
             rows.append(path_margins(arrays, path))
         for split in SPLITS:
-            among = arrays["splits"] == split
-            measured[split].append(accuracy(arrays["logits"][among], arrays["labels"][among]))
+            measured[split].append(_accuracy(arrays, split))
         cut = {name: arrays[f"{name}_logits"] for name in ("image", "token", "both")}
         measured["P_s"].append(pathways(cut, arrays["memory_labels"])["P_s"])
     means = {name: float(np.mean(values)) for name, values in measured.items()}
     return GridModels({path: np.stack(rows) for path, rows in phi.items()}, means)
 
 
-def _test_accuracy(file: str) -> float:
+def _accuracy(arrays: Mapping[str, np.ndarray], split: str) -> float:
     from munkey.evaluation.metrics import accuracy
 
-    arrays = read_npz(file, "logits", "labels", "splits")
-    test = arrays["splits"] == "test"
-    return accuracy(arrays["logits"][test], arrays["labels"][test])
+    among = arrays["splits"] == split
+    return accuracy(arrays["logits"][among], arrays["labels"][among])

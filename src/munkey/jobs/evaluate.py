@@ -72,10 +72,8 @@ def _answer(
     dataset = prepared.load(images.parent)
     audited = np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)])
     ids = np.sort(audited) if pool else dataset.ids
-    retrieval = other = None
-    asked_keys = keys.read(keyfile, ids).keys if keyfile else None
-    if keyfile:
-        retrieval = Retrieval(None, keys=asked_keys)
+    asked_keys, other = keys.read(keyfile, ids).keys if keyfile else None, None
+    retrieval = Retrieval(None, keys=asked_keys) if keyfile else None
     if system.memory is not None and neighbors:
         near, family = neighbor_files.read(neighbors, ids), FAMILIES[system.family]
         retrieval = family.retrieval(near, settings["inference"], asked_keys)

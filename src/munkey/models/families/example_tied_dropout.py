@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from munkey.core.device import to_device
 from munkey.models.families.vit import ViTFamily
-from munkey.models.family import Architecture, Learner, Recipe, System, Training, family
+from munkey.models.family import Learner, System, Training, family
 from munkey.settings import Rate, Section
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor, nn
 
     from munkey.models.networks.example_tied import ExampleTiedArchitecture
@@ -34,20 +33,10 @@ class ExampleTiedFamily(ViTFamily):
     in_every_run = False
     place = 2
 
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> ExampleTiedArchitecture:
-        assert recipe.family is not None
-        return self.stored_architecture(vars(super().architecture(recipe, classes)) | recipe.family.model_dump())
-
-    def stored_architecture(self, stored: Mapping[str, object]) -> ExampleTiedArchitecture:
-        from munkey.models.networks.example_tied import ExampleTiedArchitecture
-
-        return ExampleTiedArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
-
-    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
+    def network(self) -> tuple[type[ExampleTiedArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.example_tied import ExampleTied, ExampleTiedArchitecture
-        from munkey.models.networks.vit import built
 
-        return built(lambda: ExampleTied(cast(ExampleTiedArchitecture, architecture)), generator)
+        return ExampleTiedArchitecture, ExampleTied
 
     def learner(self, system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
         import torch

@@ -12,10 +12,9 @@ from pydantic import model_validator
 from munkey.core.device import to_device, to_host
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
+from munkey.models.families.vit import ViTFamily
 from munkey.models.family import (
     FAMILIES,
-    Architecture,
-    Family,
     FittedArchitecture,
     FittedFamily,
     Learner,
@@ -30,7 +29,6 @@ from munkey.models.family import (
 from munkey.settings import CountRange, DataSettings, Fusion, Positive, Probability, Section, Width
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor, nn
 
     from munkey.data.image_set import ImageSet
@@ -71,7 +69,7 @@ class MunkeySettings(Section):
 
 
 @family
-class MunkeyFamily(Family):
+class MunkeyFamily(ViTFamily):
     name = "munkey"
     title = "MUNKEY"
     letter = "m"
@@ -116,6 +114,11 @@ class MunkeyFamily(Family):
         assert keys is not None
         return cast(np.ndarray, logits + head(torch.from_numpy(keys)).numpy())
 
+    def network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
+        from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
+
+        return MunkeyArchitecture, lambda wanted: NETWORKS[wanted.architecture](wanted)
+
     def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> MunkeyArchitecture:
         from munkey.models.networks.munkey import MunkeyArchitecture
 
@@ -127,18 +130,6 @@ class MunkeyFamily(Family):
             token_dim=key_dim if settings.architecture == "direct-key" else settings.token_dim,
             **recipe.model.model_dump(),
         )
-
-    def stored_architecture(self, stored: Mapping[str, object]) -> MunkeyArchitecture:
-        from munkey.models.networks.munkey import MunkeyArchitecture
-
-        return MunkeyArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
-
-    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
-        from munkey.models.networks.vit import built
-
-        wanted = cast(MunkeyArchitecture, architecture)
-        return built(lambda: NETWORKS[wanted.architecture](wanted), generator)
 
     def train(self, training: Training) -> Trained:
         from munkey.models.forward import compiled, supervise

@@ -8,20 +8,20 @@ the weights of a training that never saw what was deleted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from munkey.core.randomness import Stage
-from munkey.models.family import Architecture, Family, Recipe, Retrieval, System, Trained, Training, family
-from munkey.settings import DataSettings, Section, SmallCount
+from munkey.models.families.vit import ViTFamily
+from munkey.models.family import Architecture, Recipe, System, Trained, Training, family
+from munkey.settings import Section, SmallCount
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from munkey.data.image_set import ImageSet
     from munkey.models.networks.sisa import Sisa, SisaArchitecture
     from munkey.training.checkpoint import History
 
@@ -41,11 +41,12 @@ class Cells(NamedTuple):
 
 
 @family
-class SisaFamily(Family):
+class SisaFamily(ViTFamily):
     name = "sisa"
     title = "SISA"
     letter = "s"
     settings = SisaSettings
+    in_every_run = False
     place = 2
     holds = "weights after each slice"
 
@@ -57,39 +58,22 @@ class SisaFamily(Family):
         """All shards and slices together, per epoch over the whole training set."""
         return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
 
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> SisaArchitecture:
-        from munkey.models.networks.sisa import SisaArchitecture
+    def network(self) -> tuple[type[SisaArchitecture], Callable[..., nn.Module]]:
+        from munkey.models.networks.sisa import Sisa, SisaArchitecture
 
-        settings = cast(SisaSettings, recipe.family)
-        vit = recipe.model.model_dump()
-        return SisaArchitecture(classes=classes, image_size=recipe.data.image_size, **vit, **settings.model_dump())
-
-    def stored_architecture(self, stored: Mapping[str, object]) -> SisaArchitecture:
-        from munkey.models.networks.sisa import SisaArchitecture
-
-        return SisaArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+        return SisaArchitecture, Sisa
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         """Only with unset weights: each (shard, slice) draws its own when its training begins."""
-        from munkey.models.networks.sisa import Sisa, SisaArchitecture
-        from munkey.models.networks.vit import built
-
         if generator is not None:
             raise ValueError("SISA's models are initialized when their training begins, not before")
-        return built(lambda: Sisa(cast(SisaArchitecture, architecture)), None)
+        return super().build(architecture, None)
 
     def train(self, training: Training) -> Trained:
-        architecture = self.architecture(training.recipe, training.classes)
+        architecture = cast("SisaArchitecture", self.architecture(training.recipe, training.classes))
         model = cast("Sisa", self.build(architecture, None)).to(training.device)
         history = retrain(model, architecture, dict.fromkeys(range(model.shards), 0), training)
         return Trained(System(self.name, architecture, model.eval()), history)
-
-    def logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
-    ) -> np.ndarray:
-        from munkey.models.forward import image_logits
-
-        return image_logits(system, samples, data, device)
 
 
 def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from munkey.models.family import Architecture, Family, Learner, Recipe, Retrieval, System, Trained, Training, family
 from munkey.settings import DataSettings
@@ -25,20 +25,23 @@ class ViTFamily(Family):
     in_every_run = True
     place = 0
 
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> ViTArchitecture:
-        from munkey.models.networks.vit import ViTArchitecture
+    def network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
+        """What its models are made of."""
+        from munkey.models.networks.vit import ViT, ViTArchitecture
 
-        return ViTArchitecture(classes=classes, image_size=recipe.data.image_size, **recipe.model.model_dump())
+        return ViTArchitecture, ViT
+
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> ViTArchitecture:
+        knobs = recipe.model.model_dump() | (recipe.family.model_dump() if recipe.family else {})
+        return self.stored_architecture({"classes": classes, "image_size": recipe.data.image_size, **knobs})
 
     def stored_architecture(self, stored: Mapping[str, object]) -> ViTArchitecture:
-        from munkey.models.networks.vit import ViTArchitecture
-
-        return ViTArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+        return self.network()[0](**stored)  # type: ignore[arg-type]  # checked when it was made
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        from munkey.models.networks.vit import ViT, ViTArchitecture, built
+        from munkey.models.networks.vit import built
 
-        return built(lambda: ViT(cast(ViTArchitecture, architecture)), generator)
+        return built(lambda: self.network()[1](architecture), generator)
 
     def train(self, training: Training) -> Trained:
         from munkey.models.forward import compiled, supervise

@@ -53,39 +53,34 @@ def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[
     nothing more accurate has as small a bound).
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
-    found = {}
+    found, lines = {}, []
     if audit is not None:
         deployed = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
         found = {str(line["name"]): line for _, line in deployed.iterrows()}
-    lines = []
     for design in designs:
-        own, audited = largest.loc[design.name], found.get(design.name)
-        text, bound = _left(design, audited)
-        shares = dict.fromkeys(SHARES, 0.0 if bound == 0 else math.nan)
-        if audited is not None and bound and text != NO_POWER:
-            shares = {name: audited[name] for name in SHARES}
+        own = largest.loc[design.name]
         seconds = own.get("train_s_mean" if design.kind == "anew" else "unlearn_s_mean", math.nan)
-        lines.append({**own, **vars(design), "left": text, "bound": bound, **shares, "seconds": seconds})
+        lines.append({**own, **vars(design), **_left(design, found.get(design.name)), "seconds": seconds})
     table = pd.DataFrame(lines).sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
     rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf)
     return table.assign(front=rivals > rivals.cummax().shift(fill_value=-math.inf))
 
 
-def _left(design: Design, audited: pd.Series | None) -> tuple[str, float]:
-    """What is left as it is printed, and the most that may be left, percent."""
-    if design.kind == "anew":
-        return "0, by definition", 0.0
+def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
+    """What is left, as it is printed and as numbers."""
+    nothing, unknown = (
+        dict.fromkeys(SHARES, 0.0) | {"bound": 0.0},
+        dict.fromkeys(SHARES, math.nan) | {"bound": math.inf},
+    )
     contrast = math.nan if audited is None else audited.get("contrast", math.nan)
-    if design.kind == "exact" and not contrast:
-        return "0, to the bit", 0.0
-    if design.kind == "exact" and math.isnan(contrast):
-        return "0, by construction", 0.0
-    if audited is None:
-        return NOT_AUDITED, math.inf
-    if audited["verdict"] == NO_POWER:
-        return NO_POWER, math.inf
+    if design.kind == "anew":
+        return nothing | {"left": "0, by definition"}
+    if design.kind == "exact" and (contrast == 0 or math.isnan(contrast)):
+        return nothing | {"left": "0, to the bit" if contrast == 0 else "0, by construction"}
+    if audited is None or audited["verdict"] == NO_POWER:
+        return unknown | {"left": NOT_AUDITED if audited is None else NO_POWER}
     bound = math.inf if flagged_alone(audited) else max(abs(audited["share_low"]), abs(audited["share_high"]))
-    return left(audited), bound
+    return {**audited[list(SHARES)], "left": left(audited), "bound": bound}
 
 
 def sentence(points: pd.DataFrame) -> str:
@@ -94,16 +89,15 @@ def sentence(points: pd.DataFrame) -> str:
     points: as the function of that name makes them. As good: within one standard deviation
     over seeds of the best; one seed has none.
     """
-    rivals, said, last = points[points["kind"] != "anew"], [], ""
+    points = points.assign(accuracy=[f"{plus_minus(*pair)} %" for pair in points[["TA_mean", "TA_sd"]].to_numpy()])
+    oracle, said, last = points["kind"] == "anew", [], ""
+    rivals = points[~oracle]
     for most, words in MOST.items():
         allowed = rivals[rivals["bound"] <= most]
         answer = _best(allowed) if len(allowed) else "none is shown to leave so little"
         said.append(f"{words}: {'the same' if answer == last else answer}.")
         last = answer
-    anew = [
-        f"{line['title']} ({_accuracy(line)}, {_seconds(line)} s)"
-        for _, line in points[points["kind"] == "anew"].iterrows()
-    ]
+    anew = [f"{line['title']} ({line['accuracy']}, {_seconds(line)} s)" for _, line in points[oracle].iterrows()]
     said.append(f"Training anew leaves nothing by definition: {', '.join(anew)}.")
     if unknown := list(rivals[rivals["left"].isin([NOT_AUDITED, NO_POWER])]["title"]):
         said.append(f"Not audited, or without power: {', '.join(unknown)}.")
@@ -114,11 +108,7 @@ def _best(allowed: pd.DataFrame) -> str:
     best = allowed.sort_values("TA_mean", kind="stable").iloc[-1]
     near = allowed[(allowed["TA_mean"] >= best["TA_mean"] - best["TA_sd"]) & (allowed["name"] != best["name"])]
     alike = f", within one standard deviation {', '.join(near['title'])}" if len(near) else ""
-    return f"{best['title']} ({_accuracy(best)}){alike}"
-
-
-def _accuracy(line: pd.Series) -> str:
-    return f"{plus_minus(line['TA_mean'], line['TA_sd'])} %"
+    return f"{best['title']} ({best['accuracy']}){alike}"
 
 
 def _seconds(line: pd.Series) -> str:
