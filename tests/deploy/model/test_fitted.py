@@ -149,7 +149,9 @@ def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monk
 @summed
 def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, pictures):
     with Predictor.load(model, writer=True, device="cpu") as used:
+        used.predict(pictures)
         used.store.add([999], used.store.view.keys[:1], [[0.0]], [7])
+        assert any("cannot be summed" in problem for problem in used.verify().problems)
         with pytest.raises(UnreadableModelError, match="cannot be summed"):
             used.predict(pictures)
 

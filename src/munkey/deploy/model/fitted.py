@@ -33,7 +33,7 @@ class LiveSums:
 
     def __init__(self, store: Store, empty: Sums) -> None:
         """empty: of no rows."""
-        self._store, self._empty, self._lock = store, empty, threading.RLock()
+        self._store, self.empty, self._lock = store, empty, threading.RLock()
         self._sums: Sums | None = None
         self._moment = 0, 0  # how many rows were deleted and are left: between them, they tell which rows these are
         self._gone: list[tuple[np.ndarray, np.ndarray]] = []  # keys and labels that are yet to be subtracted
@@ -62,14 +62,18 @@ class LiveSums:
             self._gone.clear()
 
     def head(self, family: "FittedFamily", architecture: FittedArchitecture) -> "nn.Module":
-        """The head that follows from the rows that are live now."""
+        """The head that follows from the rows that are live now. Raises UnreadableModelError for a damaged memory."""
         with self._lock:
             while self._head is None or self._head[0] != self._now():
                 moment = self._now()
-                sums = self._of(moment)
-                if sums is not None and moment == self._now():  # else somebody deleted meanwhile
-                    self._sums, self._moment = sums, moment
-                    self._head = moment, family.solved(sums, family.settings_of(architecture))
+                try:
+                    sums = self._of(moment)
+                    if sums is not None and moment == self._now():  # else somebody deleted meanwhile
+                        self._sums, self._moment = sums, moment
+                        self._head = moment, family.solved(sums, family.settings_of(architecture))
+                except (ValueError, IndexError, RuntimeError) as error:  # torch's, of a covariance that is none
+                    said = f"its rows cannot be summed ({error}): `verify` says whether the memory is damaged"
+                    raise UnreadableModelError(self._store.folder, said) from error
             return self._head[1]
 
     def digests(self, family: "FittedFamily", architecture: FittedArchitecture) -> dict[str, str]:
@@ -88,7 +92,7 @@ class LiveSums:
         """The sums at a moment; None where a row was deleted while they were made."""
         sums, (deleted, left) = self._sums, self._moment
         if sums is None or deleted != moment[0] or left > moment[1]:
-            sums, left = deepcopy(self._empty), 0
+            sums, left = deepcopy(self.empty), 0
             self._gone.clear()
         self._subtract(sums)
         view, self._sums = self._store.view, None
@@ -129,8 +133,7 @@ class FittedModel:
             rows = np.flatnonzero(view.live)
             rows = rows[np.argsort(view.ids[rows])]
             return moment | {"rows": _digest([view.keys[rows], view.labels[rows]])}
-        empty = self.family.empty_sums(self._architecture)
-        sums = LiveSums(self.store, empty) if anew and empty is not None else self.sums
+        sums = LiveSums(self.store, self.sums.empty) if anew else self.sums
         return moment | sums.digests(self.family, self._architecture)
 
     def logits(self, keys: np.ndarray, retrieved: "RetrievedRows") -> np.ndarray:
@@ -139,11 +142,7 @@ class FittedModel:
 
         pixels = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         samples = ImageSet(pixels, np.arange(len(keys)), np.arange(len(keys)), np.zeros(len(keys), dtype=np.int64))
-        try:
-            head = self.sums.head(self.family, self._architecture) if self.sums else None
-        except (ValueError, IndexError, RuntimeError) as error:  # torch's, of a covariance that is none
-            said = f"its rows cannot be summed ({error}): `verify` says whether the memory is damaged"
-            raise UnreadableModelError(self.store.folder, said) from error
+        head = self.sums.head(self.family, self._architecture) if self.sums else None
         system = System(self.family.name, self._architecture, head, retrieved.memory("cpu"))
         asked, data = Retrieval(retrieved.neighbors, keys=keys), cast("DataSettings", self.manifest.data)  # unread
         return self.family.logits(system, samples, data, "cpu", asked)

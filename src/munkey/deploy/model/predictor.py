@@ -374,8 +374,11 @@ class Predictor(AbstractContextManager["Predictor"]):
             raise ValueError(f"{str(published)[:80]!r} {said}")
         report = self.store.verify(head)
         problems = [*report.problems, *self.search.problems()]
-        if vars(self).get("_fitted") and self.digests() != self.digests(anew=True):
-            problems.append("what answers in this process is not what the rows that are left give: start it again")
+        try:
+            if vars(self).get("_fitted") and self.digests() != self.digests(anew=True):
+                problems.append("what answers in this process is not what the rows that are left give: start it again")
+        except UnreadableModelError as error:
+            problems.append(str(error))
         for name in self.manifest.static:
             try:
                 manifests.static(self.directory, self.manifest, name)
