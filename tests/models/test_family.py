@@ -1,5 +1,8 @@
 """What a family is called, which parameters its training depends on, and where its randomness comes from."""
 
+import subprocess
+import sys
+
 import pytest
 
 from munkey.core.randomness import Stage
@@ -81,3 +84,9 @@ def test_two_families_cannot_share_a_letter():
     with pytest.raises(ValueError, match="'vit' and 'another' have the same letter, 't'"):
         family(type("Another", (type(FAMILIES["vit"]),), {"name": "another"}))
     assert "another" not in FAMILIES
+
+
+@pytest.mark.parametrize("first", ["vit", "munkey"])
+def test_whichever_family_is_imported_first_all_are_there(first):
+    said = f"import munkey.models.families.{first}; from munkey.models.family import FAMILIES; print(FAMILIES.refused)"
+    assert subprocess.check_output([sys.executable, "-c", said], text=True) == "{}\n"

@@ -82,6 +82,10 @@ class Registry(Generic[T]):
         """All entries, by name."""
         return [self[name] for name in self]
 
+    def so_far(self) -> list[T]:
+        """The entries of what has been imported; for a module of the package, which must not import the others."""
+        return [*self._entries.values()]
+
     @property
     def refused(self) -> dict[str, str]:
         """Where the fault is and why, for all that cannot be imported, by the name that its entry should have."""

@@ -342,11 +342,10 @@ SomeFamily = TypeVar("SomeFamily", bound=Family)
 
 def family(kind: type[SomeFamily]) -> type[SomeFamily]:
     """Register a family under its name. Raises ValueError where another family has its letter."""
-    FAMILIES.add(kind.name, kind())
-    for other in FAMILIES.values():
+    for other in FAMILIES.so_far():
         if kind.letter == other.letter and kind.name != other.name:
-            FAMILIES.remove(kind.name)
             raise ValueError(f"the families {other.name!r} and {kind.name!r} have the same letter, {kind.letter!r}")
+    FAMILIES.add(kind.name, kind())
     return kind
 
 
