@@ -122,11 +122,9 @@ class TrainedSystem:
     def _require_own_sections(self) -> None:
         """The system must have been trained with these very settings: params.yaml may have changed since."""
         trained = self.record["settings"]
-        if "munkey" not in trained and any(
-            isinstance(family, FittedFamily) and family.name in trained for family in FAMILIES.values()
-        ):
-            return  # its constants lie in the system itself
         if "munkey" not in trained:
+            if any(isinstance(family, FittedFamily) and family.name in trained for family in FAMILIES.values()):
+                return  # its constants lie in the system itself
             records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
             others = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
             listed = ", ".join(f"{folder.parent.name}/{folder.name}" for folder in others) or "none"
@@ -221,7 +219,3 @@ class OwnSystem(TrainedSystem):
         self.system, self.sections, self.estimator = trained, sections, estimator
         self._read_sections()
         vars(self).update(dataset=data, names=files, strangers=np.zeros((0, 1), dtype=np.float32), metrics={})
-
-    @property
-    def folder(self) -> None:
-        return None

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from munkey.data.image_set import ImageSet
-    from munkey.models.families.lda import LdaSettings
     from munkey.models.forward import ImageBlock
     from munkey.models.networks.munkey import Cut, Munkey, MunkeyArchitecture
 
@@ -89,9 +88,8 @@ class MunkeyFamily(ViTFamily):
 
     def recipe(self, sections: Mapping[str, Mapping[str, object]], stage: Stage) -> Recipe:
         recipe = super().recipe(sections, stage)
-        if not self.borrows(recipe.family):
-            return recipe
-        return replace(recipe, alpha=cast("LdaSettings", _lda().section(sections)).alpha)
+        alpha = sections["lda"]["alpha"] if self.borrows(recipe.family) else None
+        return replace(recipe, alpha=cast("float | None", alpha))
 
     def head(self, system: System) -> nn.Module | None:
         """LDA on the rows that are left in the memory, on the CPU; nothing else has a say in it but its constants."""
@@ -103,7 +101,7 @@ class MunkeyFamily(ViTFamily):
         assert memory.labels is not None
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
         architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], constants)
-        return _lda().head(architecture, rows)
+        return cast(FittedFamily, FAMILIES["lda"]).head(architecture, rows)
 
     def _with_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
         """The network's logits (..., S, C) of samples with these keys (S, d) and the head's, if there is one."""
@@ -253,10 +251,6 @@ def _learner(system: System, forward: Callable[..., Tensor], training: Training)
         lambda images, index: exemplars.forward(forward, images, index),
         [exemplars.generator],
     )
-
-
-def _lda() -> FittedFamily:
-    return cast(FittedFamily, FAMILIES["lda"])
 
 
 def _left_out(training: Training) -> np.ndarray:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from munkey.report.figures import theme
 
@@ -37,8 +37,7 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
     parts = [part.sort_values(["rate", "gap_mean"], ascending=[False, True]) for _, part in frame.groupby("dataset")]
     counts = [part["title"].nunique() for part in parts]
     figure = theme.canvas(width, 0.3 + sum(0.8 + theme.LINE_HEIGHT * count for count in counts))
-    widths = theme.PANEL_WIDTHS
-    grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=widths, height_ratios=counts)
+    grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=counts)
     for (gaps, seconds), part in zip(grid, parts, strict=True):
         _panels(gaps, seconds, part, rates, width, emphasized)
     handles = [Line2D([], [], linestyle="none", **theme.point_style(number)) for number in range(len(rates))]
@@ -60,13 +59,20 @@ def _panels(
         gaps.errorbar(own["gap_mean"], places, linestyle="none", zorder=3, **bars, **style)
         seconds.plot(own["unlearn_s_mean"], places, linestyle="none", zorder=3, **style)
     theme.name_lines(gaps, names, emphasized)
-    theme.seconds_axis(seconds, "time to unlearn [s]")
+    seconds.set(xscale="log", xlabel="time to unlearn [s]")
+    seconds.margins(x=0.08)
+    seconds.xaxis.set_major_locator(LogLocator(numticks=10))
+    seconds.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+    seconds.xaxis.set_minor_formatter(NullFormatter())
+    seconds.tick_params(axis="y", length=0, labelleft=False)
+    seconds.spines["left"].set_visible(False)
     top = 1.15 * (part["gap_mean"] + part["gap_sd"]).max() + 0.2
     gaps.set_xscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
     gaps.set(xlim=(0, top), xlabel=theme.fitted("Avg Gap [percentage points], square-root scale", width, 24))
     ticks = TICKS if width >= theme.DOUBLE else [tick for tick in TICKS if tick % 1 == 0]
     gaps.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= top]))
     gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
-    gaps.grid(axis="x", color=theme.BAND, linewidth=0.6)
-    gaps.set_axisbelow(True)
+    for axes in (gaps, seconds):
+        axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
+        axes.set_axisbelow(True)
     gaps.set_title(f"{part['dataset'].iloc[0]}, {theme.seed_count(part['n'])}: further left is better", loc="left")

@@ -22,7 +22,6 @@ STYLES = {  # of kinds: color, marker, words
     "weights": (theme.VERMILLION, "^", "changes weights"),
     "anew": (theme.BLACK, "*", "trains anew (reference)"),
 }
-FURTHER = {"v": ("over-forgets", theme.GRAY), "o": ("no bound", "none")}  # markers: words, their face
 FRONT: Any = {"color": theme.GRAY, "linestyle": theme.DASHES[1], "linewidth": 1}
 
 
@@ -64,16 +63,12 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
 
 def _legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
     """The kinds that occur, what else marks say, and the front."""
+    looks = [(*style, style[0]) for kind, style in STYLES.items() if kind in set(points["kind"])]
+    looks += [(theme.GRAY, "v", "over-forgets", theme.GRAY)] if (points["share_high"] < 0).any() else []
+    looks += [] if np.isfinite(points["bound"]).all() else [(theme.GRAY, "o", "no bound", "none")]
     shown = [
-        Line2D([], [], marker=marker, color=color, linestyle="none", label=words)
-        for kind, (color, marker, words) in STYLES.items()
-        if kind in set(points["kind"])
-    ]
-    present = {"v": (points["share_high"] < 0).any(), "o": not np.isfinite(points["bound"]).all()}
-    shown += [
-        Line2D([], [], marker=marker, color=theme.GRAY, mfc=face, linestyle="none", label=words)
-        for marker, (words, face) in FURTHER.items()
-        if present[marker]
+        Line2D([], [], marker=marker, color=color, mfc=face, linestyle="none", label=words)
+        for color, marker, words, face in looks
     ]
     figure.legend(handles=[*shown, Line2D([], [], label="front", **FRONT)], loc="outside lower center", ncols=columns)
 

@@ -6,7 +6,6 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -57,18 +56,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     """
     rows = first_rows(theme.checked(audit, ["share"], "forest"))
     figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
-    _panel(figure.subplots(), rows, width)
-    _legend(figure, rows)
-    return theme.freeze(figure)
-
-
-def _style(line: pd.Series) -> Style:
-    return STYLES[str(line["verdict"]) if pd.notna(line.get("verdict")) else ""]
-
-
-def _panel(axes: Axes, rows: pd.DataFrame, width: float) -> None:
-    """A line for each of `rows`, numbered from 0. width: of the figure."""
-    ends = limits(rows)
+    axes, ends = figure.subplots(), limits(rows)
     for place, (_, line) in enumerate(rows.iterrows()):
         style, band = _style(line), 1.96 * line["chance"]
         axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0)
@@ -85,6 +73,12 @@ def _panel(axes: Axes, rows: pd.DataFrame, width: float) -> None:
     names = [theme.fitted(audited_name(line), width, 22) for _, line in rows.iterrows()]
     theme.name_lines(axes, names)
     axes.set(xlim=ends, xlabel="residual share [%]")
+    _legend(figure, rows)
+    return theme.freeze(figure)
+
+
+def _style(line: pd.Series) -> Style:
+    return STYLES[str(line["verdict"]) if pd.notna(line.get("verdict")) else ""]
 
 
 def _legend(figure: Figure, rows: pd.DataFrame) -> None:

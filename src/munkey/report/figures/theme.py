@@ -15,7 +15,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from munkey.core.files import read_bytes, sealed, write_text
 
@@ -23,7 +22,6 @@ DOUBLE = 6.8  # inches: both columns of the paper
 NARROW = 3.9  # inches: a phone's screen
 DPI = 200
 LINE_HEIGHT = 0.24  # inches, of a line of a figure with a line for each system
-PANEL_WIDTHS = (3, 2)  # of such a figure: of what is measured, and of the seconds
 
 # The palette of Okabe and Ito; yellow is left out because it vanishes on white.
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -163,16 +161,3 @@ def name_lines(axes: Axes, names: Sequence[str], emphasized: str = "") -> None:
     axes.spines["left"].set_visible(False)
     for label in axes.get_yticklabels():
         label.set_fontweight("bold" if label.get_text() == emphasized else "normal")
-
-
-def seconds_axis(axes: Axes, label: str) -> None:
-    """Make this the panel of the seconds, on a logarithmic axis, beside one whose lines are named."""
-    axes.set(xscale="log", xlabel=label)
-    axes.margins(x=0.08)
-    axes.xaxis.set_major_locator(LogLocator(numticks=10))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.grid(axis="x", color=BAND, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0, labelleft=False)
-    axes.spines["left"].set_visible(False)
