@@ -204,7 +204,8 @@ class MunkeyFamily(ViTFamily):
 
         assert system.memory is not None
         tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
-        keys = to_host(system.memory.keys[system.memory.rows(samples.ids)]).numpy()
+        own = system.memory.keys[system.memory.rows(samples.ids)]
+        keys = to_host(own).numpy() if self.head(system) else None
 
         def cut(block: ImageBlock) -> Tensor:
             drop, keep = (torch.full((len(block.images),), value, device=device) for value in (True, False))

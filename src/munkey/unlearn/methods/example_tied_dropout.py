@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
+from munkey.core.device import to_host
 from munkey.models.family import System
 from munkey.settings import Section
 from munkey.unlearn.contract import Request, method
@@ -24,5 +25,5 @@ def example_tied_dropout(system: System, request: Request, settings: Section) ->
 
     model = cast("ExampleTied", system.copy_of_model())
     model.on &= torch.from_numpy(~model.architecture.held(request.forget_ids).any(axis=0)).to(model.on.device)
-    request.facts = {"channels_left": int(model.on.sum()), "channels": len(model.on)}
+    request.facts = {"channels_left": int(to_host(model.on.sum())), "channels": len(model.on)}
     return replace(system, model=model)
