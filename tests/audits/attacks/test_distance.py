@@ -50,3 +50,10 @@ def test_value_and_floor_are_measured_on_the_same_drawn_samples():
 def test_one_oracle_has_no_floor():
     refused = distance(Compared(np.zeros((1, 2, 2)), np.zeros((1, 2, 2))), np.random.default_rng(0))
     assert isinstance(refused, Refused) and "2 oracles" in refused.why
+
+
+def test_oracles_that_answer_alike_have_no_floor():
+    logits = np.random.default_rng(0).normal(size=(40, 3))
+    alike = np.stack([logits, logits + 1e-9])
+    found = distance(Compared(logits[None] + 0.1 * np.arange(3), alike), np.random.default_rng(0))
+    assert isinstance(found, Refused) and "alike" in found.why

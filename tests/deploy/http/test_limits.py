@@ -10,7 +10,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,12 +43,14 @@ class Answer(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A service in this process. go: lets its predictions, which wait, go; computed: how many there were."""
+    """A service in this process. go: lets its predictions, which wait, go; begun, computed: pictures of each."""
 
     port: int
     picture: bytes
     go: threading.Event
+    begun: list[int]
     computed: list[int]
+    connections: set[Any]
 
     def ask(self, method: str, path: str, body: Any = b"", role: str | None = None, **headers: str) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -74,19 +76,24 @@ class Running(NamedTuple):
         return float(lines.get(f"munkey_{name}", 0))
 
     def wait_until(self, name: str, value: float) -> None:
-        until = time.monotonic() + 60
-        while self.metric(name) != value:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_for(lambda: self.metric(name) == value)
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 @contextmanager
 def running(
     predictor: Predictor, picture: bytes, tokens: Mapping[str, str], limits: RequestLimits
 ) -> Iterator[Running]:
-    go, computed, predict = threading.Event(), [], predictor.predict
+    go, begun, computed, predict = threading.Event(), [], [], predictor.predict
 
     def slow(images, **options):
+        begun.append(len(images))
         go.wait(60)
         computed.append(len(images))
         return predict(images, **options)
@@ -97,7 +104,8 @@ def running(
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
         thread.start()
         try:
-            yield Running(listening.getsockname()[1], picture, go, computed)
+            port = listening.getsockname()[1]
+            yield Running(port, picture, go, begun, computed, server.server_state.connections)
         finally:
             go.set()
             server.should_exit = True
@@ -126,6 +134,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(autouse=True)
 def _predictions_wait(service: Running) -> None:
     service.go.clear()
+    service.begun.clear()
     service.computed.clear()
 
 
@@ -143,12 +152,13 @@ def test_more_predictions_than_the_queue_takes_are_turned_away(service):
 def test_abandoned_predictions_are_not_computed(service):
     before = service.metric('refusals_total{status="499"}')
     first = service.begin()
+    wait_for(lambda: service.begun == [1])  # or one that is abandoned could be ahead of it
     abandoned = [service.begin() for _ in range(2)]
     service.wait_until("predictions_waiting", 3)
     time.sleep(0.3)  # their pictures are read
     for one in abandoned:
         one.close()
-    time.sleep(0.5)  # until the server has heard of it
+    wait_for(lambda: len(service.connections) == 1)  # the server has heard of it
     service.go.set()
     assert first.recv(12) == b"HTTP/1.1 200"
     assert service.ask("POST", "/predict", service.picture).status == 200

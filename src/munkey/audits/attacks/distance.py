@@ -9,6 +9,8 @@ from munkey.audits.evidence import Compared
 from munkey.audits.registry import Estimate, Finding, Refused, audit
 from munkey.audits.roc import DRAWS
 
+ROUNDING = 1e-12  # nats; two oracles that differ in less were fitted without chance
+
 
 @dataclass(frozen=True)
 class Distance(Finding):
@@ -33,6 +35,8 @@ def distance(compared: Compared, generator: np.random.Generator) -> Distance | R
     models, oracles = ([_log_softmax(each) for each in part] for part in (compared.unlearned, compared.oracles))
     value = np.mean([jensen_shannon(one, other) for one in models for other in oracles], axis=0)
     floor = np.mean([jensen_shannon(*both) for both in combinations(oracles, 2)], axis=0)
+    if floor.mean() < ROUNDING:
+        return Refused("the oracles answer alike, so there is no floor")
     drawn = generator.integers(len(value), size=(DRAWS, len(value)))
     means = [(part.mean(), part[drawn].mean(axis=1)) for part in (value, floor)]
     means.append((means[0][0] / means[1][0], means[0][1] / means[1][1]))

@@ -86,8 +86,8 @@ def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
 def sentence(points: pd.DataFrame) -> str:
     """Which design is the most accurate of those that leave little, and of all; which are as good; which are unknown.
 
-    points: as the function of that name makes them. As good: within one standard deviation
-    over seeds of the best; one seed has none.
+    points: as the function of that name makes them. As good: within one standard deviation over seeds of the best; one
+    seed has none.
     """
     points = points.assign(accuracy=[f"{plus_minus(*pair)} %" for pair in points[["TA_mean", "TA_sd"]].to_numpy()])
     oracle, said, last = points["kind"] == "anew", [], ""
