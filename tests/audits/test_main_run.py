@@ -57,6 +57,12 @@ def test_all_is_found_before_deletion_and_nothing_after_it(search: Search, memor
     assert all(line["title"] == "MUNKEY" and set(line) <= set(STORAGE_COLUMNS) for line in lines)
 
 
+def test_labels_are_not_looked_for(search: Search, memory: ExemplarMemory):
+    memory.tokens.resize_(20, 1)
+    found = numbers(search(memory.forget(FORGOTTEN)), "ids", "rows", "rows_of")
+    assert found == [["original", 3, 3, 3], ["unlearned", 0, 0, 3]]
+
+
 def test_a_row_that_stayed_is_found_by_its_key_its_token_and_its_id(search: Search, memory: ExemplarMemory):
     assert numbers(search(memory.forget(FORGOTTEN[:2])), "ids", "rows") == [["original", 3, 6], ["unlearned", 1, 2]]
 

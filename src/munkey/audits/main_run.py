@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from typing_extensions import TypedDict
 
-from munkey.audits.attacks.storage import storage
+from munkey.audits.attacks.storage import NUMBERS, storage
 from munkey.audits.evidence import Answers, Shipped
 from munkey.audits.registry import AUDITS, Estimate, Refused
 from munkey.core.files import read_npz
@@ -53,11 +53,13 @@ def attack_lines(run: Evaluation) -> list[Line]:
 def storage_lines(system: MemoryFiles) -> list[Line]:
     """A line for each of both files: how many of the deleted ids it lists, and of the deleted keys and tokens it holds.
 
-    In the original's file all must be found: it is the control. Where the search proves nothing, `why` says so.
+    In the original's file all must be found: it is the control. Where the search proves nothing, `why` says so. Tokens
+    that are labels are not looked for: they tell no rows apart.
     """
     forgotten, (original, unlearned) = forget_sets.read(system["forget"]), map(_memory, system["files"])
     gone, lines = np.isin(original.ids.numpy(), forgotten), []
-    deleted, kept = ([*original.keys.numpy()[of], *original.tokens.numpy()[of]] for of in (gone, ~gone))
+    held = [original.keys.numpy(), *[original.tokens.numpy()] * (original.tokens.shape[1] >= NUMBERS)]
+    deleted, kept = ([row for rows in held for row in rows[of]] for of in (gone, ~gone))
     for kind, file, memory in zip(("original", "unlearned"), system["files"], (original, unlearned), strict=True):
         stored = storage(Shipped((Path(file),), deleted, kept, forgotten, memory.ids.numpy()))
         numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}

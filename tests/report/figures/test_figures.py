@@ -66,7 +66,7 @@ def methods():
 def shares():
     """An audit with what methods and an oracle leave."""
     left = dict(zip(methods()["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {"retrain-t": -4}
-    line = {"family": "vit", "path": "deployed", "verdict": "residue", "chance": 5.0, "flagged": np.nan}
+    line = {"family": "vit", "path": "deployed", "verdict": "residue", "chance": 5.0, "flagged": "share"}
     audit = pd.DataFrame(
         line
         | {"name": name, "title": name, "role": "method", "share": s, "share_low": s - 10.0, "share_high": s + 12.0}
@@ -74,6 +74,7 @@ def shares():
     )
     audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = ["ViT", "oracle", "control"]
     audit.loc[audit["name"] == "Amnesiac", ["share_low", "verdict"]] = [-np.inf, "over-forgets"]
+    audit.loc[audit["name"] == "MUNKEY", "flagged"] = "u-lira_tpr_1"
     return audit
 
 

@@ -33,6 +33,7 @@ LINES = [
         "role": "control",
         "path": "deployed",
         "verdict": "residue",
+        "flagged": "share",
         "words": "most",
         "pairs": 2,
     },
@@ -102,6 +103,15 @@ def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
     assert [-2.0, 10.5] in [list(map(float, interval)) for interval in intervals]
     (left, _), (right, _) = axes.collections[1].get_paths()[0].get_extents().get_points()
     assert (left, right) == pytest.approx((-5.88, 5.88))
+
+
+def test_the_forest_marks_what_an_attack_alone_has_flagged(audit):
+    assert "†" not in str([text.get_text() for text in forest_plot(audit).legends[0].get_texts()])
+    audit.loc[1, ["verdict", "flagged"]] = ["residue", "u-lira_auroc"]
+    figure = forest_plot(audit)
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert [name for name in names if "†" in name] == ["MUNKEY †"]
+    assert "† flagged by an attack alone" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_attacks_on_one_model_stand_beside_the_papers_mia():

@@ -122,10 +122,7 @@ class AuditPlan:
         }
 
     def memories_of(self, dataset: str) -> list[MemoryFiles]:
-        """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate.
-
-        A family whose tokens are labels is left out: labels tell no rows apart.
-        """
+        """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate."""
         system, runs = self.plan.layout.system, [run for run in self.plan.main_of(dataset) if run.method in METHODS]
         return [
             {
@@ -137,7 +134,7 @@ class AuditPlan:
                 "forget": run.forget,
             }
             for run in runs
-            if (family := METHODS[run.method].original).has_memory and family.learns
+            if (family := METHODS[run.method].original).has_memory
         ]
 
     def files_of_memories(self, dataset: str) -> list[str]:

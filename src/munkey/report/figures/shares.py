@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from munkey.report.figures import theme
-from munkey.report.tables.audits import audited_name, first_rows
+from munkey.report.tables.audits import ALONE, audited_name, first_rows, flagged_alone
 
 NARROWEST, WIDEST = (-25.0, 110.0), (-300.0, 300.0)  # percent
 MARKS = {0: "never seen", 100: "nothing done"}
@@ -70,7 +70,11 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     for value, words in MARKS.items():
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         axes.annotate(theme.fitted(words, width, 8), (value, -0.7), ha="center", va="bottom", annotation_clip=False)
-    names = [theme.fitted(audited_name(line), width, 22) for _, line in rows.iterrows()]
+    marks = [f" {ALONE}" if flagged_alone(line) else "" for _, line in rows.iterrows()]
+    names = [
+        theme.fitted(audited_name(line), width, 22) + mark
+        for (_, line), mark in zip(rows.iterrows(), marks, strict=True)
+    ]
     theme.name_lines(axes, names)
     axes.set(xlim=ends, xlabel="residual share [%]")
     _legend(figure, rows)
@@ -90,4 +94,6 @@ def _legend(figure: Figure, rows: pd.DataFrame) -> None:
         if style in present
     ]
     handles.append(Patch(color=theme.BAND, label="95 % by chance"))
+    if any(flagged_alone(line) for _, line in rows.iterrows()):
+        handles.append(Line2D([], [], linestyle="none", label=f"{ALONE} flagged by an attack alone"))
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
