@@ -1,4 +1,4 @@
-"""MUNKEY as an estimator: trained on pictures, it is the deployed directory, and scikit-learn's tools take it."""
+"""A classifier of pictures: fitted, it is a deployed directory, and scikit-learn's tools take it."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
-from munkey import MunkeyClassifier, Predictor
-from munkey.deploy.errors import PictureError, UnknownNamesError
+from munkey import ForgettingNCM, MunkeyClassifier, Predictor
+from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError
 from munkey.estimators import munkey as module
 from tests.conftest import ROOT
 
@@ -79,6 +79,32 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
     assert loaded.add(X[:1], [3]).tolist() == [124] and 124 in loaded.ids_
     with pytest.raises(ValueError, match="only a fit can learn a class"):
         loaded.add(X[:1], [5])
+    with pytest.raises(ValueError, match="name what is to be forgotten"):
+        loaded.forget()
+
+
+@pytest.mark.parametrize("family", ["lda", "ncm", "knn"])
+def test_an_exact_family_forgets_pictures_to_the_bit_and_is_deployed_with_its_encoder(family, tmp_path):
+    made = MunkeyClassifier(family=family, key_size=32, verbose=False)
+    model = clone(made).fit(X, Y, units=PEOPLE)
+    model.save(tmp_path / "model")
+    gone = model.forget(units=["person 1", "person 2"])
+    never = clone(made).fit(np.delete(X, gone, axis=0), np.delete(Y, gone), ids=np.delete(np.arange(24), gone))
+    assert len(gone) == 8 and model.predict_proba(X).tobytes() == never.predict_proba(X).tobytes()
+    with Predictor.load(tmp_path / "model") as deployed:
+        assert deployed.predict(X).probabilities.tobytes() == never.predict_proba(X).tobytes()
+        assert deployed.manifest.encoder.settings.image_size == 32 and deployed.verify().sound
+    assert MunkeyClassifier.load(tmp_path / "model").get_params() == made.get_params()
+
+
+def test_what_it_cannot_do_is_said_before_any_picture_is_read(tmp_path):
+    with pytest.raises(ValueError, match="must be one of munkey, knn, lda, ncm"):
+        MunkeyClassifier(family="vit").fit("no pictures", [1])
+    with pytest.raises(ValueError, match="p_image"):
+        MunkeyClassifier(p_image=2.0).fit("no pictures", [1])
+    ForgettingNCM().fit([[1.0, 0.0], [0.0, 1.0]], [0, 1]).save(tmp_path / "rows")
+    with pytest.raises(UnreadableModelError, match="load it with ForgettingLDA"):
+        MunkeyClassifier.load(tmp_path / "rows")
 
 
 def test_scikit_learns_tools_take_it_and_files(tmp_path):

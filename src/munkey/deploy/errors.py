@@ -10,7 +10,7 @@ OTHER_VERSION = (  # what to do
     "another version of munkey made it: use that one, or move it elsewhere, export again and forget what was forgotten"
 )
 
-HELD = "which holds no pictures of validation and test"
+HELD = "which holds nothing that was forgotten, and no pictures of validation and test"
 
 
 def first_ten(values: Sequence[object]) -> str:

@@ -222,8 +222,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _named(self, ids: Iterable[int] | int | None, units: Iterable[Any] | str | None) -> np.ndarray:
         """The ids of rows that are named. Raises KeyError that lists what no row has."""
-        if ids is None and units is None:
-            raise ValueError("name what is to be forgotten: ids, units, or both")
+        require_named(ids, units)
         wanted = checked_ids(np.atleast_1d([] if ids is None else ids) if ids is None or np.isscalar(ids) else ids)
         names = {units} if isinstance(units, str) else {str(unit) for unit in units or ()}
         unknown = [*sorted({*wanted.tolist()} - {*self.ids_.tolist()}), *sorted(names - {*self.units_})]
@@ -282,6 +281,12 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             changes["memory"] = memory.model_copy(update={"rows": rows, "first_new_id": self.next_id_})
         self._manifest = self._manifest.model_copy(update=changes)
         self._manifest.write(store.folder.parent)
+
+
+def require_named(ids: object, units: object) -> None:
+    """Raises ValueError where nothing is named that could be forgotten."""
+    if ids is None and units is None:
+        raise ValueError("name what is to be forgotten: ids, units, or both")
 
 
 def plain(value: Any) -> Any:

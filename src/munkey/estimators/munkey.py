@@ -1,4 +1,4 @@
-"""MUNKEY in scikit-learn's way: trained on pictures of your own, on this machine, without a workflow."""
+"""Pictures of your own in scikit-learn's way, without a workflow: MUNKEY, or a family that deletes exactly."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -16,20 +16,21 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
+from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.export import write
 from munkey.deploy.model.images import pixels
-from munkey.deploy.model.manifest import EstimatorReference, PictureSize, read_manifest
+from munkey.deploy.model.manifest import EXPORTED, EstimatorReference, PictureSize, read_manifest
 from munkey.deploy.model.model import device_for
 from munkey.deploy.model.predictor import Device, Predictor
 from munkey.deploy.model.trained_system import OwnSystem
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import Keys, extract
-from munkey.estimators.classifier import LOOKUP, PATIENCE, plain, text_of
+from munkey.estimators.classifier import LOOKUP, PATIENCE, plain, require_named, text_of
 from munkey.estimators.pictures import OWN, encoder_of, pictures_in, shown
 from munkey.memory.neighbors import nearest, without_self
-from munkey.models.family import FAMILIES, MemberKeys, Training
-from munkey.settings import EncoderSettings
+from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
+from munkey.settings import DataSettings, EncoderSettings
 
 # fmt: off
 # Where each parameter stands in params.yaml; then the rest, as it stands there.
@@ -37,6 +38,7 @@ PLACES = {
     "encoder": "keys.encoder", "key_size": "keys.image_size", "image_size": "data.image_size", "width": "model.width",
     "depth": "model.depth", "epochs": "train.epochs", "batch_size": "train.batch_size", "lr": "train.lr",
     "p_image": "munkey.p_image", "p_token": "munkey.p_token", "head": "munkey.head", "k": "inference.k",
+    "alpha": "lda.alpha",
 }
 FIXED: dict[str, dict[str, Any]] = {
     "data": {"pixel_mean": 0.5, "pixel_std": 0.5},
@@ -47,7 +49,9 @@ FIXED: dict[str, dict[str, Any]] = {
     "munkey": {"architecture": "input-level", "token_dim": 128, "token_std": 0.02, "p_drop": "fixed", "p_retrieve": 0.2,
                "neighbors": [2, 16], "aggregation": "softmax", "temperature": 0.07},
     "inference": {"fusion": "ensemble", "temperature": 0.07},
-    "lda": {"alpha": 0.2, "temperature": 5.0},
+    "lda": {"temperature": 5.0},
+    "ncm": {"temperature": 0.015},
+    "knn": {"k": 16, "vote": "similarity", "temperature": 0.02},
     "lookup": LOOKUP.model_dump(),
     "source": {"reader": None, "path": None, "storage_size": None, "split": [0.6, 0.15, 0.25], "limit_per_class": None,
                "classes": None},
@@ -57,13 +61,15 @@ FIXED: dict[str, dict[str, Any]] = {
 
 @dataclass(eq=False, repr=False)
 class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """MUNKEY for pictures: files, pictures of Pillow, or arrays (N, H, W, 3) uint8 (docs/serving.md).
+    """For pictures: files, pictures of Pillow, or arrays (N, H, W, 3) uint8 (docs/serving.md).
 
-    encoder, key_size: of the keys, as `PictureKeys` has them; image_size, a multiple of 4, width, depth: of the
-    transformer; epochs, batch_size, lr, p_image, p_token, head: of its training; k: neighbors asked. All are knobs of
+    family: munkey, which trains, or one that deletes exactly: lda, ncm, knn. encoder, key_size: of the keys, as
+    `PictureKeys` has them. Of MUNKEY: image_size, a multiple of 4, width, depth: of the transformer; epochs,
+    batch_size, lr, p_image, p_token, head: of its training; k: neighbors asked. alpha: of LDA. All are knobs of
     params.yaml. verbose: report each epoch. A fitted one is a deployed directory, a temporary one until `save`.
     """
 
+    family: str = "munkey"
     encoder: str = "efficientnet-lite0"
     key_size: int | None = 96
     image_size: int = 32
@@ -76,6 +82,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     p_token: float = 0.3
     head: str = "none"
     k: int = 4
+    alpha: float = 0.2
     seed: int = 0
     device: Device = "auto"
     verbose: bool = True
@@ -92,11 +99,15 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         params = {name: plain(value) for name, value in self.get_params().items()}
         for name, place in PLACES.items():
             sections[place.partition(".")[0]][place.partition(".")[2]] = params[name]
-        kind = FAMILIES["munkey"]
-        recipe = kind.recipe(sections, kind.stage(params["seed"], "own", "full"))
+        if self.family not in EXPORTED:
+            raise ValueError(f"family is {self.family!r}; it must be one of {', '.join(EXPORTED)}")
+        kind = FAMILIES[self.family]
+        fitted = kind.section(sections) if isinstance(kind, FittedFamily) else None
+        recipe = None if fitted else kind.recipe(sections, kind.stage(params["seed"], "own", "full"))
         check_classification_targets(labels)
         settings = EncoderSettings(**{name: sections["keys"][name] for name in EncoderSettings.model_fields})
-        side, device = max(settings.image_size or OWN, recipe.data.image_size), device_for(self.device)
+        side = max(settings.image_size or OWN, DataSettings(**sections["data"]).image_size)
+        device = device_for(self.device)
         given = pixels(pictures_in(X), PictureSize(height=side, width=side))
         count = len(given.images)
         numbers = np.arange(count) if ids is None else checked_ids(ids)
@@ -108,11 +119,14 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         numbers, images = numbers[order], given.images[order]
         self.classes_, codes = np.unique(labels[order], return_inverse=True)
         keys = Keys(numbers, extract(encoder_of(settings, device), images, settings.batch_size, device, shown))
-        depth = sections["munkey"]["neighbors"][1]
-        members = MemberKeys(keys.keys, without_self(nearest(keys, keys, depth + 1), numbers, depth))
-        samples = ImageSet(images, np.arange(count), numbers, codes)
-        report = print if self.verbose else lambda _: None
-        trained = kind.train(Training(samples, len(self.classes_), recipe, device, report, members)).system
+        if isinstance(kind, FittedFamily) and fitted:
+            trained = kind.fitted(keys, codes, len(self.classes_), fitted)
+        elif recipe:
+            depth = sections["munkey"]["neighbors"][1]
+            members = MemberKeys(keys.keys, without_self(nearest(keys, keys, depth + 1), numbers, depth))
+            samples = ImageSet(images, np.arange(count), numbers, codes)
+            report = print if self.verbose else lambda _: None
+            trained = kind.train(Training(samples, len(self.classes_), recipe, device, report, members)).system
 
         data = Dataset(
             images, numbers, codes, np.full(count, "train"), self.classes_.tolist(), tuple(names[row] for row in order)
@@ -136,7 +150,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return cast(np.ndarray, self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def forget(self, ids: Iterable[int] | int | None = None, *, units: Iterable[Any] | str | None = None) -> np.ndarray:
-        """As that of `ForgettingLDA`, but a class stays among `classes_`: the network knows it."""
+        """As that of `ForgettingLDA`, but a class stays among `classes_`: MUNKEY's network knows it."""
+        require_named(ids, units)
         names = [units] if isinstance(units, str) else [str(unit) for unit in units or ()]
         with self._writer() as model:
             numbers = [ids] if isinstance(ids, int | np.integer) else list(ids if ids is not None else ())
@@ -149,7 +164,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Remember pictures of known classes, without training, with tokens lent by their neighbors. Returns ids."""
         labels = column_or_1d(y)
         if (unknown := np.setdiff1d(labels, self.classes_)).size:
-            raise ValueError(f"the network was not trained on {unknown.tolist()}: only a fit can learn a class")
+            raise ValueError(f"{unknown.tolist()} are not in `classes_`: only a fit can learn a class")
         with self._writer() as model:
             texts = units if units is None else [text_of(unit) for unit in units]
             return model.add(pictures_in(X), np.searchsorted(self.classes_, labels), units=texts).ids
@@ -164,9 +179,12 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     @classmethod
     def load(cls, directory: str | Path) -> Self:
         """The classifier of a directory that was saved, or that `munkey export` wrote. Raises UnreadableModelError."""
-        made, manifest = cls(), read_manifest(Path(directory), "munkey")
+        made, manifest = cls(), read_manifest(Path(directory))
+        if manifest.stored is None:
+            what_to_do = "load it with ForgettingLDA, ForgettingNCM or ForgettingKNN"
+            raise UnreadableModelError(Path(directory), "holds embeddings, not pictures", what_to_do)
         own = manifest.estimator or EstimatorReference(dtype=np.array(manifest.names).dtype.str)
-        made.set_params(**own.params)
+        made.set_params(**{"family": manifest.family, **own.params})
         made.classes_ = np.array(manifest.classes, dtype=own.dtype)
         made._at(Path(directory))
         return made

@@ -5,7 +5,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -31,6 +31,8 @@ NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
 Static: TypeAlias = Literal["weights.safetensors", "README.md"]  # what nothing changes: the manifest has its SHA-256
+Exported: TypeAlias = Literal["munkey", "knn", "lda", "ncm"]
+EXPORTED: tuple[str, ...] = get_args(Exported)  # the families whose systems can be used on their own
 LARGEST = 64 * 2**20  # bytes of a manifest
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -106,7 +108,7 @@ class Manifest(Section):
 
     format: Literal["munkey model"]
     version: Count
-    family: Literal["munkey", "knn", "lda", "ncm"]
+    family: Exported
     classes: Annotated[list[Text | bool | int | float | None], Field(min_length=1, max_length=25_000)]
     stored: PictureSize | None = None
     data: DataSettings | None = None

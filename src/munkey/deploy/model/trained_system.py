@@ -202,7 +202,7 @@ class TrainedSystem:
 
 
 class OwnSystem(TrainedSystem):
-    """A MUNKEY that no run left. files: the source file of samples, by id."""
+    """A system that no run left. files: the source file of samples, by id."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class OwnSystem(TrainedSystem):
         estimator: EstimatorReference,
     ) -> None:
         seed, made = cast(int, estimator.params["seed"]), {"commit": "MunkeyClassifier", "device": device}
-        self.place = Place(Path(), Path("MunkeyClassifier"), "your pictures", seed, "full", "munkey")
+        self.place = Place(Path(), Path("MunkeyClassifier"), "your pictures", seed, "full", trained.family)
         self.record = {"provenance": made | {"versions": {"munkey": version("munkey")}}}
         self.system, self.sections, self.estimator = trained, sections, estimator
         self._read_sections()
