@@ -56,6 +56,13 @@ def test_the_share_is_in_percent_of_the_mean_contrast_of_doing_nothing():
     )
 
 
+def test_doing_nothing_is_all_of_itself_also_where_many_answers_tie():
+    pairs = population(4, 0.5, np.random.default_rng(0)).nothing
+    tied = replace(pairs, margins=pairs.margins.round(1))
+    share = residual_share(tied).share
+    assert (share.value, share.low, share.high) == pytest.approx((100, 100, 100), abs=1e-9)
+
+
 def test_halves_of_unequal_size_count_alike():
     first = np.array([[True, False, False]])
     assert contrasts(np.array([[6.0, 2, 4]]), first) == pytest.approx([(6 + (2 + 4) / 2) / 2])

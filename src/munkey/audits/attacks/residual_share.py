@@ -44,7 +44,7 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     reference = pairs.nothing or pairs
     counts, size = reference.below, int(pairs.halves.test.sum())
     paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
-    if paired:
+    if paired and reference is not pairs:
         counts = coarsened(counts, pairs.margins, pairs.halves.test)
     first, nothing_first = pairs.halves.first, reference.halves.first
     differences, before = (

@@ -1,6 +1,6 @@
 """Residual shares with their intervals: the forest plot of an audit."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -15,6 +15,8 @@ from munkey.report.tables.audits import ALONE, audited_name, first_rows, flagged
 
 NARROWEST, WIDEST = (-25.0, 110.0), (-300.0, 300.0)  # percent
 MARKS = {0: "never seen", 100: "nothing done"}
+REMEMBERS = "trained to remember"
+CROWDED = 250.0  # percent: on a wider axis the words of both marks stand beside their lines, not above them
 
 
 class Style(NamedTuple):
@@ -67,18 +69,22 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
                 axes.plot(edge, place, marker=arrow, color=style.color, markersize=4, clip_on=False, zorder=3)
         share = np.clip(line["share"], *ends)
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    for value, words in MARKS.items():
+    apart = ends[1] - ends[0] > CROWDED
+    for (value, words), side in zip(MARKS.items(), ("right", "left"), strict=True):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        axes.annotate(theme.fitted(words, width, 8), (value, -0.7), ha="center", va="bottom", annotation_clip=False)
-    marks = [f" {ALONE}" if flagged_alone(line) else "" for _, line in rows.iterrows()]
-    names = [
-        theme.fitted(audited_name(line), width, 22) + mark
-        for (_, line), mark in zip(rows.iterrows(), marks, strict=True)
-    ]
-    theme.name_lines(axes, names)
+        beside: Any = {"ha": side if apart else "center", "va": "bottom", "annotation_clip": False}
+        axes.annotate(theme.fitted(words, width, 8), (value, -0.7), **beside)
+    theme.name_lines(axes, [_name(line, width) for _, line in rows.iterrows()])
     axes.set(xlim=ends, xlabel="residual share [%]")
     _legend(figure, rows)
     return theme.freeze(figure)
+
+
+def _name(line: pd.Series, width: float) -> str:
+    """As in the table, which also says how the control was trained."""
+    remembers = str(line["role"]).startswith("control")
+    name = theme.fitted(audited_name(line.replace(line["title"], REMEMBERS) if remembers else line), width, 22)
+    return f"{name} {ALONE}" if flagged_alone(line) else name
 
 
 def _style(line: pd.Series) -> Style:
