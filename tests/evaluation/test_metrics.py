@@ -254,6 +254,12 @@ def test_a_system_is_measured_from_its_files(run, predictions):
     assert values == expected | seconds
 
 
+def test_what_is_fitted_at_once_took_the_seconds_of_its_fit(run):
+    write_json(run.training, {"train_epoch_s": 0.25, "history": []})
+    values = {line["metric"]: line["value"] for line in metrics.measured(run)}
+    assert values["train_s"] == values["train_epoch_s"] == 0.25
+
+
 def test_what_is_measured_of_a_case_names_it(run):
     """In this order, which is that of the columns of the file of metrics."""
     assert list(run.key.items()) == [("dataset", "digits"), ("rate", "0.1"), ("seed", 3), ("method", "cf")]

@@ -126,7 +126,7 @@ def measured(run: Evaluation) -> list[dict[str, object]]:
     metrics = measure(read_npz(run.logits), forget_sets.read(run.forget), generator)
     record, training = read_json(run.record), read_json(run.training)
     metrics |= {name: record[name] for name in ("unlearn_s", "search_s", "cpu_s") if name in record}
-    if "train_epoch_s" in training:  # a model that was trained
-        seconds = sum(epoch["seconds"] for epoch in training["history"])
+    if "train_epoch_s" in training:  # a model that was trained, in epochs, or fitted, at once
+        seconds = sum(epoch["seconds"] for epoch in training["history"]) or training["train_epoch_s"]
         metrics |= {"train_epoch_s": training["train_epoch_s"], "train_s": seconds}
     return [run.key | {"metric": metric, "value": value} for metric, value in metrics.items()]
