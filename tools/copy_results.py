@@ -13,7 +13,6 @@ from pathlib import Path
 
 from munkey.core.files import atomic, read_bytes
 from munkey.core.paths import Layout
-from tools.docs_tables import SHORT, SHORTENED
 
 SHOWN = re.compile(r"(?:^<!-- |\]\((?:\.\./|docs/)*)(results/[^\s)]+)", re.MULTILINE)
 
@@ -24,14 +23,8 @@ def pages() -> list[Path]:
 
 
 def shown(texts: Iterable[str]) -> list[str]:
-    """The results that pages show, or make a short table from, as paths below docs/."""
-    paths: set[str] = set()
-    for text in texts:
-        paths |= {
-            *SHOWN.findall(text),
-            *(f"{folder}/{name}" for folder, *_ in SHORT.findall(text) for name in SHORTENED),
-        }
-    return sorted(paths)
+    """The results that pages show, as paths below docs/."""
+    return sorted({path for text in texts for path in SHOWN.findall(text)})
 
 
 def keep(name: str) -> list[str]:

@@ -1,8 +1,7 @@
 """The tables of the docs, from registries, measurements, kept results, entries: `make docs` writes them into pages.
 
-A marker names what stands below it: `<!-- methods -->`; `<!-- results/NAME/tables/main.md -->` for a file that lies
-there below docs/ (tools.copy_results); or `<!-- short results/NAME results/AUDIT TITLE -->` for the short table of a
-run, with what an audit found to be left, and a title in place of the data set's name. Run from the project's folder:
+A marker names what stands below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for a file that lies
+there below docs/ (tools.copy_results). Run from the project's folder:
 
 python -m tools.docs_tables PAGES
 """
@@ -22,10 +21,8 @@ from munkey.experiment.cost.machines import machine
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.report.page import glossary
-from munkey.report.tables.audits import LEFT
-from munkey.report.tables.markup import two_digits
 from munkey.unlearn.contract import METHODS, Method
-from tools.leaderboard import leaderboard, parts
+from tools.leaderboard import leaderboard
 
 
 def data_sets() -> str:
@@ -81,12 +78,6 @@ def hours() -> str:
 
 
 KEPT = re.compile(r"^<!-- (results/\S+) -->$", re.MULTILINE)
-SHORT = re.compile(r"^<!-- short (results/\S+) (results/\S+) (\S+) -->$", re.MULTILINE)
-SHORTENED = ("tables/main.md", "tables/runtime.md")  # what a short table is made from
-AUDITED = {  # what an audit calls systems that no method made
-    **{"Original (T)": "ViT, nothing done", "Original (M)": "MUNKEY, nothing done"},
-    **{"Retrain (T)": "ViT, oracle", "Retrain (M)": "MUNKEY, oracle"},
-}
 TABLES: dict[str, Callable[[], str]] = {
     "audits": audits,
     "data sets": data_sets,
@@ -106,45 +97,12 @@ def filled(text: str) -> str:
             text = put(text, name, table())
     for name in KEPT.findall(text):
         text = put(text, name, kept(name))
-    for words in SHORT.findall(text):
-        text = put(text, f"short {' '.join(words)}", short(*words))
     return text
 
 
 def kept(name: str) -> str:
     """The tables of a kept file, their titles as captions."""
     return re.sub(r"^### (.*)$", r"*\1*", _text(name).strip(), flags=re.MULTILINE)
-
-
-def short(folder: str, audit: str, name: str) -> str:
-    """What matters most of a kept run: its first data set, at the largest forget rate.
-
-    folder: `results/NAME`, of which what is SHORTENED is kept; audit: the same of a run that audited that data set;
-    name: of the data set, as readers know it. Raises KeyError where these lack a column.
-    """
-    tables, times = (_text(f"{folder}/{name}") for name in SHORTENED)
-    title, main = re.findall(r"^### (.*)\n\n((?:\|.*\n)+)", tables, re.MULTILINE)[0]
-    dataset, _, about = title.partition(": ")
-    shares = lines_of(_text(f"{audit}/audit/{dataset}/table.md").partition("\n\n")[2])
-    left = {line["Model, and what was done"]: line["left [%]"] for line in shares}
-    systems = lines_of(main)
-    rate = next(column.removeprefix("TA @") for column in systems[0] if column.startswith("TA @"))
-    seconds = {
-        line["Method"]: line["Unlearn [s]"]
-        for line in lines_of(times)
-        if (line["Data set"], line["Forget"]) == (dataset, rate)
-    }
-    needs = {method.title: parts(sorted(method.needs)) for method in METHODS.values()}
-    rows = []
-    for line in systems:
-        method, gap = line["Method"], re.sub(r"\*\*|</?u>", "", line[f"Avg Gap @{rate}"])
-        share = left.get(AUDITED.get(method, method), "–")
-        cells = [method, share, line[f"TA @{rate}"], gap, _rounded(seconds[method]), needs.get(method, "–")]
-        rows.append(f"| {' | '.join(cells)} |")
-    header = "| Method | left [%] | Test accuracy | Avg Gap | Seconds | Needs the data? |"
-    said = "; ".join(part for part in about.split("; ") if "bold" not in part)
-    title = f"*{name}, {rate} forgotten: {said}; left: {LEFT}*"
-    return "\n".join([title, "", header, "|---|---|---|---|---|---|", *rows])
 
 
 def _text(name: str) -> str:
@@ -155,18 +113,6 @@ def _text(name: str) -> str:
             f"{path}: missing; `python -m tools.copy_results {name.split('/')[1]}` copies it from results/"
         )
     return path.read_text()
-
-
-def lines_of(table: str) -> list[dict[str, str]]:
-    """The lines of a Markdown table, by the names of its columns."""
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
-    return [dict(zip(cells[0], line, strict=True)) for line in cells[2:]]
-
-
-def _rounded(seconds: str) -> str:
-    """The mean of `mean ± sd` with two digits; a cell without a number stays as it is."""
-    mean = seconds.split(" ± ", maxsplit=1)[0]
-    return two_digits(float(mean)) if mean[0].isdigit() else seconds
 
 
 def put(text: str, name: str, table: str) -> str:

@@ -38,12 +38,6 @@ def test_pages_show_what_stands_under_a_marker_or_is_linked():
     assert shown([PAGE, PAGE]) == [*MINE, "results/other/b.png"]
 
 
-def test_a_short_table_shows_what_it_is_made_from():
-    expected = ["results/mine/tables/main.md", "results/mine/tables/runtime.md"]
-    page, words = "<!-- short results/mine results/audit Mine -->\n<!-- end -->\n", "`<!-- short results/other -->`"
-    assert shown([page, words]) == expected
-
-
 def test_what_is_shown_is_copied_and_nothing_else(project: Path):
     assert keep("mine") == MINE
     copies = {path.relative_to(project): path.read_text() for path in (project / "docs/results").rglob("*.*")}

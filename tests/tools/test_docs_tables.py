@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from munkey.report.tables.audits import LEFT
 from tests.conftest import ROOT
 from tools.copy_results import shown
-from tools.docs_tables import TABLES, filled, kept, put, short
+from tools.docs_tables import TABLES, filled, kept, put
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MEASURED = re.compile(r"^(?=\|).*(?:\d ± \d|\| *[+\u2212-]?\**\d+\.\d).*$", re.MULTILINE)  # a line of results
@@ -79,63 +78,6 @@ def test_a_table_that_is_not_kept_says_how_to_keep_it(project: Path):
         FileNotFoundError, match=r"docs/results/mine/b\.md: missing; `python -m tools.copy_results mine`"
     ):
         filled("<!-- results/mine/b.md -->\n<!-- end -->\n")
-
-
-MAIN = """### digits: n = 2; bold where it is lowest
-
-| Method | TA @10 % | Avg Gap @10 % | TA @2 % | Avg Gap @2 % |
-|:--|:--|:--|:--|:--|
-| Original (M) | 98.00 ± 0.10 | 3.00 ± 1.00 | 97.00 | 2.00 |
-| SCRUB | 90.00 ± 0.10 | **1.00 ± 0.50** | 97.00 | **1.00** |
-| MUNKEY | 96.00 ± 0.10 | <u>2.00 ± 0.50</u> | 97.00 | 2.00 |
-
-Probably underfitted.
-
-### others: n = 2
-
-| Method | TA @10 % | Avg Gap @10 % |
-|:--|:--|:--|
-| MUNKEY | 12.00 | 9.00 |
-"""
-AUDIT = """### digits: 3 pairs of models
-
-| Model, and what was done | left [%] |
-|:--|:--|
-| MUNKEY, nothing done | 100.0 |
-| MUNKEY | 4.0 [1.0, 7.0] |
-| MUNKEY, image alone | 9.0 [1.0, 7.0] |
-"""
-RUNTIME = """| Data set | Forget | Method | Unlearn [s] |
-|:--|:--|:--|:--|
-| digits | 10 % | Original (M) | – |
-| digits | 10 % | SCRUB | 5.7397 ± 1.0050 |
-| digits | 10 % | MUNKEY | 0.0169 |
-| digits | 2 % | SCRUB | 7.0000 |
-| digits | 2 % | MUNKEY | 7.0000 |
-| others | 10 % | MUNKEY | 8.0000 |
-"""
-
-
-def test_the_short_table_has_the_first_data_set_at_its_largest_rate(project: Path):
-    tables = project / "docs/results/mine/tables"
-    tables.mkdir()
-    (tables / "main.md").write_text(MAIN)
-    (tables / "runtime.md").write_text(RUNTIME)
-    audit = project / "docs/results/audited/audit/digits"
-    audit.mkdir(parents=True)
-    (audit / "table.md").write_text(AUDIT)
-    expected = [
-        f"*Numbers, 10 % forgotten: n = 2; left: {LEFT}*",
-        "",
-        "| Method | left [%] | Test accuracy | Avg Gap | Seconds | Needs the data? |",
-        "|---|---|---|---|---|---|",
-        "| Original (M) | 100.0 | 98.00 ± 0.10 | 3.00 ± 1.00 | – | – |",
-        "| SCRUB | – | 90.00 ± 0.10 | 1.00 ± 0.50 | 5.7 | forget + retain + val |",
-        "| MUNKEY | 4.0 [1.0, 7.0] | 96.00 ± 0.10 | 2.00 ± 0.50 | 0.017 | no |",
-    ]
-    assert short("results/mine", "results/audited", "Numbers").splitlines() == expected
-    page = "<!-- short results/mine results/audited Numbers -->\nold\n<!-- end -->\n"
-    assert filled(page) == page.replace("old", "\n".join(expected))
 
 
 def test_pages_are_written_from_the_command_line(tmp_path: Path):

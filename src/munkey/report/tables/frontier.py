@@ -24,9 +24,8 @@ MOST = {1.0: "Most accurate with at most 1 % left", 5.0: "With at most 5 %", mat
 NOT_AUDITED, NO_POWER = "not audited", "no power"
 SHARES = ("share", "share_low", "share_high")
 RULE = (
-    "“At most” counts the end of the 95 % interval that is further from 0. No bound holds for what an attack alone"
-    " flagged (†), where the audit has no power, and for what was not audited. Bold, and the line in the figure:"
-    " nothing more accurate leaves as little."
+    "“At most” counts the end of the 95 % interval that is further from 0. What an attack alone flagged (†), or nobody"
+    " could audit, has no bound. Bold: nothing more accurate leaves as little."
 )
 
 
