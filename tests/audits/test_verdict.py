@@ -80,6 +80,15 @@ def test_of_what_is_left_nowhere_to_the_bit_nothing_else_is_said():
     assert (said.kind, said.words) == ("none found", "deleted and never seen samples are answered alike, to the bit")
 
 
+def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them():
+    for seed in range(5):
+        pairs = population(4, 0.0, np.random.default_rng(seed))
+        exact = replace(pairs, margins=np.repeat(pairs.margins[::2], 2, axis=0))
+        found = module.findings(exact, np.random.default_rng(0))
+        assert (found.tests, found.flagged, found.p) == ({}, [], 1) and control("oracle", found).right
+        assert verdict(found, RIGHT).words.endswith("answered alike, to the bit")
+
+
 def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_after_the_correction():
     """Two-sided at 5 % over 10 tests: 2.81 sd; one-sided 80 %: 0.84."""
     assert found(share(chance=2.0)).limit == pytest.approx(2 * (2.807 + 0.842), abs=0.01)

@@ -132,10 +132,11 @@ class Findings:
 
 
 def findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
-    """What is found in a row."""
+    """What is found in a row. Where partners answer alike, to the bit, there is nothing to test."""
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
-    return Findings(share, attacks, {} if isinstance(share, Refused) else joint_tests(pairs, generator, REDRAWS))
+    tested = not isinstance(share, Refused) and (pairs.scores[::2] != pairs.scores[1::2]).any()
+    return Findings(share, attacks, joint_tests(pairs, generator, REDRAWS) if tested else {})
 
 
 def control(name: ControlName, found: Findings | None) -> Control:
