@@ -142,6 +142,12 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
     assert f"correctly, {named}, fitted to the same keys, 80.00 %" in told
 
 
+def test_one_that_knows_its_training_set_by_heart_is_not_called_underfitted():
+    values = {"original-m": [(64, 99.5, 100, 50)] * 3, "knn": [(80, 90, 90, 50)] * 3}
+    (told,) = {t.remark for t in main_tables(summarize(tidy(MEASURED | values), KEYED_ROWS), KEYED_ROWS, "markdown")}
+    assert told.endswith("trained long enough, so KNN, which deletes exactly, is the better choice here.")
+
+
 @pytest.mark.parametrize(("trained", "untrained"), [(81, 80), (80, math.nan), (math.nan, 80)])
 def test_nothing_is_told_of_a_model_that_is_better_or_of_a_system_that_was_not_run(trained, untrained):
     summary = summarize(trained_and_untrained(trained, untrained).dropna(), KEYED_ROWS)
