@@ -43,7 +43,7 @@ def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
         "left [%], neighbors averaged": "–",
         "left [%], image alone": "6.0",
         "left [%], neighbors' tokens alone": "–",
-        "put there [sd]": "0.40",
+        "put there [scores]": "0.40",
         "P_s": "0.050",
         "VA before": "95.0",
         "VA after": "94.5",

@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from munkey.report.figures import theme
-from munkey.report.figures.shares import limits
+from munkey.report.figures.shares import CROWDED, limits
 from munkey.report.tables.audits import deployed_rows, knobs_of
 from munkey.settings import knob_text, short_names
 
 COLUMNS_FONT = "DejaVu Sans Mono"
 PANELS = {  # what stands beside the shares, in which color
-    "nothing": ("put there\n[sd]", theme.VERMILLION),
+    "nothing": ("put there\n[scores]", theme.VERMILLION),
     "P_s": ("$P_s$\nbefore", theme.GREEN),
     "val_after": ("validation\nafter [%]", theme.BLACK),
 }
@@ -30,7 +30,7 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
     theme.checked(grid, list(PANELS), "kept")
     rows = deployed_rows(grid)
     image = grid[grid["path"] == "image"].set_index("setting")["share"].reindex(rows["setting"]).to_numpy()
-    figure = theme.canvas(theme.DOUBLE, 1.0 + 0.17 * len(rows))
+    figure = theme.canvas(theme.DOUBLE, 1.6 + 0.17 * len(rows))
     left, *others = figure.subplots(1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS))
     _shares(left, rows, image)
     for axes, (column, (title, color)) in zip(others, PANELS.items(), strict=True):
@@ -73,7 +73,10 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
         axes.plot(np.full(beyond.sum(), edge), places[beyond], marker, color=theme.BLUE, clip_on=False, zorder=3)
     axes.plot(rows["share"].clip(*ends), places, "o", color=theme.BLUE, label="as deployed, 95 %", zorder=3)
     axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)
-    for value, words, side in ((0, "never seen", "left"), (100, "nothing done", "center")):
+    for value, words, side in (
+        (0, "never seen", "left"),
+        (100, "nothing done", "left" if np.ptp(ends) > CROWDED else "center"),
+    ):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
     axes.set(xlim=ends, xlabel="residual share [%]")
@@ -84,7 +87,7 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
 
 def _dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
     axes.plot(values, np.arange(len(values)), "D", color=color, markersize=3.5)
-    spread = max(float(np.ptp(values)), 1e-3)
+    spread = max(float(np.ptp(values)), 0.02 * float(np.abs(values).max()), 1e-3)
     axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread), xlabel=title)
     axes.xaxis.set_major_locator(MaxNLocator(2))
     axes.grid(axis="x", color=theme.BAND, linewidth=0.5)

@@ -202,7 +202,7 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
                     for path, words in PATHS.items()
                     if path != DEPLOYED
                 },
-                "put there [sd]": f"{line['nothing']:.2f}",
+                "put there [scores]": f"{line['nothing']:.2f}",
                 "P_s": f"{line['P_s']:.3f}",
                 "VA before": f"{line['val_before']:.1f}",
                 "VA after": f"{line['val_after']:.1f}",
