@@ -77,7 +77,7 @@ class Fit:
             raise FloatingPointError(f"the loss of epoch {epoch} is {loss}: lower train.lr or the method's lr_factor")
         seconds = time.perf_counter() - started
         pace = f"{seconds:.2f} s  {seconds * (self.epochs - epoch):.0f} s left"
-        self.report(f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy {accuracy:.2f} %  {pace}")
+        self.report(f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy on crops {accuracy:.2f} %  {pace}")
         return {"epoch": epoch, "loss": loss, "accuracy": accuracy, "lr": self.rate(epoch - 1), "seconds": seconds}
 
 

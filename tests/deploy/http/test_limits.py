@@ -24,6 +24,7 @@ from starlette.requests import Request
 
 from munkey import ForgettingLDA
 from munkey.deploy.http.bodies import RequestLimits, undecoded_pictures
+from munkey.deploy.http.server import serve
 from munkey.deploy.http.service import application
 from munkey.deploy.model.predictor import Predictor
 from tests.deploy.inputs import IDS, model_in, picture_in
@@ -288,3 +289,11 @@ def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):
         assert [each["class"] for each in answers] == list(model.predict(rows[:3]).classes)
         for wrong in ({"rows": [[1.0]]}, {"rows": [[1.0], [1.0, 2.0]]}, {"images": [picture]}):
             assert service.ask("POST", "/predict", wrong, **json_).status == 422
+
+
+def test_how_to_send_rows_is_said_of_a_model_of_embeddings(tmp_path, monkeypatch):
+    ForgettingLDA().fit(np.eye(4), [0, 1, 0, 1]).save(tmp_path / "model")
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    said: list[str] = []
+    serve(tmp_path / "model", "127.0.0.1", 0, None, said.append)
+    assert """-d '{"rows": [[0.1, 0.2, …]]}' http""" in said[0] and "PICTURE" not in said[0]

@@ -19,13 +19,17 @@ VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget"
 SHORTEST = 16  # characters of a token
 WAITING, GRACE_S = 512, 30  # connections at once: more are turned away; seconds for those under way when it is stopped
 
+OF_PICTURES = """\
+  curl -H 'Content-Type: image/png' {predict}--data-binary @PICTURE.png {url}/predict
+  printf '{{"images": ["%s"], "explain": true}}' "$(base64 < PICTURE.png | tr -d '\\n')" |
+    curl -H 'Content-Type: application/json' {verify}--data-binary @- {url}/predict"""
+OF_ROWS = """\
+  curl -H 'Content-Type: application/json' {predict}-d '{{"rows": [[0.1, 0.2, …]]}}' {url}/predict"""
 HOW_TO = """\
 munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
 
   curl {url}/health
-  curl -H 'Content-Type: image/png' {predict}--data-binary @PICTURE.png {url}/predict
-  printf '{{"images": ["%s"], "explain": true}}' "$(base64 < PICTURE.png | tr -d '\\n')" |
-    curl -H 'Content-Type: application/json' {verify}--data-binary @- {url}/predict
+{ask}
   curl -H 'Content-Type: application/json' {forget}\\
     -d '{{"ids": [1, 2, 3], "dry_run": true}}' {url}/forget
   curl {verify}'{url}/rows?limit=10'
@@ -65,5 +69,6 @@ def serve(directory: Path, host: str, port: int, token_file: Path | None, say: C
         url = f"http://{host}:{listening.getsockname()[1]}"
         headers = {role: f'-H "Authorization: Bearer {token}" ' for role, token in printed.items()}
         headers = {"predict": "", "verify": headers["forget"]} | headers
-        say(HOW_TO.format(directory=directory, url=url, **headers))
+        ask = OF_ROWS if predictor.manifest.stored is None else OF_PICTURES
+        say(HOW_TO.format(directory=directory, url=url, ask=ask.format(url=url, **headers), **headers))
         uvicorn.Server(config).run(sockets=[listening])
