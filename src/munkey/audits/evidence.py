@@ -74,6 +74,12 @@ class Pairs:
         """Number of pairs, P."""
         return len(self.margins) // 2
 
+    @property
+    def alike(self) -> bool:
+        """Whether partners answer alike, to the bit, in the pool and in test."""
+        margins = self.margins[:, self.halves.pool | self.halves.test]
+        return np.array_equal(margins[::2], margins[1::2])
+
     @cached_property
     def below(self) -> np.ndarray:
         """(S, n): of each sample of the pool, how many of the model's test samples have a smaller margin."""

@@ -135,8 +135,8 @@ def findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
     """What is found in a row. Where partners answer alike, to the bit, there is nothing to test."""
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
-    tested = not isinstance(share, Refused) and (pairs.scores[::2] != pairs.scores[1::2]).any()
-    return Findings(share, attacks, joint_tests(pairs, generator, REDRAWS) if tested else {})
+    untested = isinstance(share, Refused) or pairs.alike
+    return Findings(share, attacks, {} if untested else joint_tests(pairs, generator, REDRAWS))
 
 
 def control(name: ControlName, found: Findings | None) -> Control:
