@@ -161,7 +161,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return chosen
 
     def add(self, X: Any, y: ArrayLike, *, units: Sequence[Any] | None = None) -> np.ndarray:
-        """Remember pictures of known classes, without training, with tokens lent by their neighbors. Returns ids."""
+        """Remember pictures of known classes, without training; a MUNKEY lends tokens of neighbors. Returns ids."""
         labels = column_or_1d(y)
         if (unknown := np.setdiff1d(labels, self.classes_)).size:
             raise ValueError(f"{unknown.tolist()} are not in `classes_`: only a fit can learn a class")
