@@ -17,6 +17,7 @@ def test_all_audits_are_found():
         "residual-share": "pairs",
         "rmia": "pairs",
         "storage": "models",
+        "strata": "pairs",
         "tail": "pairs",
         "u-lira": "pairs",
     }

@@ -184,6 +184,7 @@ def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
     page = (made.path / "results/default/audit/index.html").read_text()
     assert "Attacks on one model" in page and "control" in page
     assert (folder / "shares.png").stat().st_size > 10_000
+    assert "by how much a sample was memorized" in (folder / "strata.md").read_text() and "strata.svg" in page
 
 
 def test_the_grid_of_the_audit_has_every_value(made: Project) -> None:

@@ -63,6 +63,9 @@ use rule job as audit with:
         latex=fill(LAYOUT.audit, part="table.tex"),
         svg=fill(LAYOUT.audit, part="shares.svg"),
         png=report(fill(LAYOUT.audit, part="shares.png"), caption="../report/shares.rst", category="Audit"),
+        strata=fill(LAYOUT.audit, part="strata.md"),
+        strata_svg=fill(LAYOUT.audit, part="strata.svg"),
+        strata_png=report(fill(LAYOUT.audit, part="strata.png"), caption="../report/shares.rst", category="Audit"),
     log:
         LAYOUT.log("audit/{dataset}/audit"),
     params:
@@ -194,7 +197,7 @@ use rule job as audit_page with:
         beside=expand(
             LAYOUT.audit,
             dataset=PARAMS.datasets,
-            part=["controls.json", "shares.svg", "storage.csv", "attacks.csv"],
+            part=["controls.json", "shares.svg", "strata.svg", "storage.csv", "attacks.csv"],
         ),
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
         template=f"{workflow.basedir}/workflow/report/audit.html.j2",

@@ -125,7 +125,7 @@ use rule job as page with:
         ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
         audits=audits_so_far("table.csv"),
-        beside=audits_so_far(["controls.json", "shares.svg", "frontier.svg", "storage.csv"]),
+        beside=audits_so_far(["controls.json", "shares.svg", "strata.svg", "frontier.svg", "storage.csv"]),
         records=sorted({run.record for run in PLAN.main}),
         template=f"{workflow.basedir}/workflow/report/page.html.j2",
         parts=PARTS,

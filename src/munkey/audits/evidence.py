@@ -111,6 +111,16 @@ def roles(values: np.ndarray, first: np.ndarray) -> Roles:
     return Roles(np.where(first, one, other), np.where(first, other, one))
 
 
+def of_other_fold(values: np.ndarray) -> np.ndarray:
+    """(P, n): for each pair, the mean of values (P, n) over the pairs of the other fold: by it, samples are chosen.
+
+    The folds are the first half of the pairs and the rest. Were all other pairs to choose for each, any two pairs would
+    choose for each other by much the same values, and intervals over pairs would be too narrow.
+    """
+    folds = np.array_split(values, 2)
+    return np.concatenate([np.broadcast_to(folds[1 - i].mean(axis=0), own.shape) for i, own in enumerate(folds)])
+
+
 def random_halves(members: np.ndarray, test: np.ndarray, pairs: int, generator: np.random.Generator) -> Halves:
     """A random half of `members` for every pair, as if it had deleted it. members, test: (N,) bool.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from munkey.audits.attacks.distance import distance
 from munkey.audits.attacks.residual_share import Share
+from munkey.audits.attacks.strata import Strata
 from munkey.audits.attacks.tail import Tail
 from munkey.audits.evidence import Compared, Halves, Pairs
 from munkey.audits.registry import Estimate, Finding, Refused
@@ -122,4 +123,8 @@ def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
         if isinstance(finding, Tail):
             line |= {"square": finding.square, "scatter": finding.scatter}
             line |= {"tenth_contrast": finding.tenth, **finding.tenth_share.columns("tenth")}
+        if isinstance(finding, Strata):
+            line |= {f"put_{stratum}": put for stratum, put in finding.put.items()}
+            for stratum, left in finding.shares.items():
+                line |= left.columns(f"left_{stratum}")
     return line

@@ -18,7 +18,7 @@ ALPHA = 0.05
 STRICT = 0.01  # for controls that must pass: by chance, only one audit in a hundred is called powerless for each
 REDRAWS = 999
 SHAMS, SHAM_REDRAWS = 40, 199
-ATTACKS = ("u-lira", "rmia", "tail")
+ATTACKS = ("u-lira", "rmia", "tail", "strata")
 TESTS = {  # all that is corrected together, in words
     "share": "the share",
     "u-lira_auroc": "U-LiRA's AUROC",

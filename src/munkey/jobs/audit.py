@@ -18,7 +18,7 @@ from munkey.memory import neighbors as neighbor_files
 from munkey.models.training_inputs import Sections
 from munkey.report.figures import theme
 from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.figures.shares import forest_plot
+from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.tables import audits as tables
 from munkey.report.tables.markup import Titled, render_or_say
 from munkey.report.tables.summary import Row, read_metrics
@@ -33,9 +33,14 @@ def audit(
     markdown: Path,
     latex: Path,
     svg: Path,
+    strata: Path,
+    strata_svg: Path,
     dataset: str,
 ) -> None:
-    """Audit what is left of what was deleted: a row for each system and path, the controls, a table, a forest plot."""
+    """Audit what is left of what was deleted: a row for each system and path, the controls, a table, a forest plot.
+
+    strata, strata_svg: the same by how much a sample was memorized, a table and a figure.
+    """
     stage = Stage(dataset, "audit", "intervals")
     audits = list(progress(family_audits(systems, halves, stage), "family", "families"))
     lines = [line for audit in audits for line in audit.lines()]
@@ -44,6 +49,8 @@ def audit(
     found = read_table(table)
     _write([tables.audit_table(tables.first_rows(found), dataset)], markdown, latex)
     theme.save(forest_plot(found), svg.with_suffix(""))
+    write_text(strata, render_or_say([tables.strata_table(found, dataset)], "markdown"))
+    theme.save(strata_plot(found), strata_svg.with_suffix(""))
 
 
 def audit_grid(

@@ -29,11 +29,11 @@ def test_of_a_tenth_that_is_kept_whole_the_tail_says_so():
     assert found.square > 1.5 and found.scatter > 1.1
 
 
-def test_a_tenth_is_chosen_by_the_other_pairs():
-    """Sample 3 is largest in the other pairs of the first pair, sample 0 in those of the second and third."""
+def test_a_tenth_is_chosen_by_the_other_fold():
+    """Sample 3 is largest in the second fold, the last pair; sample 0 in the first, which is the first two pairs."""
     signed = np.zeros((3, 10))
     signed[0, 0], signed[1, 3], signed[2, 3] = 9, 5, 1
-    assert most(signed).ravel().tolist() == [3, 0, 0]
+    assert most(signed).ravel().tolist() == [3, 3, 0]
     assert most(np.zeros((2, 25))).shape == (2, 2)
 
 

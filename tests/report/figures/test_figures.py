@@ -25,7 +25,7 @@ from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.figures.selection import selection_plot
-from munkey.report.figures.shares import forest_plot, limits
+from munkey.report.figures.shares import forest_plot, limits, strata_plot
 from munkey.report.tables.frontier import Design, points
 from munkey.report.tables.ranks import ranks_of
 from tests.report.figures.test_relearning import relearned
@@ -75,6 +75,17 @@ def shares():
     audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = ["ViT", "oracle", "control"]
     audit.loc[audit["name"] == "Amnesiac", ["share_low", "verdict"]] = [-np.inf, "over-forgets"]
     audit.loc[audit["name"] == "MUNKEY", "flagged"] = "u-lira_tpr_1"
+    return audit
+
+
+def strata():
+    """The same by memorization: of one stratum an interval has no end, of another it ends beyond the axis."""
+    audit = shares()
+    for name, more in {"low": -20.0, "mid": 0.0, "high": 10.0, "top": 20.0}.items():
+        ends = {"": 0.0, "_low": -15.0, "_high": 15.0}
+        audit = audit.assign(**{f"left_{name}{end}": audit["share"] + more + off for end, off in ends.items()})
+    audit.loc[audit["name"] == "CF", "left_low_low"] = -np.inf
+    audit.loc[audit["name"] == "AMUN", "left_low_low"] = -4000.0
     return audit
 
 
@@ -136,6 +147,8 @@ ALL = {
     "retrieval": lambda: retrieval_plot([example(), example("new", "5")]),
     "overview": diagram.overview,
     "shares": lambda: forest_plot(shares()),
+    "strata": lambda: strata_plot(strata()),
+    "strata, none": lambda: strata_plot(shares()),
     "ranks": lambda: rank_diagram(ranks_of(gaps(10)), "b"),
     "relearning": lambda: relearning_plot(relearned()),
     "audit grid": lambda: grid_plot(audited()),

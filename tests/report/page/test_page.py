@@ -99,7 +99,7 @@ def test_what_is_left_is_shown_before_all_else():
     chapter = page.Chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
     chapters = [page.Chapter("main", "Unlearning", [])]
     shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")
-    text = report(audits=[page.AuditChapter(shares, {}, chapter)], chapters=chapters)
+    text = report(audits=[page.AuditChapter(shares, shares, {}, chapter)], chapters=chapters)
     heading = ['<h2 id="audit">', 'href="../audit/index.html"']
     in_order(text, ['href="#audit"', '<h2 id="story">', "base64,AAAA", *heading, "<td>2.4</td>", 'id="main"'])
     assert "audit" not in report(chapters=chapters)
@@ -194,10 +194,11 @@ LINE |= {
 
 @pytest.fixture
 def audit_folder(tmp_path):
-    """The folder of an audit, with its controls and its forest plot."""
+    """The folder of an audit, with its controls and its pictures."""
     folder = tmp_path / "digits"
     write_json(folder / "controls.json", {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]})
     write_text(folder / "shares.svg", "picture")
+    write_text(folder / "strata.svg", "picture")
     return folder
 
 
@@ -221,6 +222,6 @@ def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit
     ]
     write_csv(audit_folder / "storage.csv", found)
     audit = pd.DataFrame([LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}])
-    table, storage = page.audit_in_report(audit_folder, audit).chapter.tables
+    table, _strata, storage = page.audit_in_report(audit_folder, audit).chapter.tables
     assert table.frame.iloc[:, 0].tolist() == ["SCRUB", "SCRUB, image alone"]
     assert {"6 of 6", "0 of 6"} <= set(storage.frame.iloc[0])

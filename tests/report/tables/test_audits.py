@@ -18,6 +18,7 @@ from munkey.report.tables.audits import (
     first_rows,
     residue_of,
     storage_tables,
+    strata_table,
 )
 from munkey.report.tables.summary import Row
 
@@ -56,6 +57,21 @@ def audit() -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
+    for name, value in {"low": 2000.0, "mid": 3.0, "high": 4.0, "top": 30.0}.items():
+        audit[[f"left_{name}", f"left_{name}_low", f"left_{name}_high"]] = value, value - 10, value + 10
+        audit[f"put_{name}"] = value / 100
+    audit["left_low_low"] = -1234.0
+    titled = strata_table(audit, "digits")
+    assert titled.frame.iloc[0].tolist() == [
+        *["MUNKEY", "4.2 [-2.0, 10.5]", "2000.0 [< -999, > 999]", "3.0 [-7.0, 13.0]", "4.0 [-6.0, 14.0]"],
+        *["30.0 [20.0, 40.0]", "20.00 / 0.03 / 0.04 / 0.30"],
+    ]
+    assert "tenth than on average: MUNKEY 30.0 [20.0, 40.0]" in titled.remark
+    assert "None found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
+    assert "need two pairs" in strata_table(audit.drop(columns="left_top"), "digits").remark
+
+
 def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
     assert audit_table(audit, "digits").frame["Model, and what was done"].tolist() == [
         "MUNKEY, nothing done",
@@ -82,7 +98,10 @@ def test_the_file_of_an_audit_has_its_columns_and_no_other(audit, tmp_path, monk
     made = SimpleNamespace(family="munkey", controls=[], lines=lambda: audit.to_dict("records"))
     monkeypatch.setattr(job, "family_audits", lambda *_: [made])
     monkeypatch.setattr(job.theme, "save", lambda *_: None)
-    table, *others = (tmp_path / name for name in ("table.csv", "controls.json", "table.md", "table.tex", "shares.svg"))
+    table, *others = (
+        tmp_path / name
+        for name in ("table.csv", "controls.json", "table.md", "table.tex", "shares.svg", "strata.md", "strata.svg")
+    )
     job.audit([], [], table, *others, "digits")
     assert read_table(table).columns.equals(audit.columns)
 

@@ -89,9 +89,13 @@ def differences_of(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
     return np.asarray(score.deleted - score.absent)
 
 
-def contrasts(differences: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """(P,): mean of differences (P, n) over the pool. The two halves count alike, so that a partner's level cancels."""
-    return np.asarray(sum((differences * half).sum(axis=1) / half.sum(axis=1) for half in (first, ~first)) / 2)
+def contrasts(differences: np.ndarray, first: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
+    """(P,): mean of differences (P, n) over the pool. The two halves count alike, so that a partner's level cancels.
+
+    chosen: (P, n) bool, the samples that count; all where it is None.
+    """
+    halves = (first, ~first) if chosen is None else (first & chosen, ~first & chosen)
+    return np.asarray(sum((differences * half).sum(axis=1) / half.sum(axis=1) for half in halves) / 2)
 
 
 def chance_sd(pairs: Pairs) -> float:

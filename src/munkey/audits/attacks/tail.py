@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from munkey.audits.attacks.residual_share import ratio
-from munkey.audits.evidence import Pairs, Roles, roles
+from munkey.audits.evidence import Pairs, Roles, of_other_fold, roles
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, Refused, audit
 from munkey.audits.roc import TOLERANCE
@@ -34,7 +34,7 @@ class Tail(Finding):
     source="this project",
 )
 def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
-    """The tenth of each pair is chosen by all other pairs, so that chance does not lift it. Needs two pairs."""
+    """The tenth of each pair is chosen by other pairs, so that chance does not lift it. Needs two pairs."""
     if pairs.count < 2:
         return Refused("a tail needs 2 pairs of models: one chooses the samples that are looked at in the other")
     first, nothing = pairs.halves.first, pairs.nothing or pairs
@@ -78,9 +78,9 @@ def signs(first: np.ndarray) -> np.ndarray:
 
 
 def most(signed: np.ndarray) -> np.ndarray:
-    """(P, n / 10): for each pair, the samples whose mean difference over the other pairs is largest."""
+    """(P, n / 10): for each pair, the samples whose mean difference over the other fold's pairs is largest."""
     size = max(signed.shape[1] // 10, 1)
-    return np.argpartition(signed - signed.sum(axis=0), size - 1, axis=1)[:, :size]
+    return np.argpartition(-of_other_fold(signed), size - 1, axis=1)[:, :size]
 
 
 def scatter(away: Roles) -> float:

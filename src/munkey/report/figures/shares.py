@@ -1,5 +1,6 @@
 """Residual shares with their intervals: the forest plot of an audit."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -10,8 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from munkey.audits.family_audit import DEPLOYED
 from munkey.report.figures import theme
-from munkey.report.tables.audits import ALONE, audited_name, first_rows, flagged_alone
+from munkey.report.tables.audits import ALONE, STRATA, audited_name, first_rows, flagged_alone
 
 NARROWEST, WIDEST = (-25.0, 110.0), (-300.0, 300.0)  # percent
 MARKS = {0: "never seen", 100: "nothing done"}
@@ -37,14 +39,17 @@ STYLES = {  # of verdicts
 }
 
 
-def limits(rows: pd.DataFrame) -> tuple[float, float]:
+LOOKS = {"low": (theme.SKY, "v"), "mid": (theme.BLUE, "o"), "high": (theme.ORANGE, "^"), "top": (theme.VERMILLION, "D")}
+
+
+def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
     """The ends of an axis of shares, percent: wide enough for all intervals, within reason.
 
-    rows: with the columns share, share_low, share_high.
+    rows: with the columns NAME, NAME_low, NAME_high of each of the names.
     """
-    ends = rows[["share", "share_low", "share_high"]].to_numpy(dtype=float)
+    ends = rows[[column for name in names for column in _columns(name)]].to_numpy(dtype=float)
     finite = ends[np.isfinite(ends)].clip(*WIDEST)
-    low, high = min(finite.min(), NARROWEST[0]), max(finite.max(), NARROWEST[1])
+    low, high = finite.min(initial=NARROWEST[0]), finite.max(initial=NARROWEST[1])
     return low - 0.03 * (high - low), high + 0.03 * (high - low)
 
 
@@ -78,6 +83,43 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     axes.set(xlim=ends, xlabel="residual share [%]")
     _legend(figure, rows)
     return theme.freeze(figure)
+
+
+@matplotlib.rc_context(theme.THEME)
+def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
+    """A line for each method: the shares of its strata with their intervals, the least memorized at the top.
+
+    A stratum where an interval has no end is left out: training put too little there.
+    """
+    names = [f"left_{name}" for name in STRATA]
+    methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
+    rows = methods.dropna(subset=names).reset_index(drop=True) if names[0] in methods else methods[:0]
+    if rows.empty:
+        figure = theme.canvas(width, 0.9)
+        figure.text(0.5, 0.5, "no strata: too few pairs, or too small a pool", ha="center", va="center")
+        return theme.freeze(figure)
+    for name in names:
+        rows.loc[~np.isfinite(rows[_columns(name)]).all(axis=1), _columns(name)] = np.nan
+    figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
+    axes, ends = figure.subplots(), limits(rows, names)
+    for place, (_, line) in enumerate(rows.iterrows()):
+        for step, (name, words) in enumerate(STRATA.items()):
+            (color, marker), height = LOOKS[name], place + 0.18 * step - 0.27
+            share, low, high = np.clip(line[_columns(f"left_{name}")].to_numpy(dtype=float), *ends)
+            axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
+            label = words if not place else None
+            axes.plot(share, height, marker=marker, color=color, markersize=4, linestyle="none", label=label, zorder=3)
+    for value in MARKS:
+        axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
+    theme.name_lines(axes, [theme.fitted(str(title), width, 22) for title in rows["title"]])
+    axes.set(xlim=ends, xlabel="residual share [%]: 0 as if never seen, 100 nothing done")
+    figure.legend(loc="outside lower center", ncols=2 if width < theme.DOUBLE else 4)
+    return theme.freeze(figure)
+
+
+def _columns(name: str) -> list[str]:
+    """Of an estimate and its interval."""
+    return [name, f"{name}_low", f"{name}_high"]
 
 
 def _name(line: pd.Series, width: float) -> str:

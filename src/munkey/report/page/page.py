@@ -17,12 +17,12 @@ from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD, caption
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
-from munkey.report.figures.shares import forest_plot
+from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.page import glossary
 from munkey.report.tables import ablations, paper
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
-from munkey.report.tables.audits import Residue, audit_table, first_rows, storage_tables
+from munkey.report.tables.audits import Residue, audit_table, first_rows, storage_tables, strata_table
 from munkey.report.tables.markup import Titled, html_table
 from munkey.report.tables.ranks import LINE, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table
@@ -34,6 +34,7 @@ FRONTIER = (
     " intervals, and ± over seeds. What is not known to leave how much is not drawn."
 )
 SHARES = "Residual shares with their 95 % intervals, between never seen (0) and nothing done (100)"
+STRATA = "The same by how much training on a sample had changed its answer, where that is enough to be a share of"
 ABLATIONS = {
     "ablations": "Ablations",
     "aggregation": "Aggregation",
@@ -67,9 +68,12 @@ class Chapter(NamedTuple):
 
 
 class AuditChapter(NamedTuple):
-    """What a page shows of a data set's audit. figure: the forest plot; controls: in words, by family."""
+    """What a page shows of a data set's audit. figure: the forest plot; strata: the same by memorization; controls: in
+    words, by family.
+    """
 
     figure: Figure
+    strata: Figure
     controls: Mapping[str, Sequence[str]]
     chapter: Chapter
 
@@ -123,12 +127,21 @@ def _html(frame: pd.DataFrame) -> markupsafe.Markup:
 
 def audit_chapter(folder: Path, audit: pd.DataFrame, further: Sequence[Titled]) -> AuditChapter:
     """folder: of an audit, named for its data set; audit: rows of its table; further: tables below these."""
-    dataset, picture = folder.name, folder / "shares.svg"
+    dataset = folder.name
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage")]  # from the folder of either page
-    shown = Chapter(dataset, dataset, [audit_table(audit, dataset), *further], files=files)
-    narrow = theme.data_url(forest_plot(audit, theme.NARROW))
-    drawn = Figure("", SHARES, theme.data_url(picture), f"../audit/{dataset}/{picture.name}", narrow)
-    return AuditChapter(drawn, read_json(folder / "controls.json"), shown)
+    titled = [audit_table(audit, dataset), strata_table(audit, dataset), *further]
+    shown = Chapter(dataset, dataset, titled, files=files)
+    shares, strata = (
+        Figure(
+            "",
+            words,
+            theme.data_url(folder / f"{name}.svg"),
+            f"../audit/{dataset}/{name}.svg",
+            theme.data_url(plot(audit, theme.NARROW)),
+        )
+        for name, words, plot in (("shares", SHARES, forest_plot), ("strata", STRATA, strata_plot))
+    )
+    return AuditChapter(shares, strata, read_json(folder / "controls.json"), shown)
 
 
 def audit_in_report(folder: Path, audit: pd.DataFrame) -> AuditChapter:

@@ -18,6 +18,7 @@ PATHS = {  # how a memory is asked; the first is how it is deployed
     "image": "image alone",
     "token": "neighbors' tokens alone",
 }
+STRATA = {"low": "least memorized third", "mid": "middle third", "high": "most memorized third", "top": "top tenth"}
 TITLES = {"nothing": "nothing done", "oracle": "oracle", "control nothing": "nothing done"}
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
 RESIDUE = "left [%]"
@@ -55,6 +56,44 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
     return Titled(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
 
 
+def strata_table(audit: pd.DataFrame, dataset: str) -> Titled:
+    """What is left by how much a sample was memorized, a line for each method, and a sentence about the top tenth."""
+    methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
+    lines = [
+        {
+            "Method": str(line["title"]),
+            RESIDUE: left(line),
+            **{f"{RESIDUE}, {words}": interval(line, f"left_{name}") for name, words in STRATA.items()},
+            "put there [scores]": " / ".join(
+                ABSENT if pd.isna(line.get(f"put_{name}")) else f"{line[f'put_{name}']:.2f}" for name in STRATA
+            ),
+        }
+        for _, line in methods.iterrows()
+    ]
+    title = f"{dataset}: what is left by how much a sample was memorized, percent"
+    return Titled(title, pd.DataFrame(lines), _about_strata(methods))
+
+
+def _about_strata(methods: pd.DataFrame) -> str:
+    """Of which methods more is left of the most memorized tenth than on average; what the verdicts do not see."""
+    if "left_top" not in methods:
+        return "Strata need two pairs of models that swap the same halves, and a pool of some size."
+    top = [
+        f"{line['title']} {interval(line, 'left_top')}"
+        for _, line in methods[methods["left_top_low"] > methods["share"].clip(lower=0)].iterrows()
+    ]
+    unseen = [
+        f"{line['title']}, {words} {interval(line, f'left_{name}')}"
+        for _, line in methods[methods["verdict"] == "none found"].iterrows()
+        for name, words in STRATA.items()
+        if line[f"left_{name}_low"] > 0
+    ]
+    said = [f"More is left of the most memorized tenth than on average: {'; '.join(top) or 'of no method'}."]
+    if unseen:
+        said.append(f"None found on average, but above 0 here: {'; '.join(unseen)}.")
+    return " ".join([*said, "These intervals are not corrected for their number."])
+
+
 def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
     """The rows to look at first: other paths than the deployed one of methods alone."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
@@ -90,8 +129,13 @@ def interval(line: pd.Series, name: str) -> str:
     if pd.isna(line.get(name)):
         return ABSENT
     low, high = line[f"{name}_low"], line[f"{name}_high"]
-    bounds = f"{decimal(low)}, {decimal(high)}" if math.isfinite(high - low) else "unbounded"
+    bounds = f"{_bound(low)}, {_bound(high)}" if math.isfinite(high - low) else "unbounded"
     return f"{decimal(line[name])} [{bounds}]"
+
+
+def _bound(value: float) -> str:
+    """A bound that says no more than that it is far away has no figure."""
+    return decimal(value) if abs(value) < 1000 else "< -999" if value < 0 else "> 999"
 
 
 def decimal(value: float) -> str:
