@@ -13,7 +13,7 @@ RUN = $(if $(CONFIG),munkey check-files $(CONFIG) && )snakemake --cores all --re
 NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
 PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
-.PHONY: help run plan audits figures exports paper reproduce unlock repro ui report test soak lint format docs site bench lock
+.PHONY: help run plan audits scenarios figures exports paper reproduce unlock repro ui report test soak lint format docs site bench lock
 
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,7 +30,8 @@ audits:  ## how much is left of what was deleted
 figures:  ## the figures
 exports:  ## trained models in directories of their own, ready for use
 paper:  ## every table and figure of the paper, and a report on one page
-audits figures exports paper: .venv/ready
+scenarios:  ## the same after other requests: a class, look-alikes, the hardest
+audits figures exports paper scenarios: .venv/ready
 	$(RUN) -- $@
 
 reproduce: CONFIG := $(PAPER)

@@ -19,6 +19,7 @@ include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/relearn.smk"
 include: "workflow/rules/ablations.smk"
+include: "workflow/rules/scenarios.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/export.smk"
@@ -65,6 +66,11 @@ rule ablations:
     input:
         expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),
         table("ablations", "csv"),
+
+
+rule scenarios:
+    input:
+        expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending=["md", "tex"]),
 
 
 rule selection:

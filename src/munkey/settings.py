@@ -4,9 +4,10 @@ These sections know no registry. Sections of a family of models and of an unlear
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -32,8 +33,20 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+def _one_group(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ValueError(f"is no regular expression ({error})") from None
+    if groups != 1:
+        raise ValueError(f"must have one group, in parentheses, as in '(person-[0-9]+)'; it has {groups}")
+    return pattern
+
+
 class SourceSettings(Section):
-    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name."""
+    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name;
+    units: a regular expression whose group is the unit in a picture's path.
+    """
 
     reader: str | None
     path: UserPath | None
@@ -41,6 +54,7 @@ class SourceSettings(Section):
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
     limit_per_class: Count | None
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
+    units: Annotated[str, AfterValidator(_one_group)] | None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -115,16 +129,28 @@ class TrainSettings(Section):
         return self
 
 
+Sampling: TypeAlias = Literal["stratified", "uniform", "class", "unit", "cluster", "hard", "medium", "easy"]
+AS_NAMED = 0.0  # the rate of a forget set of what is named, however large
+
+
 class ForgetSettings(Section):
-    """Forget sets (sec. 4)."""
+    """Forget sets (sec. 4). names: classes or units that are forgotten together, instead of shares of the samples."""
 
     rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]
-    sampling: Literal["stratified", "uniform"]
+    sampling: Sampling
+    names: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None
+
+    @property
+    def asked(self) -> list[float]:
+        """The rates of the forget sets that are drawn."""
+        return [AS_NAMED] if self.names else self.rates
 
     @model_validator(mode="after")
-    def _unique(self) -> Self:
+    def _sound(self) -> Self:
         if len(set(self.rates)) != len(self.rates):
             raise ValueError(f"rates = {self.rates}: each may be listed only once")
+        if self.names and self.sampling not in ("class", "unit"):
+            raise ValueError(f"names = {self.names}: only with sampling class or unit, not {self.sampling}")
         return self
 
 

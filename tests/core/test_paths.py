@@ -17,9 +17,7 @@ WILDCARDS = {
 
 def test_a_wildcard_is_filled_in_and_the_others_stay():
     assert fill(LAYOUT.keys, dataset="digits") == "results/default/keys/digits/{encoder}/keys.npz"
-    assert (
-        fill(LAYOUT.forget, dataset="digits", seed=0, rate="0.1") == "results/default/forget/digits/seed0/rate0.1.csv"
-    )
+    assert fill(LAYOUT.forget, case="digits", seed=0, rate="0.1") == "results/default/forget/digits/seed0/rate0.1.csv"
     assert fill(LAYOUT.forget) == LAYOUT.forget
 
 

@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 SHARES = (0.6, 0.15, 0.25)
 
 
-def settings(path=None, size=None, shares=SHARES, limit=None, classes=None) -> SourceSettings:
+def settings(path=None, size=None, shares=SHARES, limit=None, classes=None, units=None) -> SourceSettings:
     return SourceSettings(
         reader=None,
         path=path and str(path),
@@ -21,6 +21,7 @@ def settings(path=None, size=None, shares=SHARES, limit=None, classes=None) -> S
         split=list(shares),
         limit_per_class=limit,
         classes=classes,
+        units=units,
     )
 
 

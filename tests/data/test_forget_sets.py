@@ -1,11 +1,13 @@
 """Forget sets have an exact size, follow the sizes of the classes, and depend on their seed alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from munkey.core.randomness import Stage
-from munkey.data.forget_draws import draw, halves
+from munkey.data.forget_draws import Groups, clusters, draw, draw_groups, groups_of, halves, ranked
 from munkey.data.forget_sets import read, split, write
 from munkey.data.prepared import Dataset
 from tests.conftest import global_state
@@ -120,3 +122,63 @@ def test_the_training_split_is_what_is_retained_what_is_forgotten_and_what_the_m
     parts = [split(dataset, *files) for files in ((forget,), (None,), (forget, absent), (None, absent))]
     assert [part.retain.tolist() for part in parts] == [[0, 4], [0, 2, 4, 5], [0], [0, 2, 5]]
     assert [part.forget.tolist() for part in parts] == [[2, 5], [], [2, 5], []]
+
+
+NAMES = np.array(["a", "b", "c"], dtype=object)[LABELS]
+
+
+def generator():
+    return np.random.default_rng(3)
+
+
+def test_named_groups_are_forgotten_whole_and_a_class_may_be_left_empty():
+    chosen = draw_groups(Groups(IDS, NAMES), LABELS, 0.0, ["b"], generator())
+    assert chosen.tolist() == IDS[LABELS == 1].tolist()
+
+
+def test_groups_are_drawn_whole_as_long_as_they_bring_the_number_nearer():
+    """Ten groups of ten: 25 of 100 are three groups or two, which are equally near; 24 are two."""
+    groups = Groups(IDS, np.array([f"{i // 10}" for i in range(100)], dtype=object))
+    drawn = [draw_groups(groups, LABELS, 0.24, None, np.random.default_rng(seed)) for seed in range(20)]
+    assert {len(each) for each in drawn} == {20} and len({tuple(each) for each in drawn}) > 10
+    assert all(np.bincount(np.searchsorted(IDS, each) // 10).max() == 10 for each in drawn)
+
+
+def test_samples_of_no_group_are_never_drawn():
+    of = np.where(np.arange(100) < 20, "person", "").astype(object)
+    assert draw_groups(Groups(IDS, of), LABELS, 0.5, None, generator()).tolist() == IDS[:20].tolist()
+
+
+@pytest.mark.parametrize(("names", "message"), [(["d"], "no training sample is of 'd'"), (["a", "b"], "two classes")])
+def test_names_that_cannot_be_forgotten_are_refused(names, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        draw_groups(Groups(IDS, NAMES), LABELS, 0.0, names, generator())
+    assert "'a', 'b', 'c'" in str(refused.value) or names != ["d"]
+
+
+def test_groups_are_classes_or_units_of_training_samples():
+    splits = np.array(["train"] * 4 + ["test"])
+    labels = np.array([0, 1, 1, 0, 1])
+    data = Dataset(
+        np.zeros((5, 1, 1, 3), np.uint8), np.arange(5), labels, splits, ["cat", "dog"], ("p", None, "q", "p", "p")
+    )
+    assert groups_of(data, "class").of.tolist() == ["cat", "dog", "dog", "cat"]
+    assert groups_of(data, "unit").of.tolist() == ["p", "", "q", "p"]
+    with pytest.raises(ValueError, match="has no units"):
+        groups_of(replace(data, units=None), "unit")
+
+
+def test_clusters_are_samples_whose_keys_are_near_the_same_for_the_same_stage():
+    around = np.repeat(np.eye(5) * 10, 20, axis=0)
+    keys = around + np.random.default_rng(0).normal(size=around.shape)
+    first, again = (clusters(IDS, keys, 20, Stage(0, "clusters")) for _ in range(2))
+    assert first.of.tolist() == again.of.tolist()
+    assert all(len(set(first.of[20 * i : 20 * i + 20])) == 1 for i in range(5)) and len(set(first.of)) == 5
+
+
+def test_hard_samples_have_the_fewest_votes_easy_ones_the_most():
+    votes = np.linspace(0, 1, 100)
+    for sampling, places in (("hard", range(10)), ("easy", range(90, 100)), ("medium", range(45, 55))):
+        assert ranked(IDS, votes, 0.1, sampling, generator()).tolist() == IDS[list(places)].tolist()
+    ties = [tuple(ranked(IDS, np.ones(100), 0.1, "hard", np.random.default_rng(seed))) for seed in range(5)]
+    assert len(set(ties)) == 5

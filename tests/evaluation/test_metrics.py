@@ -18,6 +18,8 @@ from munkey.evaluation.metrics import (
     measure,
     membership_inference,
     pathway_sensitivity,
+    withdrawn,
+    within_classes,
 )
 from munkey.evaluation.records import Evaluation
 
@@ -291,3 +293,42 @@ def test_the_attack_says_the_same_of_logits_that_another_machine_rounds_differen
             features = attack_features(moved, labels)
             parts.append(attacked(features[:500], features[500:600], features[600:], labels=labels[600:]))
         assert abs(parts[0] - parts[1]) <= 0.01
+
+
+def test_within_classes_a_class_gives_no_answer_away():
+    """Class 1 scores higher, members or not; all that is forgotten is of class 1, but nothing else tells it apart."""
+    generator = np.random.default_rng(0)
+    retain, test = normal(0, 400, 1), normal(0, 400, 2)
+    labels = np.arange(400) % 2
+    retain[:, 0] += 1.0  # what members have in common
+    shift = 3.0 * (labels == 1)
+    test[:, 0] += shift
+    forget = normal(0, 200, 3)
+    forget[:, 0] += 3.0
+    naive = membership_inference(retain, forget, test, labels, generator)
+    within = within_classes(retain, forget, test, np.ones(200, int), labels, generator)
+    assert abs(within - 50) < 6 and abs(naive - 50) > 15
+
+
+def test_within_classes_by_hand_classes_count_as_in_the_forget_set(monkeypatch):
+    """Class 0: 3 forgotten, all above test; class 1: 1 forgotten, below. (3 * 1 + 1 * 0) / 4."""
+    forget, test = np.array([5.0, 6, 7, 1]), np.array([2.0, 2, 4, 4])
+    fits = [(lambda values: values, np.arange(4))]
+    monkeypatch.setattr(metrics, "cross_fits", lambda *_: fits)
+    labels = (np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]))
+    assert within_classes(forget, forget, test, *labels, np.random.default_rng(0)) == 75
+
+
+def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_and_its_output_can_be_off():
+    labels = np.array([0, 0, 1, 1, 2, 2] * 4)
+    splits = np.array((["train"] * 12) + ["test"] * 6 + ["val"] * 6)
+    ids = np.arange(24)
+    logits = 4 * np.eye(3, dtype=np.float32)[labels]
+    predictions = {"ids": ids, "labels": labels, "splits": splits, "logits": logits}
+    forgotten = ids[(labels == 1) & (splits == "train")]
+    found = measure(predictions, forgotten, np.random.default_rng(0), grouped=True)
+    assert (found["FTA"], found["RTA"], found["FA"], found["forgotten"]) == (100, 100, 100, 4)
+    off = measure(withdrawn(predictions, forgotten), forgotten, np.random.default_rng(0), grouped=True)
+    assert (off["FTA"], off["RTA"], off["FA"], off["RA"]) == (0, 100, 0, 100)
+    assert withdrawn(predictions, forgotten[:-1]) is None
+    assert "FTA" not in measure(predictions, forgotten[:-1], np.random.default_rng(0), grouped=True)

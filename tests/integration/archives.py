@@ -118,6 +118,10 @@ def _cifar(path: Path, name: str) -> dict[str, str]:
     }
     names = [f"class {label}" for label in range(size.classes)]
     members["batches.meta" if ten else "meta"] = {"label_names" if ten else "fine_label_names": names}
+    if not ten:  # five classes a superclass
+        for member, part in zip(["train", "test"], parts, strict=True):
+            members[member]["coarse_labels"] = (labels[part] // 5).tolist()
+        members["meta"]["coarse_label_names"] = [f"superclass {number}" for number in range(20)]
     contents = {member: pickle.dumps(content, protocol=2) for member, content in members.items()}
     with tarfile.open(path, "w:gz") as archive:
         for member, content in contents.items():

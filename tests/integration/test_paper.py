@@ -16,14 +16,15 @@ from tests.integration.conftest import ROOT, Project
 P_TOKEN = [yaml.safe_load((ROOT / "params.yaml").read_text())["munkey"]["p_token"], 0.65]  # the audit has the first
 STEPS = [0, 1, 4, 20]
 AUDIT = {"grid_pairs": 2, "grid": [{"munkey.p_token": P_TOKEN}], "relearn": {"steps": STEPS}}
-TARGETS = ("--", "paper", "audit_grids", "relearning")
+TARGETS = ("--", "paper", "audit_grids", "relearning", "scenarios")
+SCENARIOS = {"three": {"sampling": "class", "names": ["3"]}, "class": None, "cluster": None, "easy": None}
 
 
 @pytest.fixture(scope="module")
 def made(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The tiny grid after `snakemake paper audit_grids relearning`. Not to be changed: take a copy."""
     project = finished.copy(tmp_path_factory.mktemp("paper") / "project")
-    project.params({"audit": AUDIT})
+    project.params({"audit": AUDIT, "scenarios": SCENARIOS})
     done = project.snakemake(*TARGETS)
     (project.path / "run.log").write_text(done.stdout)
     return project
@@ -185,6 +186,18 @@ def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
     assert "Attacks on one model" in page and "control" in page
     assert (folder / "shares.png").stat().st_size > 10_000
     assert "by how much a sample was memorized" in (folder / "strata.md").read_text() and "strata.svg" in page
+
+
+def test_scenarios_share_originals_and_have_a_table_each(made: Project) -> None:
+    """Of a class that is forgotten whole, deleting all rows is told apart from switching its output off."""
+    folder = made.path / "results/default/scenarios/digits"
+    table = pd.read_csv(folder / "table.csv").set_index(["case", "method"])
+    assert not (made.path / "results/default/models/digits/scenario/three/seed0/full").exists()
+    oracle, off = (table.loc[("scenario/three", name)] for name in ("retrain-m", "munkey-off"))
+    assert oracle["FA_mean"] == oracle["FTA_mean"] == off["FTA_mean"] == 0 and off["RTA_mean"] > 0
+    assert table.loc[("scenario/three", "lda"), "ToW"] == 1  # deletes exactly
+    assert ("scenario/hard", "munkey-off") not in table.index and table.loc[("scenario/hard", "munkey"), "ToW"] > 0
+    assert (folder / "table.md").read_text().startswith("### digits, three: class 3, ")
 
 
 def test_the_grid_of_the_audit_has_every_value(made: Project) -> None:

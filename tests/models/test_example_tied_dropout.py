@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from munkey.models.family import FAMILIES, System, Training
 from munkey.models.networks.example_tied import ExampleTied, ExampleTiedArchitecture
-from munkey.unlearn.contract import METHODS
 from tests.conftest import VIT, generator, image_set, lively
 from tests.models.inputs import answered, normalized, quiet, recipe, seven_samples, trained
-from tests.unlearn.world import original, request, same, settings, tensors, unlearn, world
+from tests.unlearn.world import original, tensors, unlearn, world
 
 NAME = "example-tied-dropout"
 DEEP = ExampleTiedArchitecture(**vars(VIT) | {"depth": 5, "width": 16}, p_fixed=0.25, p_mem=0.2)
@@ -28,12 +27,6 @@ def written_out(model: ExampleTied, images: torch.Tensor, gates: torch.Tensor) -
     first, second, third, fourth, last = model.blocks
     x = third(second(first(model.sequence(model.patch_embed(images))))) * gates
     return model.answer(last(fourth(x) * gates, 1))
-
-
-def deleted(system: System, *batches: np.ndarray) -> System:
-    for ids in batches:
-        system = METHODS[NAME].run(system, request(NAME, forget_ids=ids), settings(NAME))
-    return system
 
 
 # Who holds what
@@ -124,10 +117,3 @@ def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
     assert asked.facts == {"channels_left": int((~theirs).sum()), "channels": len(theirs)}
     changed = [name for name, value in tensors(system).items() if not torch.equal(value, tensors(after)[name])]
     assert changed == ["on"]
-
-
-@given(st.permutations(range(6)), st.sets(st.integers(1, 5)))
-def test_deletions_in_any_order_and_batches_leave_the_same_bytes(order, cuts):
-    ids = world().forget_ids[:6]
-    batches = np.split(ids[list(order)], sorted(cuts))
-    assert same(tensors(deleted(original(NAME), *batches)), tensors(deleted(original(NAME), ids)))

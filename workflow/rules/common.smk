@@ -70,7 +70,7 @@ wildcard_constraints:
     seed=r"\d+",
     rate=r"[\d.e-]+",
     subset=r"full|rate[\d.e-]+",
-    scope=r"full|seed\d+/rate[\d.e-]+|audit/seed\d+/(full|rate[\d.e-]+)",
+    scope=r"full|(scenario/[\w.-]+/)?seed\d+/rate[\d.e-]+|audit/seed\d+/(full|rate[\d.e-]+)",
     run="original|retrain",
     letter=plan.one_of(family.letter for family in PLAN.families),
     candidate=r"\d+",

@@ -3,14 +3,18 @@
 
 use rule job as forget with:
     input:
-        unpack(lambda w: PLAN.prepared(w.dataset)),
+        unpack(lambda w: PLAN.prepared(w.case)),
+        unpack(lambda w: PLAN.drawn_from(w.case)),
     output:
         forget=LAYOUT.forget,
     log:
-        LAYOUT.log("forget/{dataset}/seed{seed}/rate{rate}"),
+        LAYOUT.log("forget/{case}/seed{seed}/rate{rate}"),
     priority: 1  # before any training: a rate that would leave a class empty is noticed at once
     params:
-        sampling=lambda w: PARAMS.for_case(w.dataset).forget.sampling,
+        dataset=lambda w: plan.dataset_of(w.case),
+        sampling=lambda w: PARAMS.for_case(w.case).forget.sampling,
+        names=lambda w: PARAMS.for_case(w.case).forget.names,
+        depth=lambda w: PARAMS.for_case(w.case).keys.depth,
         code=code("forget.forget"),
     message:
-        "draw the forget set of {wildcards.dataset}, seed {wildcards.seed}, rate {wildcards.rate}"
+        "draw the forget set of {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

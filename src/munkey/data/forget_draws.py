@@ -3,9 +3,14 @@
 Apart from reading them, so that a change here has forget sets drawn again and not, say, keys extracted again.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from munkey.core.randomness import Stage
+from munkey.core.registry import meant
+from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 
 KNOBS = "forget.rates (of an audit's pool, audit.pool)"
@@ -32,6 +37,85 @@ def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, genera
     if emptied:
         raise ValueError(f"{rate} of the samples leaves none of class {sorted(emptied)} to retain: lower {KNOBS}")
     return np.sort(chosen)
+
+
+class Groups(NamedTuple):
+    """Which training samples belong together. ids: (N,) ascending; of: (N,) their groups, empty where none."""
+
+    ids: np.ndarray
+    of: np.ndarray
+
+
+def groups_of(dataset: Dataset, sampling: str) -> Groups:
+    """The training samples by class or unit, by name. Raises ValueError where the data set has no units."""
+    ids = dataset.ids_of("train")
+    rows = dataset.rows(ids)
+    if sampling == "class":
+        return Groups(ids, np.array(dataset.classes, dtype=object)[dataset.labels[rows]])
+    if dataset.units is None:
+        raise ValueError(
+            "forget.sampling = unit: this data set has no units; a CSV file may have a column `unit`, folders a pattern"
+            " in source.units, an NPZ file the array train_units (docs/data.md)"
+        )
+    return Groups(ids, np.array([dataset.units[row] or "" for row in rows], dtype=object))
+
+
+def clusters(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Groups:
+    """Training samples by k-means on their keys (N, d), about `size` of them in a cluster."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    number = max(len(ids) // size, 2)
+    seed = int(stage.numpy_generator().integers(2**31))
+    means = MiniBatchKMeans(number, batch_size=4096, n_init=3, random_state=seed)
+    return Groups(ids, np.array([f"{label}" for label in means.fit_predict(keys)], dtype=object))
+
+
+def draw_groups(
+    groups: Groups, labels: np.ndarray, rate: float, names: Sequence[str] | None, generator: np.random.Generator
+) -> np.ndarray:
+    """Sorted ids of whole groups: those named, or random ones as long as they bring the number nearer to rate * N.
+
+    labels: (N,) of the same samples. A class may be left empty by what is named, and by classes that are drawn. Raises
+    ValueError for a name that there is not, with those that there are, and where nothing or everything would be
+    forgotten.
+    """
+    there = sorted(set(groups.of) - {""})
+    if unknown := [name for name in names or () if name not in there]:
+        listed = ", ".join(map(repr, there[:20])) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
+        raise ValueError(
+            f"forget.names: no training sample is of {unknown[0]!r}{meant(unknown[0], there)} There are {listed}"
+        )
+    sizes, wanted, chosen = (
+        {name: int((groups.of == name).sum()) for name in there},
+        rate * len(groups.ids),
+        list(names or ()),
+    )
+    for name in generator.permutation(np.array(there, dtype=object)) if not names else ():
+        held = sum(sizes[each] for each in chosen)
+        if not held or abs(held + sizes[name] - wanted) < abs(held - wanted):
+            chosen.append(name)
+    forgotten = np.isin(groups.of, chosen)
+    if not forgotten.any() or len(set(labels[~forgotten].tolist())) < 2:
+        raise ValueError(
+            f"{KNOBS} or forget.names: forgetting {forgotten.sum()} of {len(groups.ids)} samples leaves fewer than two"
+            " classes, or forgets none"
+        )
+    return np.asarray(groups.ids[forgotten])
+
+
+def ranked(
+    ids: np.ndarray, votes: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
+) -> np.ndarray:
+    """Sorted ids of round(rate * N) samples by how hard they are: `hard`, `easy`, or `medium` around the median.
+
+    votes: (N,), the share of a sample's nearest keys that have its class; ties are drawn. Raises ValueError as `draw`.
+    """
+    count = round(rate * len(ids))
+    if not 0 < count < len(ids):
+        raise ValueError(f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data")
+    order = ids[np.lexsort((generator.random(len(votes)), votes))]
+    start = {"hard": 0, "medium": (len(ids) - count) // 2, "easy": len(ids) - count}[sampling]
+    return np.sort(order[start : start + count])
 
 
 def halves(

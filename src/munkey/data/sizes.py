@@ -25,6 +25,7 @@ SIZES = {  # by the name of the data set
     "bloodmnist": Size(11_959, 1_712, 3_421, 224, 8),
     "cifar10": Size(50_000, 4_000, 6_000, 32, 10),
     "cifar100": Size(50_000, 4_000, 6_000, 32, 100),
+    "cifar20": Size(50_000, 4_000, 6_000, 32, 20),
     "dermamnist": Size(7_007, 1_003, 2_005, 224, 7),
     "digits": Size(1_078, 270, 449, 8, 10),
     "pathmnist": Size(89_996, 4_000, 6_004, 224, 9),

@@ -21,6 +21,8 @@ def shaped(source: Source, settings: SourceSettings) -> Source:
     """
     if settings.classes is not None:
         source = replace(source, classes=_names_for(source.classes, settings.classes))
+    if settings.units is not None and source.units is None:
+        raise SourceError("source.units", ["is for folders of pictures alone: this data set has no paths to look in"])
     if settings.limit_per_class is not None:
         source = limited(source, settings.limit_per_class)
     if settings.storage_size is not None:

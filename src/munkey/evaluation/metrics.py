@@ -48,6 +48,28 @@ def membership_inference(
     return 100 * float(np.mean([auroc(score(forget), score(test[scored])) for score, scored in fits]))
 
 
+def within_classes(
+    retain: np.ndarray,
+    forget: np.ndarray,
+    test: np.ndarray,
+    forget_labels: np.ndarray,
+    test_labels: np.ndarray,
+    generator: np.random.Generator,
+) -> float:
+    """The same attack, scored within each class and averaged with the classes' shares of the forget set.
+
+    So a forget set that is mostly of one class is not told from test by the class. A class without a test sample in a
+    half is left out of it.
+    """
+    found = []
+    for score, scored in cross_fits(retain, test, test_labels, generator):
+        of, there = score(forget), score(test[scored])
+        both = [label for label in np.unique(forget_labels) if (test_labels[scored] == label).any()]
+        pairs = [(of[forget_labels == label], there[test_labels[scored] == label]) for label in both]
+        found.append(np.average([auroc(*pair) for pair in pairs], weights=[len(pair[0]) for pair in pairs]))
+    return 100 * float(np.mean(found))
+
+
 def cross_fits(
     retain: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
@@ -93,9 +115,13 @@ def pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, flo
 
 
 def measure(
-    predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray, generator: np.random.Generator
+    predictions: Mapping[str, np.ndarray],
+    forget_ids: np.ndarray,
+    generator: np.random.Generator,
+    grouped: bool = False,
 ) -> dict[str, float]:
-    """All metrics of one system against one forget set.
+    """All metrics of one system against one forget set. grouped: MIA within classes; of classes that are forgotten
+    whole also FTA, the accuracy on their test samples, and RTA, that on all others.
 
     predictions: ids, labels, splits, logits of every sample; for MUNKEY also memory_ids, memory_labels,
     image_logits, token_logits and both_logits of the memory's members. Raises KeyError where the forget set is not
@@ -107,23 +133,64 @@ def measure(
         raise KeyError("the forget set holds samples that are not in the training split")
     retain = train & ~forget
     features = attack_features(logits, labels)
+    parts = (features[retain], features[forget], features[test])
     metrics = {
         "TA": accuracy(logits[test], labels[test]),
         "RA": accuracy(logits[retain], labels[retain]),
         "FA": accuracy(logits[forget], labels[forget]),
-        "MIA": membership_inference(features[retain], features[forget], features[test], labels[test], generator),
+        "MIA": within_classes(*parts, labels[forget], labels[test], generator)
+        if grouped
+        else membership_inference(*parts, labels[test], generator),
         "VA": accuracy(logits[splits == "val"], labels[splits == "val"]),
     }
+    gone = np.isin(labels, emptied(labels, forget, retain))
+    if grouped and gone.any():
+        metrics["FTA"] = accuracy(logits[test & gone], labels[test & gone])
+        metrics["RTA"] = accuracy(logits[test & ~gone], labels[test & ~gone])
+    if grouped:
+        metrics["forgotten"] = float(forget.sum())
     if "memory_ids" in predictions:
         cut = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
         metrics |= pathways(cut, predictions["memory_labels"])
     return metrics
 
 
+def emptied(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
+    """The classes of which all training samples are forgotten. labels: (N,); forget, retain: (N,) bool."""
+    return np.setdiff1d(labels[forget], labels[retain])
+
+
+def withdrawn(predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray) -> dict[str, np.ndarray] | None:
+    """The same answers with the outputs of the emptied classes switched off; None where no class is emptied.
+
+    Whoever serves a model may do so. It is a policy: what the weights know of the class is still in them.
+    """
+    forget = np.isin(predictions["ids"], forget_ids)
+    classes = emptied(predictions["labels"], forget, (predictions["splits"] == "train") & ~forget)
+    if not len(classes):
+        return None
+    logits = predictions["logits"].copy()
+    logits[:, classes] = logits.min() - 100
+    return {name: each for name, each in predictions.items() if name != "memory_ids"} | {"logits": logits}
+
+
 def measured(run: Evaluation) -> list[dict[str, object]]:
-    """A line per metric of a system, from its logits, its record and that of its training: key, metric, value."""
+    """A line per metric of a system, from its logits, its record and that of its training: key, metric, value.
+
+    Where a class is forgotten whole, also for the same system with that output switched off, as METHOD-off.
+    """
+    predictions, forget_ids = read_npz(run.logits), forget_sets.read(run.forget)
+    lines = _measured(run, predictions, forget_ids)
+    if run.grouped and (off := withdrawn(predictions, forget_ids)):
+        lines += [line | {"method": f"{run.method}-off"} for line in _measured(run, off, forget_ids)]
+    return lines
+
+
+def _measured(
+    run: Evaluation, predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray
+) -> list[dict[str, object]]:
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
-    metrics = measure(read_npz(run.logits), forget_sets.read(run.forget), generator)
+    metrics = measure(predictions, forget_ids, generator, run.grouped)
     record, training = read_json(run.record), read_json(run.training)
     metrics |= {name: record[name] for name in ("unlearn_s", "search_s", "cpu_s") if name in record}
     if "train_epoch_s" in training:  # a model that was trained, in epochs, or fitted, at once

@@ -1,18 +1,49 @@
 """Forget sets (sec. 4), drawn before any training."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from munkey.audits.pools import Members, vote_shares
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.prepared import load
+from munkey.encoders import keys
+from munkey.memory.neighbors import read_others
+
+CLUSTER = 20  # samples in a cluster, about
 
 
-def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, sampling: str) -> None:
-    """Draw the forget set of a data set, seed and rate. rate: as it stands in paths."""
+def forget(
+    images: Path,
+    forget: Path,
+    dataset: str,
+    seed: int,
+    rate: str,
+    sampling: str,
+    names: Sequence[str] | None,
+    depth: int,
+    keyfile: Path | None = None,
+    neighbors: Path | None = None,
+) -> None:
+    """Draw the forget set of a data set, seed and rate. rate: as it stands in paths.
+
+    keyfile: of the sampling `cluster`; neighbors: of those by votes, where all but one of `depth` vote.
+    """
     prepared = load(images.parent)
     members = prepared.ids_of("train")
     labels = prepared.labels[prepared.rows(members)]
-    generator = Stage(seed, dataset, "forget", rate).numpy_generator()
-    chosen = forget_draws.draw(members, labels, float(rate), sampling, generator)
+    stage = Stage(seed, dataset, "forget", rate)
+    generator = stage.numpy_generator()
+    if sampling in ("class", "unit"):
+        groups = forget_draws.groups_of(prepared, sampling)
+        chosen = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
+    elif keyfile:
+        groups = forget_draws.clusters(members, keys.read(keyfile, members).keys, CLUSTER, stage / "clusters")
+        chosen = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
+    elif neighbors:
+        votes = vote_shares(Members(members, labels), read_others(neighbors, members, depth - 1).ids)
+        chosen = forget_draws.ranked(members, votes, float(rate), sampling, generator)
+    else:
+        chosen = forget_draws.draw(members, labels, float(rate), sampling, generator)
     forget_sets.write(forget, chosen)
     print(f"{len(chosen)} of {len(members)} training samples to forget, {sampling}")

@@ -11,7 +11,7 @@ from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
 from munkey.report.tables import ablations as of_ablations
-from munkey.report.tables import main, paper
+from munkey.report.tables import main, paper, scenarios
 from munkey.report.tables import relearning as of_relearning
 from munkey.report.tables.audits import residue_of
 from munkey.report.tables.markup import markup_of, render, render_or_say
@@ -40,6 +40,17 @@ def ablation_tables(metrics: list[Path], summary: Path, tables: list[Path], rows
     for path in tables:
         markup = markup_of(path)
         write_text(path, render_or_say(list(of_ablations.TABLES[path.stem](found, rows, markup)), markup))
+
+
+def scenario_tables(
+    metrics: Path, requests: Mapping[str, str], rows: list[Row], csv: Path, outputs: Mapping[str, Path]
+) -> None:
+    """Make the tables of the scenarios of a data set, and one CSV of their numbers. requests: in words, by case."""
+    found = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
+    write_text(csv, found.to_csv(index=False))
+    for path in (path for name, path in outputs.items() if name != "csv"):
+        markup = markup_of(path)
+        write_text(path, render_or_say(list(scenarios.scenario_tables(found, rows, requests, markup)), markup))
 
 
 def selection_tables(table: Path, dataset: str, outputs: Mapping[str, Path]) -> None:

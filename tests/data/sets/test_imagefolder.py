@@ -9,6 +9,7 @@ from PIL import Image
 
 from munkey.data.registry import DATASETS
 from munkey.data.source import SourceError
+from munkey.data.source_settings import shaped
 from tests.data.inputs import class_folders, counts, loaded, pets_in, picture, settings
 
 
@@ -152,3 +153,31 @@ def test_a_folder_that_cannot_be_looked_into_is_named(pets, monkeypatch):
     monkeypatch.setattr("pathlib.Path.iterdir", denied)
     with pytest.raises(SourceError, match=r"pets: cannot be read \(PermissionError"):
         source_of(pets)
+
+
+def test_a_pattern_finds_units_in_paths_and_keeps_each_in_one_split(tmp_path):
+    for person in range(20):
+        for number in range(3):
+            picture(
+                tmp_path / f"pets/{'cat' if person % 2 else 'dog'}/p{person:02}_{number}.png", seed=person * 3 + number
+            )
+    picture(tmp_path / "pets/cat/other.png", seed=99)
+    source = source_of(tmp_path / "pets", units=r"(p\d+)_")
+    units = dict(zip(source.names, source.units, strict=True))
+    assert units["cat/p01_2.png"] == "p01" and units["cat/other.png"] is None
+    pairs = {(unit, split) for unit, split in zip(source.units, source.splits, strict=True) if unit}
+    assert len(pairs) == 20
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"), [("p[", "no regular expression"), (r"p\d+", "one group"), ("(a)(b)", "it has 2")]
+)
+def test_a_pattern_without_one_group_is_refused(pattern, message):
+    with pytest.raises(ValueError, match=message):
+        settings(units=pattern)
+
+
+def test_a_pattern_where_there_are_no_paths_is_refused():
+    asked = settings(units="(p)")
+    with pytest.raises(SourceError, match="for folders of pictures alone"):
+        shaped(DATASETS["digits"].load(asked), asked)

@@ -157,3 +157,14 @@ def test_a_damaged_file_is_named_and_nobody_is_told_to_delete_it(tmp_path, save)
     flipped[600] ^= 255  # within the pixels
     path.write_bytes(flipped)
     assert re.search(r"x\.npz: train_images: cannot be read \(", refusal(path))
+
+
+def test_units_come_from_arrays_of_their_own(tmp_path):
+    written = archive(tmp_path / "x.npz", {"train": 6, "val": 3, "test": 6})
+    units = {"train_units": [*"aabbc", ""], "val_units": [*"ddd"], "test_units": [*"eeefff"]}
+    np.savez(tmp_path / "x.npz", **written, **{name: np.array(each) for name, each in units.items()})
+    dataset = loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
+    assert dataset.units == (*"aabbc", None, *"dddeeefff")
+    np.savez(tmp_path / "x.npz", **written, train_units=np.array([*"aabbcc"]))
+    with pytest.raises(SourceError, match="each split needs one unit for each of its images"):
+        DATASETS["npz"].load(settings(tmp_path / "x.npz"))

@@ -57,7 +57,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("overrides.digits.ablations", {"inference.k": [99]}, ["inference.k/99", "at most keys.depth"]),
         ("overrides.digits.unlearn.nosuch", {}, ["overrides.digits.unlearn.nosuch", "unknown key", "cf"]),
         ("inference.fusion", "mean", ["inference.fusion = 'mean'", "'ensemble'", "'softmax'", "'rank'"]),
-        ("forget.sampling", "random", ["forget.sampling = 'random'", "'stratified' or 'uniform'"]),
+        ("forget.sampling", "random", ["forget.sampling = 'random'", "'stratified', 'uniform', 'class'"]),
         ("device", "tpu", ["device = 'tpu'", "'auto'", "'cpu'", "'cuda'"]),
         ("ablations", {"inference.k": [1, 4, 1]}, ["ablations.inference.k = ['1', '4', '1']", "listed only once"]),
         ("audit.relearn.steps", [1, 2], ["steps = [1, 2]", "start with 0"]),

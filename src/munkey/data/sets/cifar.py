@@ -1,6 +1,9 @@
-"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009), read by torchvision."""
+"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009), read by torchvision. CIFAR-20 has CIFAR-100's superclasses as labels."""
 
+import pickle
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,11 +43,31 @@ def cifar10(settings: SourceSettings) -> Source:
 
 @dataset(
     "cifar100",
-    "CIFAR-100: 50,000 / 4,000 / 6,000 images, 32x32 px, 100 classes",
+    "CIFAR-100: 50,000 / 4,000 / 6,000 images, 32x32 px, 100 classes; units: its 20 superclasses",
     archive=partial(_archive, "cifar100"),
 )
 def cifar100(settings: SourceSettings) -> Source:
-    return _read("cifar100")
+    return with_superclasses(_read("cifar100"), FOLDER / "cifar-100-python")
+
+
+@dataset(
+    "cifar20",
+    "CIFAR-100 with its 20 superclasses as classes; units: its 100 classes, for subclass unlearning",
+    archive=partial(_archive, "cifar100"),
+)
+def cifar20(settings: SourceSettings) -> Source:
+    fine = cifar100(settings)
+    assert fine.units is not None
+    classes = sorted({str(unit) for unit in fine.units})
+    labels = np.array([classes.index(str(unit)) for unit in fine.units], dtype=np.int64)
+    return replace(fine, labels=labels, classes=classes, units=[fine.classes[label] for label in fine.labels])
+
+
+def with_superclasses(source: Source, folder: Path) -> Source:
+    """CIFAR-100 with the superclass of each sample as its unit, from its files in their published form."""
+    parts = [pickle.loads((folder / name).read_bytes(), encoding="latin1") for name in ("train", "test", "meta")]
+    numbers, names = [*parts[0]["coarse_labels"], *parts[1]["coarse_labels"]], parts[2]["coarse_label_names"]
+    return replace(source, units=[names[number] for number in numbers])
 
 
 def _read(name: str) -> Source:

@@ -1,5 +1,6 @@
 """Your own pictures in folders: train/val/test folders of class folders, or class folders that we split."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,8 @@ def imagefolder(settings: SourceSettings) -> Source:
 
     If there are folders `train` and `test` (and `val`, else test is split 40 / 60), these are the splits. If there is
     none of them, source.path holds class folders, which are split by source.split within each class.
-    source.limit_per_class takes only the first pictures of each class folder.
+    source.limit_per_class takes only the first pictures of each class folder. source.units finds in each path of whom
+    or of what the picture is: all of one are then in one split, where pictures are split here.
 
     Raises SourceError that lists everything wrong.
     """
@@ -52,13 +54,22 @@ def imagefolder(settings: SourceSettings) -> Source:
     counts = [len(folder.files) for folder in folders]
     labels = np.repeat([folder.label for folder in folders], counts)
     splits = [folder.split for folder in folders for _ in folder.files]
+    names = [printable(Path(file).relative_to(root).as_posix()) for folder in folders for file in folder.files]
+    units = [_unit(settings.units, name) for name in names] if settings.units else None
     return Source(
         images=images,
         labels=labels.astype(np.int64),
-        splits=completed("imagefolder", splits, labels, settings.split),
+        splits=completed("imagefolder", splits, labels, settings.split, units),
         classes=[printable(name) for name in classes],
-        names=[printable(Path(file).relative_to(root).as_posix()) for folder in folders for file in folder.files],
+        names=names,
+        units=units,
     )
+
+
+def _unit(pattern: str, name: str) -> str | None:
+    """The group of the pattern in a path; None where there is none."""
+    found = re.search(pattern, name)
+    return found[1] or None if found else None
 
 
 def _open(name: str) -> IO[bytes]:

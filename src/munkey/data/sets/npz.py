@@ -46,13 +46,28 @@ def read_archive(
         if faults := part_faults(parts, storage_size):
             raise SourceError(f"{path} cannot be used", faults)
         labels = {split: _labels(archive, f"{prefix}_labels") for split, prefix in arrays.items()}
+        units = _units(path, archive, list(arrays.values()), [len(each) for each in labels.values()])
     together = np.concatenate(list(labels.values()))
     return Source(
         images=_images(path, [f"{prefix}_images" for prefix in arrays.values()]),
         labels=together,
         splits=_splits(path.stem, labels, val),
         classes=classes or numbered(together),
+        units=units,
     )
+
+
+def _units(path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: list[int]) -> list[str | None] | None:
+    """The unit of each sample, from the arrays {prefix}_units; None where there are none."""
+    there = [f"{prefix}_units" for prefix in prefixes if f"{prefix}_units.npy" in archive.namelist()]
+    units = list[str | None]()
+    for name, count in zip(there, counts, strict=False):
+        with _opened(archive, name) as file:
+            read = np.lib.format.read_array(file, allow_pickle=False).reshape(-1)
+        units += [str(each) or None for each in read]
+        if len(there) < len(prefixes) or len(read) != count:
+            raise SourceError(f"{path} cannot be used", [f"{name}: each split needs one unit for each of its images"])
+    return units or None
 
 
 def _require(path: Path, names: set[str], arrays: dict[str, str]) -> None:

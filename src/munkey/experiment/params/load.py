@@ -163,13 +163,19 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
             if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{family.name}.p_drop")
         ]
     faults += [
-        f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and neither p_drop nor audit"
+        f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and not p_drop, audit or scenario"
         for place in (f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values)
-        if not re.fullmatch(r"(?!p_drop/|audit/)[\w.]+/[\w.-]+", place)
+        if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", place)
+    ]
+    faults += [
+        f"scenarios: {name!r}: this names a folder; use letters, digits, _, - and . only"
+        for name in params.for_case(dataset).scenarios
+        if not re.fullmatch(r"[\w.-]+", name)
     ]
     for place in params.changes_of(dataset) if not faults else ():
         audited = "audit.control" if place == "audit/control" else "audit.grid"
         where = audited if place.startswith("audit/") else f"ablations: {place}"
+        where = f"scenarios.{place.partition('/')[2]}" if place.startswith("scenario/") else where
         with noted(faults, models().dataset, f"{where}: "):
             params.for_case(f"{dataset}/{place}")
     return faults

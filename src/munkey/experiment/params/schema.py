@@ -5,12 +5,12 @@ models that have settings add a section under their name; unlearning methods hav
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, create_model, model_validator, with_config
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, create_model, model_validator, with_config
 from typing_extensions import TypedDict
 
 from munkey.core.registry import meant
@@ -41,6 +41,13 @@ from munkey.settings import (
 from munkey.unlearn.contract import METHODS
 
 
+def _without_null(scenarios: object) -> object:
+    """Those that are not switched off."""
+    if not isinstance(scenarios, Mapping):
+        return scenarios
+    return {name: each for name, each in scenarios.items() if each is not None}
+
+
 class DatasetParams(Section):
     """The sections that may differ between data sets, as they hold for one of them; and those of the families."""
 
@@ -54,6 +61,7 @@ class DatasetParams(Section):
     finetune: FinetuneSettings
     unlearn: dict[str, Section]
     ablations: Annotated[dict[str, Annotated[list[object], Field(max_length=100)]], Field(max_length=50)]
+    scenarios: Annotated[dict[str, dict[str, object]], Field(max_length=100), BeforeValidator(_without_null)]
 
     def of_family(self, family: Family) -> Section | None:
         """The section of a family, if it has one."""
@@ -90,7 +98,7 @@ class DatasetParams(Section):
         """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
         limit, rate = self.source.limit_per_class, max(self.forget.rates)
         most = math.ceil(rate * (limit or 0)) if self.forget.sampling == "stratified" else 1
-        if limit is not None and most >= limit:
+        if limit is not None and most >= limit and self.forget.sampling in ("stratified", "uniform"):
             raise ValueError(
                 f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave a class"
                 " empty; raise it"
@@ -122,6 +130,8 @@ class Params(DatasetParams):
     @model_validator(mode="after")
     def _names(self) -> Self:
         check_uri(self.tracking.uri)
+        if self.forget.names:
+            raise ValueError(f"forget.names = {self.forget.names}: names belong into a case of `scenarios`")
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
         known = {f"{method.name}.{key}" for method in METHODS.values() for key in method.settings.model_fields}
@@ -175,6 +185,7 @@ class Params(DatasetParams):
             changes = {
                 f"{knob}/{name_of(each)}": sections_of(knob, each) for knob, values in ablations for each in values
             }
+            changes |= {f"scenario/{name}": {"forget": each} for name, each in self.for_case(dataset).scenarios.items()}
             self._changes[dataset] = changes | self.pairs | self.audited
         return self._changes[dataset]
 

@@ -19,6 +19,14 @@ Sections = dict[str, dict[str, object]]
 AUDIT = "audit/"  # how the place of an audit's cases begins, and of what its memories find
 
 
+SCENARIO = "scenario/"  # how the place of a case with another forget set begins
+
+
+def is_scenario(case: str) -> bool:
+    """Whether a case is an experiment with other forget sets."""
+    return case.partition("/")[2].startswith(SCENARIO)
+
+
 def is_audit(case: str) -> bool:
     """Whether a case belongs to an audit: its seeds come in pairs, which swap halves of a pool."""
     return case.partition("/")[2].startswith(AUDIT)
@@ -35,10 +43,13 @@ class Cases:
     def __init__(self, params: Params) -> None:
         self.params, self.layout = params, Layout(params.name)
         self.rates = {
-            name: [rate_name(rate) for rate in params.for_case(name).forget.rates] for name in params.datasets
+            name: [rate_name(rate) for rate in params.for_case(name).forget.asked] for name in params.datasets
         }
         self.cases = {
-            name: [name, *(f"{name}/{change}" for change in params.changes_of(name) if not change.startswith(AUDIT))]
+            name: [
+                name,
+                *(f"{name}/{change}" for change in params.changes_of(name) if not change.startswith((AUDIT, SCENARIO))),
+            ]
             for name in params.datasets
         }
         self.sections, self.first_alike = cache(self._sections), cache(self._first_alike)

@@ -8,6 +8,7 @@ from munkey.core.paths import fill
 from munkey.encoders.published_name import known_as
 from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import name_of
+from munkey.experiment.plan.cases import SCENARIO
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
@@ -116,6 +117,22 @@ class Exhibits:
             "selection": self.params.selection.model_dump(),
             "unlearn": self.plan.tried(dataset),
         }
+
+    @property
+    def scenario_rows(self) -> list[TableRow]:
+        """Rows of the tables of scenarios: those of the main tables; of what deletes rows also with outputs off."""
+        deleting = [METHODS[name] for name in self.params.methods if not METHODS[name].needs]
+        off = [_method_row(method) for method in deleting if method.original.learns]
+        switched = [row | {"name": f"{row['name']}-off", "title": f"{row['title']}, output off"} for row in off]
+        return self.rows + [row | {"latex_title": ""} for row in switched]
+
+    def requests(self, dataset: str) -> dict[str, str]:
+        """What each scenario of a data set forgets, in words, by its case."""
+        words = {}
+        for name in self.params.for_case(dataset).scenarios:
+            forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
+            words[f"{SCENARIO}{name}"] = " ".join([forget.sampling, ", ".join(forget.names or [])]).rstrip()
+        return words
 
     @property
     def grid_in_words(self) -> str:

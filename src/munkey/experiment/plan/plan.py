@@ -7,11 +7,12 @@ from itertools import product
 from munkey.core.file_stamp import state_of
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.params.load import memory_family
-from munkey.experiment.plan.cases import AUDIT, Cases, Sections, dataset_of, is_audit
+from munkey.experiment.params.load import memory_family, rate_name
+from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, Sections, dataset_of, is_audit, is_scenario
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
+RANKED = ("hard", "medium", "easy")  # by the votes of neighbors
 
 
 class Plan(Cases):
@@ -39,20 +40,33 @@ class Plan(Cases):
             return {"absent": other} if subset == "full" else {"forget": own, "absent": other}
         if subset == "full":
             return {}
-        rate = subset.removeprefix("rate")
-        return {"forget": fill(self.layout.forget, dataset=dataset_of(case), seed=seed, rate=rate)}
+        own, rate = case if is_scenario(case) else dataset_of(case), subset.removeprefix("rate")
+        return {"forget": fill(self.layout.forget, case=own, seed=seed, rate=rate)}
+
+    def drawn_from(self, case: str) -> Files:
+        """What a forget set is drawn from, besides the data set."""
+        sampling = self.params.for_case(case).forget.sampling
+        if sampling in RANKED:
+            return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
+        return {"keyfile": self.keys(case)} if sampling == "cluster" else {}
+
+    def owner(self, case: str, subset: str, *names: str) -> str:
+        """The case whose systems or answers of a subset a case shares: its own after a forget set of its own."""
+        return case if is_scenario(case) and subset != "full" else self.first_alike(case, *names)
 
     def forget_of_scope(self, dataset: str, scope: str) -> Files:
         """The forget set that a memory is searched without."""
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
             return self.forget_set(f"{dataset}/{AUDIT}pool", seed.removeprefix("seed"), subset)
+        *scenario, scope = scope.split("/", maxsplit=2) if scope.startswith(SCENARIO) else [scope]
         seed, _, subset = scope.removeprefix("seed").partition("/")
-        return self.forget_set(dataset, seed, subset or "full")
+        return self.forget_set("/".join([dataset, *scenario]), seed, subset or "full")
 
     def neighbors(self, case: str, seed: str | int, subset: str) -> str:
         """Neighbors of every sample in the memory that a model of this subset holds."""
-        scope = "full" if subset == "full" else f"seed{seed}/{subset}"
+        place = f"{case.partition('/')[2]}/" if is_scenario(case) else ""
+        scope = "full" if subset == "full" else f"{place}seed{seed}/{subset}"
         scope = f"{AUDIT}seed{seed}/{subset}" if is_audit(case) else scope
         return fill(self.layout.neighbors, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
 
@@ -74,8 +88,8 @@ class Plan(Cases):
 
     def original(self, case: str, seed: str, method: str) -> Files:
         """The trained original."""
-        family = METHODS[method].original
-        return {"original": fill(self.layout.system, case=case, seed=seed, subset="full", system=family.original)}
+        family, owner = METHODS[method].original, self.owner(case, "full", *self.training_sections)
+        return {"original": fill(self.layout.system, case=owner, seed=seed, subset="full", system=family.original)}
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
         """Systems and records of every candidate of a method's search, in the order of the grid."""
@@ -88,7 +102,7 @@ class Plan(Cases):
 
     def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
         """The system to evaluate, which cases that differ in inference alone share; what its memory finds."""
-        owner = self.first_alike(case, *self.training_sections)
+        owner = self.owner(case, subset, *self.training_sections)
         files = {"system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)}
         return files | self.found(case, seed, subset, system)
 
@@ -125,13 +139,15 @@ class Plan(Cases):
     def evaluations(self, case: str, systems: Iterable[str], rates: Sequence[str]) -> list[Evaluation]:
         """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""
         dataset, change = dataset_of(case), case.partition("/")[2]
-        models = self.first_alike(case, *self.training_sections)
-        answers = self.first_alike(case, *self.training_sections, "inference")
+        originals = self.first_alike(case, *self.training_sections)
+        grouped = self.params.for_case(case).forget.sampling not in ("stratified", "uniform")
         evaluations = []
         for rate, seed, system in product(rates, self.params.seeds, list(systems)):
             subset, family = "full" if system in self.originals else f"rate{rate}", self.family_of(system)
+            models = self.owner(case, subset, *self.training_sections)
+            answers = self.owner(case, subset, *self.training_sections, "inference")
             record = fill(self.layout.record, case=models, seed=seed, subset=subset, system=system)
-            trained = fill(self.layout.record, case=models, seed=seed, subset="full", system=family.original)
+            trained = fill(self.layout.record, case=originals, seed=seed, subset="full", system=family.original)
             evaluations.append(
                 Evaluation(
                     dataset=dataset,
@@ -142,7 +158,8 @@ class Plan(Cases):
                     logits=fill(self.layout.logits, case=answers, seed=seed, subset=subset, system=system),
                     record=record,
                     training=trained if system in METHODS else record,
-                    forget=fill(self.layout.forget, dataset=dataset, seed=seed, rate=rate),
+                    forget=self.forget_set(case, seed, f"rate{rate}")["forget"],
+                    grouped=grouped,
                 )
             )
         return evaluations
@@ -184,6 +201,15 @@ class Plan(Cases):
     def main_of(self, dataset: str) -> list[Evaluation]:
         return self.evaluations(dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset])
 
+    def scenarios_of(self, dataset: str) -> list[Evaluation]:
+        """All that the scenarios of a data set show: the same systems as the main tables, after other requests."""
+        systems, runs = [*self.originals, *self.oracles, *self.params.methods], list[Evaluation]()
+        for name in self.params.for_case(dataset).scenarios:
+            case = f"{dataset}/{SCENARIO}{name}"
+            rates = [rate_name(rate) for rate in self.params.for_case(case).forget.asked]
+            runs += self.evaluations(case, systems, rates)
+        return runs
+
     def ablations_of(self, dataset: str) -> list[Evaluation]:
         """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
         knobs = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
@@ -195,6 +221,11 @@ class Plan(Cases):
     def ablated_datasets(self) -> list[str]:
         """The data sets that have ablations."""
         return [name for name in self.params.datasets if any(self.params.for_case(name).ablations.values())]
+
+    @property
+    def scenario_datasets(self) -> list[str]:
+        """The data sets that have scenarios."""
+        return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
 
     def selection_of(self, dataset: str) -> list[Evaluation]:
         """The family with pathways before and after deletion, for each (p_image, p_token); oracles have no say."""

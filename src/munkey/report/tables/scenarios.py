@@ -1,0 +1,66 @@
+"""Tables of the scenarios: the same systems after other requests than random ones, each beside its oracle."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, marked, over_seeds, two_digits
+from munkey.report.tables.summary import Row, summarize
+
+WHOLE = {"RTA": "RTA", "FTA": "FTA"}  # of classes that are forgotten whole
+
+
+def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """A summary of each scenario, one after the other, with the columns case and ToW.
+
+    ToW (Zhao et al. 2024): the product of 1 - |difference to the oracle| over FA, RA and TA, as shares, of means over
+    seeds; 1 is the oracle.
+    """
+    parts = list[pd.DataFrame]()
+    for case, part in tidy.groupby("case", sort=False):
+        rows_of = [
+            row for row in rows if row.name in set(part["method"])
+        ]  # none is switched off where no class is empty
+        summary = summarize(part.drop(columns="case"), rows_of).assign(case=case)
+        means = summary.set_index(["rate", "method"])[["FA_mean", "RA_mean", "TA_mean"]]
+        for row in (row for row in rows_of if row.oracle):
+            for rate in summary["rate"].unique():
+                apart = (means.loc[rate, row.name] - means.loc[rate, row.oracle]).abs() / 100
+                here = (summary["rate"] == rate) & (summary["method"] == row.name)
+                summary.loc[here, "ToW"] = (1 - apart).prod()
+        parts.append(summary)
+    return pd.concat(parts, ignore_index=True)
+
+
+def scenario_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], requests: Mapping[str, str], markup: Markup
+) -> Iterator[Titled]:
+    """A table for each scenario: a line for each system. requests: what is forgotten, in words, by case."""
+    for (case, _), part in summary.groupby(["case", "rate"], sort=False):
+        shown = ["TA", *(name for name in WHOLE if f"{name}_mean" in part and part[f"{name}_mean"].notna().any())]
+        lines = []
+        for row in rows:
+            for _, line in part[part["method"] == row.name].iterrows():
+                lines.append(
+                    {
+                        "Method": row.title,
+                        **{name: cell(line, name, markup) for name in (*shown, "RA", "FA", "MIA")},
+                        "Avg Gap": cell(line, "gap", markup),
+                        "ToW": ABSENT if pd.isna(line["ToW"]) else f"{line['ToW']:.3f}",
+                        "Unlearn [s]": _seconds(row, line),
+                    }
+                )
+        n, count = int(part["n"].min()), part["forgotten_mean"].dropna()
+        forgotten = f", {count.iloc[0]:.0f} samples" if len(count) else ""
+        share = f", {100 * float(part['rate'].iloc[0]):g} %" if part["rate"].iloc[0] else ""
+        what = f"{str(case).partition('/')[2]}: {requests[str(case)]}{share}{forgotten}"
+        title = f"{part['dataset'].iloc[0]}, {what}; {over_seeds(n)}; {marked(n)}"
+        yield Titled(title, pd.DataFrame(lines))
+
+
+def _seconds(row: Row, line: pd.Series) -> str:
+    """Of the method; of an oracle, of its training."""
+    seconds = line.get("unlearn_s_mean")
+    if pd.isna(seconds) and row.oracle is None:
+        seconds = line.get("train_s_mean")
+    return ABSENT if pd.isna(seconds) else two_digits(seconds)

@@ -1,0 +1,63 @@
+"""Tables of scenarios: ToW by hand, and the columns of classes that are forgotten whole."""
+
+import pandas as pd
+import pytest
+
+from munkey.report.tables.scenarios import scenario_tables, summarize_scenarios
+from munkey.report.tables.summary import Row
+
+ROWS = [
+    Row("original-m", "Original (M)", "retrain-m", context=True),
+    Row("retrain-m", "Retrain (M)", None),
+    Row("munkey", "MUNKEY", "retrain-m"),
+    Row("munkey-off", "MUNKEY, output off", "retrain-m"),
+]
+ORACLE = {"TA": 80.0, "RA": 90.0, "FA": 0.0, "MIA": 50.0, "train_s": 6.0}
+
+
+def tidy() -> pd.DataFrame:
+    systems = {
+        "original-m": ORACLE | {"TA": 90.0, "FA": 100.0},
+        "retrain-m": ORACLE,
+        "munkey": ORACLE | {"TA": 90.0, "RA": 95.0, "FA": 20.0, "unlearn_s": 0.007},
+    }
+    whole = {"FTA": 5.0, "RTA": 95.0, "forgotten": 99.0}
+    cases = {
+        "scenario/class": {name: each | whole for name, each in systems.items()} | {"munkey-off": ORACLE | whole},
+        "scenario/hard": {name: each | {"forgotten": 108.0} for name, each in systems.items()},
+    }
+    return pd.DataFrame(
+        {
+            "dataset": "digits",
+            "case": case,
+            "rate": rate,
+            "seed": seed,
+            "method": method,
+            "metric": name,
+            "value": value,
+        }
+        for (case, measured), rate in zip(cases.items(), (0.0, 0.1), strict=True)
+        for seed in (0, 1)
+        for method, found in measured.items()
+        for name, value in found.items()
+    )
+
+
+def test_tow_is_the_product_of_what_is_not_lost_against_the_oracle():
+    found = summarize_scenarios(tidy(), ROWS).set_index(["case", "method"])
+    assert found.loc[("scenario/class", "munkey"), "ToW"] == pytest.approx(0.9 * 0.95 * 0.8)
+    assert found.loc[("scenario/class", "munkey-off"), "ToW"] == 1
+    assert pd.isna(found.loc[("scenario/class", "retrain-m"), "ToW"])
+
+
+def test_each_scenario_has_a_table_with_its_request_and_its_columns():
+    requests = {"scenario/class": "class 3", "scenario/hard": "hard"}
+    of_class, hard = scenario_tables(summarize_scenarios(tidy(), ROWS), ROWS, requests, "markdown")
+    assert of_class.title.startswith("digits, class: class 3, 99 samples; mean ± sd over n = 2 seeds")
+    assert hard.title.startswith("digits, hard: hard, 10 %, 108 samples")
+    columns = ["Method", "TA", "RTA", "FTA", "RA", "FA", "MIA", "Avg Gap", "ToW", "Unlearn [s]"]
+    assert of_class.frame.columns.tolist() == columns and "FTA" not in hard.frame
+    lines = of_class.frame.set_index("Method")
+    assert lines.loc["MUNKEY", ["FTA", "ToW", "Unlearn [s]"]].tolist() == ["5.00 ± 0.00", "0.684", "0.007"]
+    assert lines.loc["Retrain (M)", ["ToW", "Unlearn [s]"]].tolist() == ["–", "6"]
+    assert "MUNKEY, output off" in lines.index and "MUNKEY, output off" not in hard.frame["Method"].tolist()
