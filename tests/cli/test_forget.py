@@ -28,7 +28,7 @@ def without(*ids):
 
 
 def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
-    ended = munkey("forget", model, "--ids", "12, 10")
+    ended = munkey("forget", model, "--ids", "12, 10", "--similar", "0")
     with Predictor.load(model) as predictor:
         assert ended == (
             0,
@@ -178,6 +178,33 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
     assert planned["copies"] == [{"id": 201, "unit": "Anna"}]
     ended = munkey("forget", model, "--ids", "12", "--also-identical", "--json").json
     assert (ended["deleted"], ended["identical"]) == (2, []) and left(model) == [*without(10, 12), 200]
+
+
+def with_look_alikes(model):
+    """Add a sample of unit Anna whose key has a cosine of 0.98 with that of 10, and one whose has 0.5 with it."""
+    with Predictor.load(model, writer=True) as predictor:
+        store = predictor.store
+        own = store.view.rows(store.rows_of([10]))
+        key, away = own.keys[0], np.roll(own.keys[0], 1)
+        away = away - key * (away @ key) / (key @ key)
+        away *= np.linalg.norm(key) / np.linalg.norm(away)
+        keys = np.stack([0.98 * key + np.sqrt(1 - 0.98**2) * away, 0.5 * key + np.sqrt(0.75) * away])
+        store.add([200, 201], keys.astype(np.float32), np.repeat(own.tokens, 2, 0), [0, 0], None, ["Anna", None])
+
+
+def test_look_alikes_that_stay_are_listed_and_go_where_that_is_asked(munkey, model):
+    with_look_alikes(model)
+    planned = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run")
+    assert "1 look-alike kept, with keys as near as 0.97 (cosine); --also-similar" in planned.out
+    assert "ids 200 (0.98), of unit Anna" in planned.out
+    found = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run", "--json").json["similar"]
+    assert found == {"above": 0.97, "also": False, "samples": [{"id": 200, "cosine": 0.98, "unit": "Anna"}]}
+    assert "look-alike" not in munkey("forget", model, "--ids", "10", "--similar", "0", "--dry-run").out
+    refused = munkey("forget", model, "--ids", "10", "--similar", "1.5")
+    assert refused.code == 2 and "must be a cosine" in refused.err
+    ended = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--also-similar")
+    assert "forgot 2 samples" in ended.out and "1 look-alike among these: ids 200 (0.98)" in ended.out
+    assert set(left(model)) & {10, 200, 201} == {201}
 
 
 def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, model, tmp_path):

@@ -30,6 +30,10 @@ def forget(
     request: Annotated[str | None, typer.Option(metavar="NUMBER", help="The request's; carried out once.")] = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Forget what is there.")] = False,
     also_identical: Annotated[bool, typer.Option("--also-identical", help="Forget exact copies, too.")] = False,
+    similar: Annotated[
+        float | None, typer.Option(metavar="COSINE", help="List others with a key this near (0.95); 0: do not look.")
+    ] = None,
+    also_similar: Annotated[bool, typer.Option("--also-similar", help="Forget them, too; see --dry-run.")] = False,
     block_return: Annotated[bool, typer.Option("--block-return", help="Let `add` refuse them from now on.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")] = False,
     certificate: Annotated[
@@ -88,6 +92,7 @@ def forget(
             new = [number for number, plan in plans.items() if not plan.earlier]
             written, salt_files = _files(certificate, new), _files(salt_file, new)
             given.require_certificates(directory, written.values(), salt_files.values())
+            plans, alike = deletions.with_look_alikes(predictor, plans, similar, also=also_similar)
             if dry_run:
                 answers = deletions.preview(predictor, plans, also_identical=also_identical)
             else:
@@ -102,6 +107,7 @@ def forget(
                         answer.update({"page": str(write_certificate(made, file)), "certificate": str(file)})
                 answers = done
             for answer in answers:
+                answer.update(alike.get(answer["request"], {}))
                 for file in _files(certificate, [answer["request"]]).values():
                     _say_certificate(answer, file, directory)
             head = predictor.head
@@ -138,6 +144,17 @@ def _say_certificate(answer: dict[str, Any], file: Path, directory: Path) -> Non
         answer["certify"] = shlex.join(words)
 
 
+def _look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
+    """How many there are, which, and whether they are kept."""
+    from munkey.deploy.errors import first_ten
+
+    ids = first_ten([f"{each['id']} ({each['cosine']:.2f})" for each in samples])
+    units = sorted({each["unit"] for each in samples if each["unit"]})
+    kept = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
+    which = f"ids {ids}" + (f", of unit {first_ten(units)}" if units else "")
+    return f"{counted(len(samples), 'look-alike')} {'among these' if also else kept}: {which}"
+
+
 def _worded(answer: dict[str, Any], directory: Path) -> str:
     """What was done for a request, or would be."""
     from munkey.deploy.errors import first_ten
@@ -164,6 +181,8 @@ def _worded(answer: dict[str, Any], directory: Path) -> str:
         way = f"{'--also-identical' if dry_run else again} forgets them too"
         stay = f"exact copies of these stay: {which}; {way}"
         lines.append(stay if answer["identical"] else f"{len(ids):,} of these are exact copies of the named: {which}")
+    if (near := answer.get("similar")) and near["samples"]:
+        lines.append(_look_alikes(**near))
     if emptied := answer.get("emptied"):
         lines.append(f"no sample is left of {first_ten(emptied)}; `predict --only-held-classes` never answers it")
     if "certificate" in answer:

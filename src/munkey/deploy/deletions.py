@@ -10,7 +10,7 @@ from munkey.deploy import certificate, json_answers
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.model.predictor import MOST_ASKED, SIMILAR, Predictor
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import LockedMemoryError
 
@@ -79,6 +79,37 @@ def _copies(model: Predictor, ids: np.ndarray) -> list[Json]:
     rows = rows[np.argsort(view.ids[rows])]
     sources = model.store.sources_of(rows)
     return [{"id": one, "unit": unit} for one, (_, unit) in zip(view.ids[rows].tolist(), sources, strict=True)]
+
+
+def _units(model: Predictor, ids: np.ndarray) -> dict[int, str | None]:
+    """The units of samples that the memory holds, by id."""
+    view = model.store.view
+    rows = np.flatnonzero(view.live & np.isin(view.ids, ids))
+    sources = model.store.sources_of(rows)
+    return {one: unit for one, (_, unit) in zip(view.ids[rows].tolist(), sources, strict=True)}
+
+
+def with_look_alikes(
+    model: Predictor, plans: Plans, above: float | None, *, also: bool
+) -> tuple[Plans, dict[str | None, Json]]:
+    """Of each request, the other samples that look like one of its own: at least this cosine of keys; None: 0.95; 0,
+    unless `also`: nobody looks.
+
+    also: the plans that come back mean them, too. Each answer has `similar`: above, samples with id, cosine and unit,
+    nearest first, and `also`; of requests that were carried out before or mean more than 1,000 samples there is none.
+    Raises ValueError for so many where `also`, and for what is no cosine.
+    """
+    answers, wider, above = dict[str | None, Json](), dict(plans), SIMILAR if above is None else above
+    for number, plan in plans.items() if above or also else ():
+        if plan.earlier or not len(plan.ids) or (len(plan.ids) > MOST_ASKED and not also):
+            continue
+        cosines = model.similar(plan.ids, above=above)
+        units = _units(model, np.array(list(cosines), dtype=np.int64))
+        samples = [{"id": one, "cosine": round(cosine, 4), "unit": units[one]} for one, cosine in cosines.items()]
+        answers[number] = {"similar": {"above": above, "also": also, "samples": samples}}
+        if also:
+            wider[number] = plan._replace(ids=np.union1d(plan.ids, np.array(list(cosines), dtype=np.int64)))
+    return wider, answers
 
 
 def preview(model: Predictor, plans: Plans, *, also_identical: bool) -> list[Json]:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from munkey.deploy.model.retrieval import RetrievedRows
 
 Device = Literal["auto", "cpu", "cuda"]
+SIMILAR = 0.95  # cosine of keys from which samples are look-alikes, unless another is asked for
+MOST_ASKED = 1000  # samples whose look-alikes are looked for at once
+ROWS = 65_536  # keys at a time
 
 
 class Added(NamedTuple):
@@ -233,6 +236,28 @@ class Predictor(AbstractContextManager["Predictor"]):
         classes = {self._classes.get(one, str(one)): n for one, n in zip(labels.tolist(), counts.tolist(), strict=True)}
         return Selection(np.sort(held[chosen]), (*map(str, unknown), *missing), classes)
 
+    def similar(self, ids: ArrayLike | Iterable[int], *, above: float = SIMILAR) -> dict[int, float]:
+        """The other samples whose key has at least this cosine with the key of one of these: by id, the nearest first.
+
+        Deleting a sample says nothing of its look-alikes: whoever asked may want them gone, too. Exact copies, which
+        `forget` names, are not among them. Raises ValueError for a cosine that is not in (0, 1], and for more than
+        1,000 samples.
+        """
+        if not 0 < above <= 1:
+            raise ValueError(f"above = {above}: must be a cosine above 0, and at most 1")
+        view = self.store.view
+        rows = np.flatnonzero(view.live & np.isin(view.ids, checked_ids(ids)))
+        if len(rows) > MOST_ASKED:
+            raise ValueError(f"look-alikes of {len(rows):,} samples: at most {MOST_ASKED:,} at once")
+        nearest, asked = np.zeros(len(view.live), dtype=np.float32), _unit(view.keys[rows])
+        for start in range(0, len(nearest) if len(rows) else 0, ROWS):
+            part = slice(start, start + ROWS)
+            nearest[part] = (_unit(view.keys[part]) @ asked.T).max(axis=1)
+        nearest[[*rows, *self.store.twins_of(rows)]] = 0
+        found = np.flatnonzero(view.live & (nearest >= above))
+        order = found[np.lexsort((view.ids[found], -nearest[found]))]
+        return dict(zip(view.ids[order].tolist(), nearest[order].tolist(), strict=True))
+
     def forget(
         self,
         ids: ArrayLike | Iterable[int],
@@ -422,6 +447,11 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _unit(keys: np.ndarray) -> np.ndarray:
+    """Keys (N, d) of length 1; of a row that was deleted, zeros."""
+    return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True).clip(min=1e-12))
 
 
 def _store(directory: Path, manifest: Manifest, writer: bool, wait: float) -> Store:
