@@ -213,7 +213,8 @@ class AuditSettings(Section):
     """How much is left of what was deleted: pairs of models that swap halves of a pool.
 
     pairs: of models for each system; pool: share of the training set, half of which a model is trained on and forgets;
-    pool_of: samples at random, those that the nearest keys classify worst, or random ones trained with a wrong label;
+    pool_of: samples at random, those that the nearest keys classify worst, random ones trained with a wrong label, or
+    whole classes, units or clusters, each of which is in one half;
     oracles: pairs of models that never see the pool; control_pairs: of a model that is known to keep what it should
     forget, with the knobs `control` changed; 0 leaves it out; k: neighbors that are averaged on a path that is not the
     deployed one, at most as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a
@@ -223,7 +224,7 @@ class AuditSettings(Section):
 
     pairs: Annotated[int, Field(ge=2, le=64)]
     pool: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
-    pool_of: Literal["random", "hardest", "mislabeled"]
+    pool_of: Literal["random", "hardest", "mislabeled", "class", "unit", "cluster"]
     oracles: Annotated[int, Field(ge=2, le=64)]
     control_pairs: Annotated[int, Field(ge=0, le=64)]
     control: dict[str, object]

@@ -52,7 +52,7 @@ def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
 
 def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
     point, forgotten = setting
-    ((deployed, image),) = grid_lines([point], PATHS, forgotten)
+    ((deployed, image),) = grid_lines([point], PATHS, forgotten, {})
     assert (deployed["setting"], deployed["munkey.p_token"], deployed["path"]) == ("p_token-0.1", 0.1, "deployed")
     assert deployed["share"] == pytest.approx(25, abs=4) and deployed["pairs"] == 2
     assert image["path"] == "image" and image["share"] == pytest.approx(25, abs=4)  # halved, and ranked among halves
@@ -61,7 +61,7 @@ def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
 
 def test_the_health_check_is_of_members_before_deletion_and_accuracy_of_validation(setting):
     point, forgotten = setting
-    ((deployed, _),) = grid_lines([point], PATHS, forgotten)
+    ((deployed, _),) = grid_lines([point], PATHS, forgotten, {})
     assert deployed["P_s"] == pytest.approx(0.2)  # |80 % - 100 %| of 100 %
     assert (deployed["val_before"], deployed["val_after"]) == pytest.approx((70, 30))
 
@@ -70,5 +70,5 @@ def test_beside_a_head_stands_its_own_accuracy_on_test(setting, tmp_path):
     point, forgotten = setting
     right = [np.where(np.arange(POOL + TEST + 10) < POOL + part * TEST, 1.0, -1.0) for part in (0.5, 0.75)]
     alone = [write(tmp_path / f"alone{number}.npz", each, 5) for number, each in enumerate(right)]
-    ((deployed, _),) = grid_lines([{**point, "alone": alone}], PATHS, forgotten)
+    ((deployed, _),) = grid_lines([{**point, "alone": alone}], PATHS, forgotten, {})
     assert deployed["alone_after"] == pytest.approx(62.5)

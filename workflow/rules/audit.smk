@@ -4,6 +4,7 @@
 use rule job as half with:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
+        unpack(lambda w: {"keyfile": PLAN.keys(w.dataset)} if PARAMS.audit.pool_of == "cluster" else {}),
     output:
         half=LAYOUT.half,
     log:
@@ -11,6 +12,7 @@ use rule job as half with:
     priority: 1  # before any training: a pool that is too small or too large is noticed at once
     params:
         pool=PARAMS.audit.pool,
+        pool_of=PARAMS.audit.pool_of,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
         code=code("pools.half"),
     message:

@@ -17,13 +17,16 @@ CUTS_DIFFER = 20  # of a pool as large, no two cuts are the same by chance
 class Halves:
     """Who saw what, (S, N) bool each. deleted: what a model was trained on and then forgot; absent: what it never saw.
 
-    test: (N,) bool. Raises ValueError where partners do not swap the halves of one pool that all models share, where
-    the pool holds test samples, and where two pairs cut it alike: one was copied.
+    test: (N,) bool; units: (N,) codes of persons, classes, …, each of which is in one half: what is left is then asked
+    of each as a whole; None: of each sample. Raises ValueError where partners do not swap the halves of one pool that
+    all models share, where the pool holds test samples, where a half holds a part of a unit, and where two pairs cut
+    the pool alike: one was copied.
     """
 
     deleted: np.ndarray
     absent: np.ndarray
     test: np.ndarray
+    units: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         first, second = self.deleted[::2], self.deleted[1::2]
@@ -37,8 +40,10 @@ class Halves:
             raise ValueError(f"{(self.pool & self.test).sum()} samples of the pool are test samples")
         if not (first.any(axis=1) & second.any(axis=1)).all():
             raise ValueError("both halves of every pair need samples")
+        if not np.array_equal(self.first[:, self.unit_of], self.deleted[::2, self.pool]):
+            raise ValueError("a unit is in both halves of a pair")
         cuts = np.unique([np.packbits(half == half[0]) for half in self.first], axis=0)
-        if self.pool.sum() >= CUTS_DIFFER and len(cuts) < len(first):
+        if self.first.shape[1] >= CUTS_DIFFER and len(cuts) < len(first):
             raise ValueError("two pairs cut the pool alike: a copied pair tells nothing that the first did not")
 
     @property
@@ -46,10 +51,24 @@ class Halves:
         """(N,) bool."""
         return np.asarray(self.deleted.any(axis=0))
 
+    @cached_property
+    def unit_of(self) -> np.ndarray:
+        """(m,) of the samples of the pool: the number of its unit, 0 to n - 1, or its own."""
+        if self.units is None:
+            return np.arange(self.pool.sum())
+        return np.unique(self.units[self.pool], return_inverse=True)[1]
+
     @property
     def first(self) -> np.ndarray:
-        """(P, n) bool over the samples of the pool: whether model 2p deleted it; where not, model 2p + 1 did."""
-        return np.asarray(self.deleted[::2, self.pool])
+        """(P, n) bool over samples, or units, of the pool: whether model 2p deleted it; where not, model 2p + 1 did."""
+        return np.asarray(self.deleted[::2, self.pool][:, np.unique(self.unit_of, return_index=True)[1]])
+
+    def of_units(self, values: np.ndarray) -> np.ndarray:
+        """(S, n): means over the samples of each unit, of values (S, m) over the samples of the pool."""
+        if self.units is None:
+            return values
+        sizes = np.bincount(self.unit_of)
+        return np.stack([np.bincount(self.unit_of, row) / sizes for row in values])
 
 
 @dataclass(frozen=True)
@@ -82,9 +101,13 @@ class Pairs:
 
     @cached_property
     def below(self) -> np.ndarray:
-        """(S, n): of each sample of the pool, how many of the model's test samples have a smaller margin."""
+        """(S, n): of each sample of the pool, how many of the model's test samples have a smaller margin.
+
+        Of a unit, the mean over its samples.
+        """
         counted = self.halves.pool | self.halves.test
-        return below(self.margins[:, counted], self.halves.test[counted])[:, self.halves.pool[counted]]
+        counts = below(self.margins[:, counted], self.halves.test[counted])[:, self.halves.pool[counted]]
+        return self.halves.of_units(counts)
 
     @cached_property
     def scores(self) -> np.ndarray:

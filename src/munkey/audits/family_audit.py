@@ -63,7 +63,8 @@ class FamilyAudit:
 
     def _pairs(self, system: AuditedSystem, path: str) -> Pairs:
         margins = system.margins[path]
-        halves = Halves(self.halves.deleted[: len(margins)], self.halves.absent[: len(margins)], self.halves.test)
+        seen = (self.halves.deleted[: len(margins)], self.halves.absent[: len(margins)])
+        halves = Halves(*seen, self.halves.test, self.halves.units)
         if system.role in ("nothing", "control nothing") and path == DEPLOYED:
             return Pairs(margins, halves)
         before: Role = "control nothing" if system.role.startswith("control") else "nothing"

@@ -36,11 +36,11 @@ class GridModels(NamedTuple):
 
 
 def grid_lines(
-    settings: Sequence[Setting], paths: Sequence[str], forgotten: Sequence[np.ndarray]
+    settings: Sequence[Setting], paths: Sequence[str], forgotten: Sequence[np.ndarray], units: Mapping[int, str]
 ) -> Iterator[list[dict[str, object]]]:
     """For each setting, a line for each path: shares in percent, accuracies in percent, P_s before deletion."""
     for setting in settings:
-        halves = halves_of(setting["before"][0], forgotten)
+        halves = halves_of(setting["before"][0], forgotten, units)
         before, after = (_models(files, paths) for files in (setting["before"], setting["after"]))
         alone = [_accuracy(read_npz(file, "logits", "labels", "splits"), "test") for file in setting["alone"]]
         nothing = Pairs(before.margins[DEPLOYED], halves)

@@ -29,19 +29,24 @@ def family_audits(
     systems: Sequence[PlannedSystem], halves: Sequence[str | Path], stage: Stage
 ) -> Iterator[FamilyAudit]:
     """An audit for each family. halves: files of what each seed forgets."""
-    forgotten = [forget_sets.read(path) for path in halves]
+    forgotten, units = [forget_sets.read(path) for path in halves], forget_sets.read_units(halves[:2])
     for family in dict.fromkeys(system["family"] for system in systems):
         own = [system for system in systems if system["family"] == family]
         read = [_audited_system(system, forgotten[0]) for system in own]
-        yield FamilyAudit(family, read, halves_of(own[0]["logits"][0], forgotten), (stage / family).numpy_generator())
+        seen = halves_of(own[0]["logits"][0], forgotten, units)
+        yield FamilyAudit(family, read, seen, (stage / family).numpy_generator())
 
 
-def halves_of(logits: str, forgotten: Sequence[np.ndarray]) -> Halves:
-    """Who saw what. logits: a file with the samples' ids and splits; forgotten: what each seed forgets."""
+def halves_of(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int, str]) -> Halves:
+    """Who saw what. logits: a file with the samples' ids and splits; forgotten: what each seed forgets.
+
+    units: by id, of what is in a half as a whole; else empty.
+    """
     arrays = read_npz(logits, "ids", "splits")
     deleted = np.stack([np.isin(arrays["ids"], ids) for ids in forgotten])
     absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
-    return Halves(deleted, absent, arrays["splits"] == "test")
+    of = np.array([units.get(one, "") for one in arrays["ids"].tolist()]) if units else None
+    return Halves(deleted, absent, arrays["splits"] == "test", of)
 
 
 def path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from munkey.core.registry import meant
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 
+LEAST_GROUPS = 4  # so that pairs can cut a pool of them in three ways
 KNOBS = "forget.rates (of an audit's pool, audit.pool)"
 
 
@@ -129,6 +130,22 @@ def halves(
     chosen = draw(ids, labels, share, "stratified", pool.numpy_generator())
     first, second = np.split(pair.numpy_generator().permutation(even(chosen, pool)), 2)
     return np.sort(first), np.sort(second)
+
+
+def group_halves(
+    groups: Groups, labels: np.ndarray, share: float, pool: Stage, pair: Stage
+) -> tuple[np.ndarray, np.ndarray]:
+    """The two halves of a pool of whole groups: about a share of the samples, and the same for every pair.
+
+    labels: (N,). Half of the groups, by number and at random, are in each half; its ids are sorted. Raises ValueError
+    as `draw_groups`, and for fewer than four groups.
+    """
+    chosen = draw_groups(groups, labels, share, None, pool.numpy_generator())
+    there = np.array(sorted(set(groups.of[np.isin(groups.ids, chosen)])), dtype=object)
+    if len(there) < LEAST_GROUPS:
+        raise ValueError(f"audit.pool = {share}: {len(there)} groups; an audit needs {LEAST_GROUPS}: raise it")
+    first, second = np.array_split(pair.numpy_generator().permutation(there), 2)
+    return groups.ids[np.isin(groups.of, first)], groups.ids[np.isin(groups.of, second)]
 
 
 def even(ids: np.ndarray, pool: Stage) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Files of forget sets (sec. 4), which every method and both oracles share. They are drawn in `forget_draws`."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +17,15 @@ class ForgetSplit(NamedTuple):
     forget: np.ndarray
 
 
-def write(path: str | Path, ids: np.ndarray) -> None:
-    write_csv(path, [{"id": int(i)} for i in ids])
+def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = None) -> None:
+    """units: by id, of what is in a half of a pool as a whole."""
+    write_csv(path, [{"id": int(i)} | ({"unit": units[int(i)]} if units else {}) for i in ids])
+
+
+def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
+    """The units that files of halves name, by id; empty where they name none."""
+    lines = [line for path in paths for line in read_csv(path)]
+    return {int(line["id"]): line["unit"] for line in lines if "unit" in line}
 
 
 def read(path: str | Path | None) -> np.ndarray:

@@ -67,7 +67,8 @@ def audit_grid(
 
     paths: how a memory is asked, as `munkey.report.tables.audits.PATHS` names it.
     """
-    lines = grid_lines(settings, paths, [forget_sets.read(half) for half in halves])
+    units = forget_sets.read_units(halves[:2])
+    lines = grid_lines(settings, paths, [forget_sets.read(half) for half in halves], units)
     rows = [row for of_setting in progress(lines, "setting", "settings") for row in of_setting]
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
     found = read_table(table)

@@ -6,11 +6,21 @@ from pathlib import Path
 from munkey.audits.pools import Members, vote_shares
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
-from munkey.data.prepared import load
+from munkey.data.forget_draws import Groups
+from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
 from munkey.memory.neighbors import read_others
 
 CLUSTER = 20  # samples in a cluster, about
+
+
+def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None) -> Groups:
+    """The training samples by class, unit, or cluster of their keys."""
+    if sampling != "cluster":
+        return forget_draws.groups_of(prepared, sampling)
+    assert keyfile
+    members = keys.read(keyfile, prepared.ids_of("train"))
+    return forget_draws.clusters(members.ids, members.keys, CLUSTER, stage)
 
 
 def forget(
@@ -34,11 +44,8 @@ def forget(
     labels = prepared.labels[prepared.rows(members)]
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
-    if sampling in ("class", "unit"):
-        groups = forget_draws.groups_of(prepared, sampling)
-        chosen = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
-    elif keyfile:
-        groups = forget_draws.clusters(members, keys.read(keyfile, members).keys, CLUSTER, stage / "clusters")
+    if sampling in ("class", "unit", "cluster"):
+        groups = groups_of(prepared, sampling, stage / "clusters", keyfile)
         chosen = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
     elif neighbors:
         votes = vote_shares(Members(members, labels), read_others(neighbors, members, depth - 1).ids)

@@ -9,20 +9,36 @@ from munkey.core.files import read_csv, write_csv, write_json, write_npy
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.prepared import load
+from munkey.jobs.forget import groups_of
 from munkey.memory.neighbors import read_others
 
 
-def half(images: Path, half: Path, dataset: str, seed: int, pool: float, depth: int) -> None:
+def half(
+    images: Path,
+    half: Path,
+    dataset: str,
+    seed: int,
+    pool: float,
+    pool_of: str,
+    depth: int,
+    keyfile: Path | None = None,
+) -> None:
     """Draw the half of an audit's pool that the models of a seed are trained on and then forget.
 
-    pool: its share of the training samples; depth: how many neighbors must be left without it.
+    pool: its share of the training samples; depth: how many neighbors must be left without it; keyfile: of clusters.
     """
     prepared, stage, (pair, number) = load(images.parent), Stage(dataset, "audit"), divmod(seed, 2)
     members = prepared.ids_of("train")
     labels = prepared.labels[prepared.rows(members)]
-    both = first, second = forget_draws.halves(members, labels, pool, stage / "pool", stage / "pair" / pair)
-    pools.require_fitting(len(first) + len(second), prepared, depth)
-    forget_sets.write(half, both[number])
+    stages, units = (stage / "pool", stage / "pair" / pair), None
+    if pool_of in ("class", "unit", "cluster"):
+        groups = groups_of(prepared, pool_of, stage / "clusters", keyfile)
+        both = forget_draws.group_halves(groups, labels, pool, *stages)
+        units = dict(zip(groups.ids.tolist(), groups.of.tolist(), strict=True))
+    else:
+        both = forget_draws.halves(members, labels, pool, *stages)
+    pools.require_fitting(len(both[0]) + len(both[1]), prepared, depth)
+    forget_sets.write(half, both[number], units)
 
 
 def hardest_half(images: Path, neighbors: Path, half: Path, dataset: str, seed: int, pool: float, depth: int) -> None:
