@@ -198,6 +198,7 @@ def test_scenarios_share_originals_and_have_a_table_each(made: Project) -> None:
     assert table.loc[("scenario/three", "lda"), "ToW"] == 1  # deletes exactly
     assert ("scenario/hard", "munkey-off") not in table.index and table.loc[("scenario/hard", "munkey"), "ToW"] > 0
     assert (folder / "table.md").read_text().startswith("### digits, three: class 3, ")
+    assert 'id="scenarios"' in (made.path / "results/default/report/index.html").read_text()
 
 
 def test_the_grid_of_the_audit_has_every_value(made: Project) -> None:

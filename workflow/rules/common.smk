@@ -99,8 +99,8 @@ def say_outcome_of_nothing():  # Snakemake calls no hook where there is nothing 
 
 # The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` trains
 # nothing for the rest, unless a table that exists is older than what it is made from; then it is made again.
-def so_far(target, paths, always=()):
-    asked = {"paper", target} & set(workflow.dag_settings.targets)
+def so_far(target, paths, always=(), in_paper=True):
+    asked = {*(["paper"] if in_paper else []), target} & set(workflow.dag_settings.targets)
     return [path for path in paths if asked or path in always or Path(path).exists()]
 
 

@@ -117,6 +117,9 @@ use rule job as page with:
         main_table=table("main", "csv"),
         ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
         comparison=lambda _: so_far("compare", [table("paper", "csv")]),
+        scenarios=lambda _: so_far(
+            "scenarios", expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending="csv"), in_paper=False
+        ),
         selections=lambda _: so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
         figures=lambda _: so_far(
             "figures",
@@ -137,6 +140,8 @@ use rule job as page with:
         name=PARAMS.name,
         rows=EXHIBITS.rows,
         ablation_rows=EXHIBITS.ablation_rows,
+        scenario_rows=EXHIBITS.scenario_rows,
+        requests={dataset: EXHIBITS.requests(dataset) for dataset in PLAN.scenario_datasets},
         designs=EXHIBITS.designs,
         settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),

@@ -26,6 +26,7 @@ from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import attacks_tables, residue_of, storage_tables
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import render
+from munkey.report.tables.scenarios import scenario_tables
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.settings import InferenceSettings
 
@@ -88,6 +89,7 @@ def page(
     main_table: Path,
     ablations: list[Path],
     comparison: list[Path],
+    scenarios: list[Path],
     selections: list[Path],
     figures: list[Path],
     ranks: list[Path],
@@ -98,6 +100,8 @@ def page(
     grid: str,
     rows: list[Row],
     ablation_rows: list[Row],
+    scenario_rows: list[Row],
+    requests: Mapping[str, Mapping[str, str]],
     designs: list[Design],
     settings: Mapping[str, Mapping[str, Any]],
     seeds: int,
@@ -105,13 +109,19 @@ def page(
 ) -> None:
     """Make the report: tables, figures and what they came from, on one page.
 
-    ablations, comparison, ranks: their table, if it was made; audits: a table for each data set that was audited, in
-    the folder of its audit; settings: what is compared with the paper's; grid: seeds, rates and methods in words.
+    ablations, comparison, ranks: their table, if it was made; scenarios, audits: a table for each data set that has
+    any, in a folder of its name; requests: of scenarios, by data set; settings: what is compared with the paper's; grid:
+    seeds, rates and methods in words.
     """
     main, found = read(main_table), {path.parent: read_table(path) for path in audits}
     cases, grids, ranked = ([*map(read, paths)] for paths in (ablations, selections, ranks))
     said, compared, left = paper.statements(settings, seeds), [*map(paper.read, comparison)], residue_of(found)
-    results = pages.PageResults(main, cases, rows, ablation_rows, grids, said, left, ranked, compared)
+    asked = [
+        titled
+        for path in scenarios
+        for titled in scenario_tables(read_table(path), scenario_rows, requests[path.parent.name], "html")
+    ]
+    results = pages.PageResults(main, cases, rows, ablation_rows, grids, said, left, ranked, compared, asked)
     by_dataset = {folder.name: audit for folder, audit in found.items()}
     points = {
         str(dataset): frontiers.points(part, by_dataset.get(str(dataset)), designs)

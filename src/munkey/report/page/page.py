@@ -84,7 +84,7 @@ class PageResults(NamedTuple):
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
     the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
     residue: what audits found to be left. ranks, compared: from the CSV files of the ranks and of the comparison with
-    the paper. Of what was not made there is none.
+    the paper. scenarios: their tables. Of what was not made there is none.
     """
 
     main: pd.DataFrame
@@ -96,6 +96,7 @@ class PageResults(NamedTuple):
     residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
     compared: Sequence[pd.DataFrame] = ()
+    scenarios: Sequence[Titled] = ()
 
 
 def rendered(template: Path, **content: object) -> str:
@@ -169,6 +170,7 @@ def chapters(results: PageResults) -> list[Chapter]:
             Chapter("ranks", "Ranks", [rank_table(each.set_index(LINE))], [REMARK], ["../tables/ranks.csv"])
             for each in results.ranks
         ),
+        Chapter("scenarios", "Scenarios", results.scenarios, ["Other requests than random ones: docs/scenarios.md."]),
         Chapter("runtime", "Run time", [runtime_table(results.main, results.rows, "html")], files=[MAIN]),
         *(
             Chapter(name, title, titled, files=["../tables/ablations.csv"])
