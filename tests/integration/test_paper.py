@@ -197,7 +197,7 @@ def test_scenarios_share_originals_and_have_a_table_each(made: Project) -> None:
     assert oracle["FA_mean"] == oracle["FTA_mean"] == off["FTA_mean"] == 0 and off["RTA_mean"] > 0
     assert table.loc[("scenario/three", "lda"), "ToW"] == 1  # deletes exactly
     assert ("scenario/hard", "munkey-off") not in table.index and table.loc[("scenario/hard", "munkey"), "ToW"] > 0
-    assert (folder / "table.md").read_text().startswith("### digits, three: class 3, ")
+    assert "### digits, three: class 3, " in (folder / "table.md").read_text()
     assert 'id="scenarios"' in (made.path / "results/default/report/index.html").read_text()
 
 
