@@ -110,8 +110,8 @@ def page(
     """Make the report: tables, figures and what they came from, on one page.
 
     ablations, comparison, ranks: their table, if it was made; scenarios, audits: a table for each data set that has
-    any, in a folder of its name; requests: of scenarios, by data set; settings: what is compared with the paper's; grid:
-    seeds, rates and methods in words.
+    any, in a folder of its name; requests: of scenarios, by data set; settings: what is compared with the paper's;
+    grid: seeds, rates and methods in words.
     """
     main, found = read(main_table), {path.parent: read_table(path) for path in audits}
     cases, grids, ranked = ([*map(read, paths)] for paths in (ablations, selections, ranks))
