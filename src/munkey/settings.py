@@ -130,7 +130,6 @@ class TrainSettings(Section):
 
 
 Sampling: TypeAlias = Literal["stratified", "uniform", "class", "unit", "cluster", "hard", "medium", "easy"]
-AS_NAMED = 0.0  # the rate of a forget set of what is named, however large
 
 
 class ForgetSettings(Section):
@@ -139,11 +138,6 @@ class ForgetSettings(Section):
     rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]
     sampling: Sampling
     names: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None
-
-    @property
-    def asked(self) -> list[float]:
-        """The rates of the forget sets that are drawn."""
-        return [AS_NAMED] if self.names else self.rates
 
     @model_validator(mode="after")
     def _sound(self) -> Self:

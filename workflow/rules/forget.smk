@@ -14,7 +14,7 @@ use rule job as forget with:
         dataset=lambda w: plan.dataset_of(w.case),
         sampling=lambda w: PARAMS.for_case(w.case).forget.sampling,
         names=lambda w: PARAMS.for_case(w.case).forget.names,
-        depth=lambda w: PARAMS.for_case(w.case).keys.depth,
+        depth=lambda w: PARAMS.for_case(w.case).keys.depth if "neighbors" in PLAN.drawn_from(w.case) else 0,
         code=code("forget.forget"),
     message:
         "draw the forget set of {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

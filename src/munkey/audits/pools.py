@@ -1,22 +1,13 @@
 """Pools of the worst case: samples that are hardest to classify, and samples trained with a wrong label."""
 
-from typing import NamedTuple
-
 import numpy as np
 
-from munkey.core.ids import NOBODY, rows_of
+from munkey.core.ids import rows_of
 from munkey.core.randomness import Stage
-from munkey.data.forget_draws import draw, even
+from munkey.data.forget_draws import Members, draw, even, vote_shares
 from munkey.data.prepared import Dataset
 
-
-class Members(NamedTuple):
-    """The training samples. ids: (N,) ascending; labels: (N,)."""
-
-    ids: np.ndarray
-    labels: np.ndarray
-
-
+__all__ = ["Members", "half_of", "hardest", "mislabeled", "require_fitting", "vote_shares"]
 LEAST_POOL, LEAST_TEST = 4, 8  # so that each half, also one of a sham pool of test samples, has a variance
 
 
@@ -35,17 +26,6 @@ def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:
         )
     if test < LEAST_TEST:
         raise ValueError(f"{test} test samples; an audit needs {LEAST_TEST}, to try itself on samples never trained on")
-
-
-def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
-    """(N,): the share of each sample's neighbors that have its label; 0 where it has none.
-
-    neighbors: (N, K) ids of other training samples, or NOBODY.
-    """
-    present = neighbors != NOBODY
-    voted = np.full(neighbors.shape, -1)
-    voted[present] = members.labels[rows_of(members.ids, neighbors[present])]
-    return np.asarray((voted == members.labels[:, None]).sum(axis=1) / present.sum(axis=1).clip(min=1))
 
 
 def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from munkey.core.ids import NOBODY, rows_of
 from munkey.core.randomness import Stage
 from munkey.core.registry import meant
 from munkey.data.prepared import Dataset
@@ -102,6 +103,24 @@ def draw_groups(
             " classes, or forgets none"
         )
     return np.asarray(groups.ids[forgotten])
+
+
+class Members(NamedTuple):
+    """The training samples. ids: (N,) ascending; labels: (N,)."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+
+
+def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
+    """(N,): the share of each sample's neighbors that have its label; 0 where it has none.
+
+    neighbors: (N, K) ids of other training samples, or NOBODY.
+    """
+    present = neighbors != NOBODY
+    voted = np.full(neighbors.shape, -1)
+    voted[present] = members.labels[rows_of(members.ids, neighbors[present])]
+    return np.asarray((voted == members.labels[:, None]).sum(axis=1) / present.sum(axis=1).clip(min=1))
 
 
 def ranked(

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from munkey.audits.pools import Members, vote_shares
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
-from munkey.data.forget_draws import Groups
+from munkey.data.forget_draws import Groups, Members, vote_shares
 from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
 from munkey.memory.neighbors import read_others
@@ -30,8 +29,8 @@ def forget(
     seed: int,
     rate: str,
     sampling: str,
-    names: Sequence[str] | None,
-    depth: int,
+    names: Sequence[str] | None = None,
+    depth: int = 0,
     keyfile: Path | None = None,
     neighbors: Path | None = None,
 ) -> None:

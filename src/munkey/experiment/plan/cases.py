@@ -10,7 +10,7 @@ from munkey.core.paths import Layout, fill
 from munkey.encoders.registry import Builder, cache_name, find
 from munkey.experiment.params.load import Params, memory_family, rate_name
 from munkey.models.family import FAMILIES, Family
-from munkey.settings import EncoderSettings
+from munkey.settings import EncoderSettings, ForgetSettings
 from munkey.unlearn.contract import METHODS
 
 Sections = dict[str, dict[str, object]]
@@ -19,7 +19,13 @@ Sections = dict[str, dict[str, object]]
 AUDIT = "audit/"  # how the place of an audit's cases begins, and of what its memories find
 
 
+AS_NAMED = 0.0  # the rate of a forget set of what is named, however large
 SCENARIO = "scenario/"  # how the place of a case with another forget set begins
+
+
+def asked(forget: ForgetSettings) -> list[float]:
+    """The rates of the forget sets that are drawn."""
+    return [AS_NAMED] if forget.names else forget.rates
 
 
 def is_scenario(case: str) -> bool:
@@ -43,7 +49,7 @@ class Cases:
     def __init__(self, params: Params) -> None:
         self.params, self.layout = params, Layout(params.name)
         self.rates = {
-            name: [rate_name(rate) for rate in params.for_case(name).forget.asked] for name in params.datasets
+            name: [rate_name(rate) for rate in asked(params.for_case(name).forget)] for name in params.datasets
         }
         self.cases = {
             name: [

@@ -8,7 +8,7 @@ from munkey.core.file_stamp import state_of
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import memory_family, rate_name
-from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, Sections, dataset_of, is_audit, is_scenario
+from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, Sections, asked, dataset_of, is_audit, is_scenario
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
@@ -206,7 +206,7 @@ class Plan(Cases):
         systems, runs = [*self.originals, *self.oracles, *self.params.methods], list[Evaluation]()
         for name in self.params.for_case(dataset).scenarios:
             case = f"{dataset}/{SCENARIO}{name}"
-            rates = [rate_name(rate) for rate in self.params.for_case(case).forget.asked]
+            rates = [rate_name(rate) for rate in asked(self.params.for_case(case).forget)]
             runs += self.evaluations(case, systems, rates)
         return runs
 
