@@ -20,6 +20,7 @@ include: "workflow/rules/audit.smk"
 include: "workflow/rules/relearn.smk"
 include: "workflow/rules/ablations.smk"
 include: "workflow/rules/scenarios.smk"
+include: "workflow/rules/streams.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/export.smk"
@@ -71,6 +72,11 @@ rule ablations:
 rule scenarios:
     input:
         expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending=["md", "tex"]),
+
+
+rule streams:
+    input:
+        expand(LAYOUT.stream, dataset=PARAMS.datasets, part=["table.md", "table.tex", "curves.svg", "curves.png"]),
 
 
 rule selection:

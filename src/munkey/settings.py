@@ -43,9 +43,25 @@ def _one_group(pattern: str) -> str:
     return pattern
 
 
+class AlterSettings(Section):
+    """What is altered in a copy of a data set (`munkey.data.alter`). share: of the training samples that may be;
+    classes: the two that are confused, the one that a patch stands for, none for twins.
+    """
+
+    kind: Literal["confusion", "patch", "twins"]
+    share: Rate
+    classes: list[str]
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        if len(set(self.classes)) != (wanted := {"confusion": 2, "patch": 1, "twins": 0}[self.kind]):
+            raise ValueError(f"classes = {self.classes}: {self.kind} takes {wanted} of them")
+        return self
+
+
 class SourceSettings(Section):
     """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name;
-    units: a regular expression whose group is the unit in a picture's path.
+    units: a regular expression whose group is the unit in a picture's path; alter: None: as it is.
     """
 
     reader: str | None
@@ -55,6 +71,7 @@ class SourceSettings(Section):
     limit_per_class: Count | None
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
     units: Annotated[str, AfterValidator(_one_group)] | None
+    alter: AlterSettings | None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -129,11 +146,15 @@ class TrainSettings(Section):
         return self
 
 
-Sampling: TypeAlias = Literal["stratified", "uniform", "class", "unit", "cluster", "hard", "medium", "easy"]
+Sampling: TypeAlias = Literal[
+    "stratified", "uniform", "class", "unit", "one-of-unit", "known", "relied-on", "cluster", "hard", "medium", "easy"
+]
 
 
 class ForgetSettings(Section):
-    """Forget sets (sec. 4). names: classes or units that are forgotten together, instead of shares of the samples."""
+    """Forget sets (sec. 4). names: classes or units that are forgotten together, instead of shares of the samples; of
+    `known`, the units of which shares are known, and of `relied-on`, those of the test samples that are asked.
+    """
 
     rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]
     sampling: Sampling
@@ -143,8 +164,10 @@ class ForgetSettings(Section):
     def _sound(self) -> Self:
         if len(set(self.rates)) != len(self.rates):
             raise ValueError(f"rates = {self.rates}: each may be listed only once")
-        if self.names and self.sampling not in ("class", "unit"):
+        if self.names and self.sampling not in ("class", "unit", "known", "relied-on"):
             raise ValueError(f"names = {self.names}: only with sampling class or unit, not {self.sampling}")
+        if not self.names and self.sampling in ("known", "relied-on"):
+            raise ValueError(f"names = null: sampling {self.sampling} is of units; for what is altered, [altered]")
         return self
 
 
@@ -233,6 +256,16 @@ class AuditSettings(Section):
         if self.control_pairs == 1:
             raise ValueError("control_pairs = 1 must be 0, for no control, or at least 2: one pair has no interval")
         return self
+
+
+class StreamSettings(Section):
+    """Requests one after another, of an audit's pool. pairs: of models; requests: into how many a half is cut;
+    additions: the numbers of those after which new samples come.
+    """
+
+    pairs: Annotated[int, Field(ge=2, le=64)]
+    requests: Annotated[int, Field(ge=2, le=1000)]
+    additions: list[Annotated[int, Field(ge=1)]]
 
 
 class TrackingSettings(Section):

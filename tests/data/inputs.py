@@ -22,6 +22,7 @@ def settings(path=None, size=None, shares=SHARES, limit=None, classes=None, unit
         limit_per_class=limit,
         classes=classes,
         units=units,
+        alter=None,
     )
 
 

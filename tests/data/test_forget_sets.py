@@ -7,7 +7,17 @@ import pytest
 from scipy.stats import chisquare
 
 from munkey.core.randomness import Stage
-from munkey.data.forget_draws import Groups, clusters, draw, draw_groups, groups_of, halves, ranked
+from munkey.data.forget_draws import (
+    Groups,
+    clusters,
+    draw,
+    draw_groups,
+    first_of_each,
+    groups_of,
+    halves,
+    known_share,
+    ranked,
+)
 from munkey.data.forget_sets import read, split, write
 from munkey.data.prepared import Dataset
 from tests.conftest import global_state
@@ -149,7 +159,7 @@ def test_samples_of_no_group_are_never_drawn():
     assert draw_groups(Groups(IDS, of), LABELS, 0.5, None, generator()).tolist() == IDS[:20].tolist()
 
 
-@pytest.mark.parametrize(("names", "message"), [(["d"], "no training sample is of 'd'"), (["a", "b"], "two classes")])
+@pytest.mark.parametrize(("names", "message"), [(["d"], "no sample is of 'd'"), (["a", "b"], "two classes")])
 def test_names_that_cannot_be_forgotten_are_refused(names, message):
     with pytest.raises(ValueError, match=message) as refused:
         draw_groups(Groups(IDS, NAMES), LABELS, 0.0, names, generator())
@@ -182,3 +192,20 @@ def test_hard_samples_have_the_fewest_votes_easy_ones_the_most():
         assert ranked(IDS, votes, 0.1, sampling, generator()).tolist() == IDS[list(places)].tolist()
     ties = [tuple(ranked(IDS, np.ones(100), 0.1, "hard", np.random.default_rng(seed))) for seed in range(5)]
     assert len(set(ties)) == 5
+
+
+def test_one_of_each_group_is_its_first_sample():
+    of = np.array(["x", "y", "x", "", "y", "z"], dtype=object)
+    ids = np.array([3, 5, 8, 9, 11, 12])
+    assert first_of_each(Groups(ids, of), np.array([3, 5, 8, 11])).tolist() == [3, 5]
+
+
+def test_of_what_is_altered_a_share_is_known():
+    of = np.array(["altered"] * 40 + [""] * 60, dtype=object)
+    groups, ids = Groups(np.arange(100), of), set(range(40))
+    drawn = [set(known_share(groups, ["altered"], 0.25, np.random.default_rng(seed)).tolist()) for seed in range(2)]
+    assert all(len(each) == 10 and each < ids for each in drawn) and drawn[0] != drawn[1]
+    with pytest.raises(ValueError, match=r"0\.01 of 40 samples of altered is none"):
+        known_share(groups, ["altered"], 0.01, generator())
+    with pytest.raises(ValueError, match=r"no sample is of 'alterd'; did you mean 'altered'"):
+        known_share(groups, ["alterd"], 0.5, generator())

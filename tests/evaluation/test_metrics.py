@@ -18,6 +18,7 @@ from munkey.evaluation.metrics import (
     measure,
     membership_inference,
     pathway_sensitivity,
+    probe,
     withdrawn,
     within_classes,
 )
@@ -326,9 +327,31 @@ def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_
     logits = 4 * np.eye(3, dtype=np.float32)[labels]
     predictions = {"ids": ids, "labels": labels, "splits": splits, "logits": logits}
     forgotten = ids[(labels == 1) & (splits == "train")]
-    found = measure(predictions, forgotten, np.random.default_rng(0), grouped=True)
+    found = measure(predictions, forgotten, np.random.default_rng(0), "class")
     assert (found["FTA"], found["RTA"], found["FA"], found["forgotten"]) == (100, 100, 100, 4)
-    off = measure(withdrawn(predictions, forgotten), forgotten, np.random.default_rng(0), grouped=True)
+    off = measure(withdrawn(predictions, forgotten), forgotten, np.random.default_rng(0), "class")
     assert (off["FTA"], off["RTA"], off["FA"], off["RA"]) == (0, 100, 0, 100)
     assert withdrawn(predictions, forgotten[:-1]) is None
-    assert "FTA" not in measure(predictions, forgotten[:-1], np.random.default_rng(0), grouped=True)
+    assert "FTA" not in measure(predictions, forgotten[:-1], np.random.default_rng(0), "class")
+    assert (found["probe"], found["FM"]) == (100, 50)  # all losses are equal
+
+
+def test_a_probe_tells_a_class_that_the_logits_tell_and_guesses_one_that_they_do_not():
+    generator = np.random.default_rng(0)
+    gone = np.arange(200) % 4 == 0
+    noise = generator.standard_normal((200, 3))
+    telling = noise + 9 * np.stack([gone, ~gone, gone], axis=1)
+    assert probe(telling, gone, generator) > 99 and abs(probe(noise, gone, generator) - 50) < 12
+
+
+def test_of_units_their_test_samples_are_measured_apart_and_losses_say_if_the_forgotten_look_like_members():
+    labels, splits = np.array([0, 1] * 8), np.array((["train"] * 8) + ["test"] * 4 + ["val"] * 4)
+    ids, units = np.arange(16), np.array(["one", "", "two", "", *["", ""] * 2, "one", "one", "", "two", *[""] * 4])
+    logits = 2.0 * np.eye(2)[labels]
+    logits[8] = logits[8, ::-1]  # a test sample of `one` is wrong
+    logits[0] *= 5  # the forgotten sample has a lower loss than all of test
+    predictions = {"ids": ids, "labels": labels, "splits": splits, "logits": logits, "units": units}
+    found = measure(predictions, ids[:1], np.random.default_rng(0), "unit")
+    assert (found["FTA"], found["RTA"], found["FM"]) == (50, 100, 100)
+    assert not {"FTA", "FM"} & set(measure(predictions, ids[:1], np.random.default_rng(0)))
+    assert "FTA" not in measure(predictions, ids[:1], np.random.default_rng(0), "hard")

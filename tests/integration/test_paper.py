@@ -16,15 +16,16 @@ from tests.integration.conftest import ROOT, Project
 P_TOKEN = [yaml.safe_load((ROOT / "params.yaml").read_text())["munkey"]["p_token"], 0.65]  # the audit has the first
 STEPS = [0, 1, 4, 20]
 AUDIT = {"grid_pairs": 2, "grid": [{"munkey.p_token": P_TOKEN}], "relearn": {"steps": STEPS}}
-TARGETS = ("--", "paper", "audit_grids", "relearning", "scenarios")
+TARGETS = ("--", "paper", "audit_grids", "relearning", "scenarios", "streams")
 SCENARIOS = {"three": {"sampling": "class", "names": ["3"]}, "class": None, "cluster": None, "easy": None}
+STREAM = {"requests": 2, "additions": [1]}
 
 
 @pytest.fixture(scope="module")
 def made(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The tiny grid after `snakemake paper audit_grids relearning`. Not to be changed: take a copy."""
     project = finished.copy(tmp_path_factory.mktemp("paper") / "project")
-    project.params({"audit": AUDIT, "scenarios": SCENARIOS})
+    project.params({"audit": AUDIT, "scenarios": SCENARIOS, "stream": STREAM})
     done = project.snakemake(*TARGETS)
     (project.path / "run.log").write_text(done.stdout)
     return project
@@ -245,3 +246,13 @@ def test_without_ablations_and_without_a_pair_that_passes_there_is_a_paper_that_
     refused = project.snakemake("--", "paper", check=False)
     assert refused.returncode != 0 and "widen the grid `selection` or raise its threshold" in refused.stderr
     assert "no pair (p_image, p_token) has P_s < 1e-12" in refused.stderr
+
+
+def test_streams_go_on_from_the_audits_models_and_oracles_are_trained_at_some_requests(made: Project) -> None:
+    folder = made.path / "results/default/streams/digits"
+    text = (folder / "table.md").read_text()
+    assert text.startswith("### digits: 2 requests one after another; mean over 4 models, [95 % over 2 pairs]")
+    curves = pd.read_csv(folder / "curves.csv").set_index(["name", "seed", "done"])
+    assert {done for name, _, done in curves.index if name == "retrain-t"} == {1, 2}
+    assert {done for name, _, done in curves.index if name == "munkey"} == {0, 1, 2}
+    assert (folder / "curves.png").stat().st_size > 10_000

@@ -12,7 +12,7 @@ from snakemake.logging import logger
 from munkey.core import gpu_seats
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
-from munkey.experiment.plan import audits, plan, relearning, exhibits
+from munkey.experiment.plan import audits, plan, relearning, streams, exhibits
 from munkey.experiment.run import code_digest, fork_server, outcome
 from munkey.experiment.cost import estimate
 from munkey.experiment.tracking import mirror
@@ -36,6 +36,7 @@ LAYOUT = PLAN.layout
 EXHIBITS = exhibits.Exhibits(PLAN)
 AUDITS = audits.AuditPlan(PLAN)
 RELEARNING = relearning.RelearnPlan(PLAN)
+STREAMS = streams.StreamPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 # Jobs inherit it: the command that makes a damaged file anew names them.

@@ -15,6 +15,7 @@ use rule job as forget with:
         sampling=lambda w: PARAMS.for_case(w.case).forget.sampling,
         names=lambda w: PARAMS.for_case(w.case).forget.names,
         depth=lambda w: PARAMS.for_case(w.case).keys.depth if "neighbors" in PLAN.drawn_from(w.case) else 0,
+        k=lambda w: PARAMS.for_case(w.case).inference.k if "neighbors" in PLAN.drawn_from(w.case) else 1,
         code=code("forget.forget"),
     message:
         "draw the forget set of {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

@@ -48,9 +48,9 @@ class Groups(NamedTuple):
     of: np.ndarray
 
 
-def groups_of(dataset: Dataset, sampling: str) -> Groups:
-    """The training samples by class or unit, by name. Raises ValueError where the data set has no units."""
-    ids = dataset.ids_of("train")
+def groups_of(dataset: Dataset, sampling: str, split: str = "train") -> Groups:
+    """A split's samples by class or unit, by name. Raises ValueError where the data set has no units."""
+    ids = dataset.ids_of(split)
     rows = dataset.rows(ids)
     if sampling == "class":
         return Groups(ids, np.array(dataset.classes, dtype=object)[dataset.labels[rows]])
@@ -72,6 +72,15 @@ def clusters(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Grou
     return Groups(ids, np.array([f"{label}" for label in means.fit_predict(keys)], dtype=object))
 
 
+def existing(groups: Groups, names: Sequence[str]) -> list[str]:
+    """All groups, sorted. Raises ValueError for a name that there is not, with those that there are."""
+    there = sorted(set(groups.of) - {""})
+    if unknown := [name for name in names if name not in there]:
+        listed = ", ".join(map(repr, there[:20])) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
+        raise ValueError(f"forget.names: no sample is of {unknown[0]!r}{meant(unknown[0], there)} There are {listed}")
+    return there
+
+
 def draw_groups(
     groups: Groups, labels: np.ndarray, rate: float, names: Sequence[str] | None, generator: np.random.Generator
 ) -> np.ndarray:
@@ -81,12 +90,7 @@ def draw_groups(
     ValueError for a name that there is not, with those that there are, and where nothing or everything would be
     forgotten.
     """
-    there = sorted(set(groups.of) - {""})
-    if unknown := [name for name in names or () if name not in there]:
-        listed = ", ".join(map(repr, there[:20])) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-        raise ValueError(
-            f"forget.names: no training sample is of {unknown[0]!r}{meant(unknown[0], there)} There are {listed}"
-        )
+    there = existing(groups, names or ())
     sizes, wanted, chosen = (
         {name: int((groups.of == name).sum()) for name in there},
         rate * len(groups.ids),
@@ -103,6 +107,21 @@ def draw_groups(
             " classes, or forgets none"
         )
     return np.asarray(groups.ids[forgotten])
+
+
+def first_of_each(groups: Groups, chosen: np.ndarray) -> np.ndarray:
+    """Of samples that are whole groups, sorted ids: the one of each group that has the lowest id."""
+    inside = np.isin(groups.ids, chosen)
+    return np.sort(groups.ids[inside][np.unique(groups.of[inside].astype(str), return_index=True)[1]])
+
+
+def known_share(groups: Groups, names: Sequence[str], share: float, generator: np.random.Generator) -> np.ndarray:
+    """Sorted ids of a random share of the samples of these groups. Raises ValueError where that is none, or unknown."""
+    existing(groups, names)
+    among = groups.ids[np.isin(groups.of, list(names))]
+    if not (count := round(share * len(among))):
+        raise ValueError(f"forget.rates: {share} of {len(among)} samples of {', '.join(names)} is none")
+    return np.sort(generator.choice(among, size=count, replace=False))
 
 
 class Members(NamedTuple):

@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.evaluation.records import Evaluation
 
+RANDOM = ("stratified", "uniform")  # sampling of forget sets as in the paper
+OF_UNITS = ("unit", "one-of-unit", "known", "relied-on")
 EPSILON = 1e-8  # of P_s (sec. 3.2)
 TOLERANCE = 1e-5  # of the attack's features and scores: what differs by less differs by rounding alone
 
@@ -118,15 +120,17 @@ def measure(
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
     generator: np.random.Generator,
-    grouped: bool = False,
+    sampling: str = "stratified",
 ) -> dict[str, float]:
-    """All metrics of one system against one forget set. grouped: MIA within classes; of classes that are forgotten
-    whole also FTA, the accuracy on their test samples, and RTA, that on all others.
+    """All metrics of one system against one forget set. After other requests than random ones, MIA is within classes,
+    and FM says how the forgotten samples' losses compare with those of test samples; of classes that are forgotten
+    whole, and of units, FTA is the accuracy on their test samples, RTA that on all others.
 
-    predictions: ids, labels, splits, logits of every sample; for MUNKEY also memory_ids, memory_labels,
-    image_logits, token_logits and both_logits of the memory's members. Raises KeyError where the forget set is not
-    within the training split.
+    predictions: ids, labels, splits, logits of every sample, and units, where there are any; for MUNKEY also
+    memory_ids, memory_labels, image_logits, token_logits and both_logits of the memory's members. Raises KeyError where
+    the forget set is not within the training split.
     """
+    grouped = sampling not in RANDOM
     ids, labels, splits, logits = (predictions[name] for name in ("ids", "labels", "splits", "logits"))
     forget, train, test = np.isin(ids, forget_ids), splits == "train", splits == "test"
     if (forget & train).sum() != len(forget_ids):
@@ -143,16 +147,33 @@ def measure(
         else membership_inference(*parts, labels[test], generator),
         "VA": accuracy(logits[splits == "val"], labels[splits == "val"]),
     }
-    gone = np.isin(labels, emptied(labels, forget, retain))
-    if grouped and gone.any():
-        metrics["FTA"] = accuracy(logits[test & gone], labels[test & gone])
-        metrics["RTA"] = accuracy(logits[test & ~gone], labels[test & ~gone])
     if grouped:
         metrics["forgotten"] = float(forget.sum())
+        metrics["FM"] = 100 * auroc(-parts[1][:, 0], -parts[2][:, 0])
+        gone = np.isin(labels, emptied(labels, forget, retain))
+        if (test & gone).sum() > 1:
+            metrics["probe"] = probe(logits[test], gone[test], generator)
+        elif sampling in OF_UNITS and "units" in predictions:
+            gone = np.isin(predictions["units"], np.setdiff1d(predictions["units"][forget], [""]))
+        if (test & gone).any():
+            metrics["FTA"] = accuracy(logits[test & gone], labels[test & gone])
+            metrics["RTA"] = accuracy(logits[test & ~gone], labels[test & ~gone])
     if "memory_ids" in predictions:
         cut = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
         metrics |= pathways(cut, predictions["memory_labels"])
     return metrics
+
+
+def probe(logits: np.ndarray, gone: np.ndarray, generator: np.random.Generator) -> float:
+    """How well a class that is forgotten is still told from all others, percent: the balanced accuracy on test samples
+    of a logistic regression on the model's logits (N, C), each half scored by the other's. 50 is chance.
+
+    A linear probe of what the model makes of the class, whatever its own output says. gone: (N,) bool.
+    """
+    halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
+    scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
+    model = LogisticRegression(class_weight="balanced", max_iter=1000)
+    return 100 * float(cross_val_score(model, scaled, gone, cv=halves, scoring="balanced_accuracy").mean())
 
 
 def emptied(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
@@ -181,7 +202,7 @@ def measured(run: Evaluation) -> list[dict[str, object]]:
     """
     predictions, forget_ids = read_npz(run.logits), forget_sets.read(run.forget)
     lines = _measured(run, predictions, forget_ids)
-    if run.grouped and (off := withdrawn(predictions, forget_ids)):
+    if run.sampling not in RANDOM and (off := withdrawn(predictions, forget_ids)):
         lines += [line | {"method": f"{run.method}-off"} for line in _measured(run, off, forget_ids)]
     return lines
 
@@ -190,7 +211,7 @@ def _measured(
     run: Evaluation, predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray
 ) -> list[dict[str, object]]:
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
-    metrics = measure(predictions, forget_ids, generator, run.grouped)
+    metrics = measure(predictions, forget_ids, generator, run.sampling)
     record, training = read_json(run.record), read_json(run.training)
     metrics |= {name: record[name] for name in ("unlearn_s", "search_s", "cpu_s") if name in record}
     if "train_epoch_s" in training:  # a model that was trained, in epochs, or fitted, at once

@@ -26,13 +26,15 @@ def predictions(
 ) -> dict[str, np.ndarray]:
     """What the metrics are computed from.
 
-    ids, labels, splits, logits of the samples; for a family with pathways also memory_ids, memory_labels, image_logits,
-    token_logits and both_logits of all members. Raises KeyError where a retrieval names a sample that the memory does
-    not hold.
+    ids, labels, splits, logits of the samples, and units where there are any; for a family with pathways also
+    memory_ids, memory_labels, image_logits, token_logits and both_logits of all members. Raises KeyError where a
+    retrieval names a sample that the memory does not hold.
     """
     family, samples = FAMILIES[system.family], image_set(dataset, asked.ids)
     logits = family.logits(system, samples, data, device, asked.retrieval)
     arrays = {"ids": asked.ids, "labels": samples.labels, "splits": dataset.splits[samples.rows], "logits": logits}
+    if dataset.units:
+        arrays["units"] = np.array([dataset.units[row] or "" for row in samples.rows])
     if family.has_pathways and system.memory is not None:
         members = image_set(dataset, system.memory.ids.numpy())
         cut = family.cut_logits(system, members, data, device)

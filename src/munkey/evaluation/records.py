@@ -8,8 +8,7 @@ class Evaluation:
     """A system of a data set, and where its results lie.
 
     case: KNOB/VALUE for a case of an ablation or of the selection, else empty. rate: of the forget set, as it stands in
-    paths. training: the record of the training that the system started from. grouped: whether the forget set is of
-    some classes more than of others, or of samples that have something else in common.
+    paths. training: the record of the training that the system started from. sampling: of the forget set.
     """
 
     dataset: str
@@ -21,7 +20,7 @@ class Evaluation:
     record: str
     training: str
     forget: str
-    grouped: bool = False
+    sampling: str = "stratified"
 
     @property
     def key(self) -> dict[str, object]:

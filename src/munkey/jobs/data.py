@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from munkey.core.console import warn
+from munkey.core.randomness import Stage
+from munkey.data.alter import altered
 from munkey.data.prepared import prepare
 from munkey.data.registry import reader_of
 from munkey.data.source_settings import shaped
@@ -15,5 +17,7 @@ from munkey.settings import SourceSettings
 def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str, Any]) -> None:
     """Decode a data set. config: all parameters; another depth or rate needs other neighbors, no other preparation."""
     loaded = shaped(reader_of(dataset, source).load(source), source)
+    if source.alter:
+        loaded = altered(loaded, source.alter, Stage(dataset, "altered"))
     prepare(loaded.with_progress(), images.parent, report=warn, least=load(config).for_case(dataset).least_samples)
     print(f"{len(loaded.labels)} images, {len(loaded.classes)} classes -> {images.parent}")

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.forget_draws import Groups, Members, vote_shares
 from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
-from munkey.memory.neighbors import read_others
+from munkey.memory.neighbors import read, read_others
 
 CLUSTER = 20  # samples in a cluster, about
 
@@ -16,7 +18,7 @@ CLUSTER = 20  # samples in a cluster, about
 def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None) -> Groups:
     """The training samples by class, unit, or cluster of their keys."""
     if sampling != "cluster":
-        return forget_draws.groups_of(prepared, sampling)
+        return forget_draws.groups_of(prepared, "class" if sampling == "class" else "unit")
     assert keyfile
     members = keys.read(keyfile, prepared.ids_of("train"))
     return forget_draws.clusters(members.ids, members.keys, CLUSTER, stage)
@@ -31,21 +33,33 @@ def forget(
     sampling: str,
     names: Sequence[str] | None = None,
     depth: int = 0,
+    k: int = 1,
     keyfile: Path | None = None,
     neighbors: Path | None = None,
 ) -> None:
     """Draw the forget set of a data set, seed and rate. rate: as it stands in paths.
 
-    keyfile: of the sampling `cluster`; neighbors: of those by votes, where all but one of `depth` vote.
+    keyfile: of the sampling `cluster`; neighbors: of those by votes, where all but one of `depth` vote, and of
+    `relied-on`, where the `k` nearest of each test sample of the units `names` are forgotten.
     """
     prepared = load(images.parent)
     members = prepared.ids_of("train")
     labels = prepared.labels[prepared.rows(members)]
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
-    if sampling in ("class", "unit", "cluster"):
+    if sampling in ("class", "unit", "one-of-unit", "cluster"):
         groups = groups_of(prepared, sampling, stage / "clusters", keyfile)
         chosen = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
+        if sampling == "one-of-unit":
+            chosen = forget_draws.first_of_each(groups, chosen)
+    elif sampling == "known":
+        groups = groups_of(prepared, sampling, stage, keyfile)
+        chosen = forget_draws.known_share(groups, names or (), float(rate), generator)
+    elif neighbors and sampling == "relied-on":
+        asked = forget_draws.groups_of(prepared, "unit", "test")
+        forget_draws.existing(asked, names or ())
+        near = read(neighbors, asked.ids[np.isin(asked.of, list(names or ()))])
+        chosen = np.unique(near.first(k).ids)
     elif neighbors:
         votes = vote_shares(Members(members, labels), read_others(neighbors, members, depth - 1).ids)
         chosen = forget_draws.ranked(members, votes, float(rate), sampling, generator)

@@ -8,15 +8,17 @@ from munkey.audits.attacks.relearning import RelearnedSystem
 from munkey.core.files import read_table, write_text
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
+from munkey.report.figures.curves import streams_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
 from munkey.report.tables import ablations as of_ablations
-from munkey.report.tables import main, paper, scenarios
+from munkey.report.tables import main, paper, scenarios, streams
 from munkey.report.tables import relearning as of_relearning
 from munkey.report.tables.audits import residue_of
 from munkey.report.tables.markup import markup_of, render, render_or_say
 from munkey.report.tables.markup import seeds as seeds_in_words
 from munkey.report.tables.ranks import rank_table, ranks_by_title
+from munkey.report.tables.streams import StreamedSystem
 from munkey.report.tables.summary import Row, read_metrics
 
 
@@ -51,6 +53,25 @@ def scenario_tables(
     for path in (path for name, path in outputs.items() if name != "csv"):
         markup = markup_of(path)
         write_text(path, render_or_say(list(scenarios.scenario_tables(found, rows, requests, markup)), markup))
+
+
+def stream_tables(
+    systems: list[StreamedSystem],
+    dataset: str,
+    curves: Path,
+    shares: Path,
+    markdown: Path,
+    latex: Path,
+    svg: Path,
+) -> None:
+    """Make the tables and the figure of requests one after another, and CSVs of their numbers."""
+    found = streams.findings(systems)
+    write_text(curves, found.curves.to_csv(index=False))
+    write_text(shares, found.shares.to_csv(index=False))
+    titled = streams.stream_tables(found, systems, dataset)
+    write_text(markdown, render(titled, "markdown"))
+    write_text(latex, render(titled, "latex"))
+    theme.save(streams_plot(found.curves, found.shares), svg.with_suffix(""))
 
 
 def selection_tables(table: Path, dataset: str, outputs: Mapping[str, Path]) -> None:

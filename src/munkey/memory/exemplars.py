@@ -47,6 +47,16 @@ class ExemplarMemory:
         labels = None if self.labels is None else self.labels[rows]
         return ExemplarMemory(self.ids[rows], self.keys[left], self.tokens.detach()[left], labels)
 
+    def extended(self, ids: np.ndarray, keys: Tensor, tokens: Tensor, labels: Tensor | None = None) -> "ExemplarMemory":
+        """This memory and new rows, which stay sorted by id. Raises ValueError for an id that it holds."""
+        device = self.tokens.device.type
+        every = torch.cat([self.ids, torch.from_numpy(ids)])
+        order = every.argsort()
+        parts = [(self.keys, keys), (self.tokens.detach(), tokens)]
+        keys, tokens = (torch.cat([held, to_device(new, device)])[to_device(order, device)] for held, new in parts)
+        both = None if self.labels is None or labels is None else torch.cat([self.labels, labels])[order]
+        return ExemplarMemory(every[order], keys, tokens, both)
+
     def rows(self, ids: np.ndarray) -> Tensor:
         """Row numbers of neighbor ids (any shape); NOBODY stays NOBODY. Raises KeyError for an id that is not held."""
         rows = np.full(ids.shape, NOBODY, dtype=np.int64)

@@ -244,6 +244,13 @@ class Family(ABC):
         model = system.copy_of_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
 
+    def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
+        """The system with new samples in its memory, without training; as it is, for a family without a memory.
+
+        added: their keys; labels: (n,); inference: how a memory is asked.
+        """
+        return system
+
     @abstractmethod
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
@@ -292,6 +299,15 @@ class FittedFamily(Family):
         """The system without these samples. Raises KeyError for an id that it does not hold."""
         assert system.memory is not None
         memory = system.memory.forget(ids)
+        return replace(system, memory=memory, model=self.head(cast(FittedArchitecture, system.architecture), memory))
+
+    def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
+        """As a fit on all of them."""
+        import torch
+
+        assert system.memory is not None
+        keys, tokens = torch.from_numpy(self.stored(added.keys)), torch.from_numpy(labels).float()[:, None]
+        memory = system.memory.extended(added.ids, keys, tokens)
         return replace(system, memory=memory, model=self.head(cast(FittedArchitecture, system.architecture), memory))
 
     def stored(self, keys: np.ndarray) -> np.ndarray:

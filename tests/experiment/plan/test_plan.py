@@ -139,7 +139,7 @@ def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(syst
         "record": f"results/default/models/digits/seed1/{subset}/{system}/record.json",
         "training": f"results/default/models/digits/seed1/{training}/record.json",
         "forget": "results/default/forget/digits/seed1/rate0.1.csv",
-        "grouped": False,
+        "sampling": "stratified",
     }
 
 

@@ -22,7 +22,8 @@ def plan() -> Plan:
 def test_scenarios_share_originals_and_their_answers_and_have_forget_sets_oracles_and_methods_of_their_own(plan: Plan):
     runs = plan.scenarios_of("digits")
     main = {run.logits for run in plan.main_of("digits")}
-    assert {run.case for run in runs} == {f"scenario/{name}" for name in SCENARIOS} and all(run.grouped for run in runs)
+    sampling = {f"scenario/{name}": each["sampling"] for name, each in SCENARIOS.items()}
+    assert {run.case: run.sampling for run in runs} == sampling
     for run in runs:
         shared = run.method in plan.originals
         assert (run.logits in main) == shared
@@ -48,7 +49,7 @@ def test_what_the_jobs_of_a_scenario_read_is_its_own(plan: Plan):
 
 
 def test_the_main_run_draws_at_random_as_before(plan: Plan):
-    assert not any(run.grouped for run in plan.main)
+    assert {run.sampling for run in plan.main} == {"stratified"}
     assert plan.forget_set("digits", 0, "rate0.1") == {"forget": "results/default/forget/digits/seed0/rate0.1.csv"}
 
 

@@ -12,14 +12,14 @@ ROWS = [
     Row("munkey", "MUNKEY", "retrain-m"),
     Row("munkey-off", "MUNKEY, output off", "retrain-m"),
 ]
-ORACLE = {"TA": 80.0, "RA": 90.0, "FA": 0.0, "MIA": 50.0, "train_s": 6.0}
+ORACLE = {"FM": 40.0, "TA": 80.0, "RA": 90.0, "FA": 0.0, "MIA": 50.0, "train_s": 6.0}
 
 
 def tidy() -> pd.DataFrame:
     systems = {
-        "original-m": ORACLE | {"TA": 90.0, "FA": 100.0},
+        "original-m": ORACLE | {"TA": 90.0, "FA": 100.0, "FM": 60.0},
         "retrain-m": ORACLE,
-        "munkey": ORACLE | {"TA": 90.0, "RA": 95.0, "FA": 20.0, "unlearn_s": 0.007},
+        "munkey": ORACLE | {"TA": 90.0, "RA": 95.0, "FA": 20.0, "FM": 45.0, "unlearn_s": 0.007},
     }
     whole = {"FTA": 5.0, "RTA": 95.0, "forgotten": 99.0}
     cases = {
@@ -55,9 +55,15 @@ def test_each_scenario_has_a_table_with_its_request_and_its_columns():
     of_class, hard = scenario_tables(summarize_scenarios(tidy(), ROWS), ROWS, requests, "markdown")
     assert of_class.title.startswith("digits, class: class 3, 99 samples; mean ± sd over n = 2 seeds")
     assert hard.title.startswith("digits, hard: hard, 10 %, 108 samples")
-    columns = ["Method", "TA", "RTA", "FTA", "RA", "FA", "MIA", "Avg Gap", "ToW", "Unlearn [s]"]
+    columns = ["Method", "TA", "RTA", "FTA", "RA", "FA", "MIA", "Avg Gap", "Mark [%]", "ToW", "Unlearn [s]"]
     assert of_class.frame.columns.tolist() == columns and "FTA" not in hard.frame
     lines = of_class.frame.set_index("Method")
-    assert lines.loc["MUNKEY", ["FTA", "ToW", "Unlearn [s]"]].tolist() == ["5.00 ± 0.00", "0.684", "0.007"]
+    assert lines.loc["MUNKEY", ["FTA", "Mark [%]", "ToW"]].tolist() == ["5.00 ± 0.00", "25", "0.684"]
+    assert lines.loc["MUNKEY", "Unlearn [s]"] == "0.007"
     assert lines.loc["Retrain (M)", ["ToW", "Unlearn [s]"]].tolist() == ["–", "6"]
     assert "MUNKEY, output off" in lines.index and "MUNKEY, output off" not in hard.frame["Method"].tolist()
+
+
+def test_a_request_that_changes_nothing_of_the_original_leaves_no_mark_to_be_measured():
+    alike = tidy().assign(value=lambda lines: lines["value"].where(lines["metric"] != "FM", 50.0))
+    assert summarize_scenarios(alike, ROWS)["mark"].isna().all()

@@ -34,6 +34,7 @@ from munkey.settings import (
     SelectionSettings,
     SmallCount,
     SourceSettings,
+    StreamSettings,
     TrackingSettings,
     TrainSettings,
     short_names,
@@ -122,6 +123,7 @@ class Params(DatasetParams):
     search_drop: NonNegative | None
     selection: SelectionSettings
     audit: AuditSettings
+    stream: StreamSettings
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
     _cases: dict[str, DatasetParams] = PrivateAttr(default_factory=dict)

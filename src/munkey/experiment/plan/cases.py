@@ -25,7 +25,7 @@ SCENARIO = "scenario/"  # how the place of a case with another forget set begins
 
 def asked(forget: ForgetSettings) -> list[float]:
     """The rates of the forget sets that are drawn."""
-    return [AS_NAMED] if forget.names else forget.rates
+    return [AS_NAMED] if forget.names and forget.sampling != "known" else forget.rates
 
 
 def is_scenario(case: str) -> bool:

@@ -12,7 +12,7 @@ from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, Sections, asked
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
-RANKED = ("hard", "medium", "easy")  # by the votes of neighbors
+BY_NEIGHBORS = ("hard", "medium", "easy", "relied-on")
 
 
 class Plan(Cases):
@@ -46,7 +46,7 @@ class Plan(Cases):
     def drawn_from(self, case: str) -> Files:
         """What a forget set is drawn from, besides the data set."""
         sampling = self.params.for_case(case).forget.sampling
-        if sampling in RANKED:
+        if sampling in BY_NEIGHBORS:
             return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
         return {"keyfile": self.keys(case)} if sampling == "cluster" else {}
 
@@ -140,7 +140,7 @@ class Plan(Cases):
         """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""
         dataset, change = dataset_of(case), case.partition("/")[2]
         originals = self.first_alike(case, *self.training_sections)
-        grouped = self.params.for_case(case).forget.sampling not in ("stratified", "uniform")
+        sampling = self.params.for_case(case).forget.sampling
         evaluations = []
         for rate, seed, system in product(rates, self.params.seeds, list(systems)):
             subset, family = "full" if system in self.originals else f"rate{rate}", self.family_of(system)
@@ -159,7 +159,7 @@ class Plan(Cases):
                     record=record,
                     training=trained if system in METHODS else record,
                     forget=self.forget_set(case, seed, f"rate{rate}")["forget"],
-                    grouped=grouped,
+                    sampling=sampling,
                 )
             )
         return evaluations

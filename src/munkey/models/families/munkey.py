@@ -26,12 +26,22 @@ from munkey.models.family import (
     Training,
     family,
 )
-from munkey.settings import CountRange, DataSettings, Fusion, Positive, Probability, Section, Width
+from munkey.settings import (
+    CountRange,
+    DataSettings,
+    Fusion,
+    InferenceSettings,
+    Positive,
+    Probability,
+    Section,
+    Width,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from munkey.data.image_set import ImageSet
+    from munkey.encoders.keys import Keys
     from munkey.models.forward import ImageBlock
     from munkey.models.networks.munkey import Cut, Munkey, MunkeyArchitecture
 
@@ -151,6 +161,27 @@ class MunkeyFamily(ViTFamily):
         assert learner.system.memory is not None
         learner.system.memory.tokens.data.copy_(system.memory.tokens_of(training.samples.ids))
         return learner
+
+    def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
+        """Their tokens are averages of those of their nearest neighbors in the memory; or their keys, where tokens are
+        keys.
+        """
+        import torch
+
+        from munkey.encoders.keys import Keys
+        from munkey.memory.exemplars import fusion_weights
+        from munkey.memory.neighbors import nearest
+
+        memory, keys = system.memory, torch.from_numpy(added.keys)
+        assert memory is not None and inference is not None
+        tokens = keys
+        if cast("MunkeyArchitecture", system.architecture).architecture != "direct-key":
+            near = nearest(added, Keys(memory.ids.numpy(), to_host(memory.keys).numpy()), inference.k)
+            present, lent = torch.from_numpy(near.ids != NOBODY), to_host(memory.tokens.detach())[memory.rows(near.ids)]
+            cosines = torch.from_numpy(near.cosines)
+            weights = fusion_weights(cosines, present, inference.fusion, inference.temperature)
+            tokens = (weights[:, :, None] * lent).sum(dim=1)
+        return replace(system, memory=memory.extended(added.ids, keys, tokens, torch.from_numpy(labels)))
 
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None

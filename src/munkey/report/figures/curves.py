@@ -1,4 +1,4 @@
-"""Curves: accuracy and gap over the number of neighbors K, and pathway sensitivity over training."""
+"""Curves: over the number of neighbors K, over training, and over requests one after another."""
 
 import matplotlib
 import pandas as pd
@@ -69,4 +69,41 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         right.legend(loc="best")
         left.set_title(str(dataset), loc="left", fontweight="bold")
     figure.supxlabel(theme.over_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
+    return theme.freeze(figure)
+
+
+@matplotlib.rc_context(theme.THEME)
+def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
+    """Test accuracy, seconds so far, and what is left of all that was forgotten, over requests; a line for each method.
+
+    curves, shares: as `munkey.report.tables.streams.findings` makes them. What is retrained at some requests alone has
+    marks without a line, and no seconds so far. Raises ValueError for an empty frame or NaN.
+    """
+    curves, shares = checked(curves, ["TA", "seconds"], "streams"), checked(shares, ["left"], "streams")
+    figure = theme.canvas(theme.DOUBLE, 3.6)
+    accuracy, seconds, left = figure.subplots(1, 3)
+    for number, (title, own) in enumerate(curves.groupby("title", sort=False)):
+        point = theme.point_style(number)
+        means = own.groupby("done")["TA"].mean()
+        streamed = 0 in means.index
+        look = {**point, "linestyle": DASHES[number % len(DASHES)] if streamed else "none", "markersize": 3}
+        accuracy.plot(means.index, means, label=str(title), **look)
+        if streamed:
+            spent = own[own["done"] > 0].groupby("done")["seconds"].mean().cumsum()
+            seconds.plot(spent.index, spent, **look)
+            part = shares[(shares["title"] == title) & (shares["request"] == 0)]
+            left.plot(part["done"], part["left"], **look)
+    seconds.set_yscale("log")
+    for value in (0, 100):
+        left.axhline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
+    low, high = left.get_ylim()
+    left.set_ylim(max(low, -150), min(high, 200))
+    for axes, words in (
+        (accuracy, "test accuracy [%]"),
+        (seconds, "seconds so far"),
+        (left, "left of all that was forgotten [%]"),
+    ):
+        axes.set(xlabel="requests", ylabel=words)
+    handles, names = accuracy.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=5)
     return theme.freeze(figure)

@@ -2,19 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, marked, over_seeds, two_digits
 from munkey.report.tables.summary import Row, summarize
 
-WHOLE = {"RTA": "RTA", "FTA": "FTA"}  # of classes that are forgotten whole
+OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
+LEAST_MARK = 2.0  # of FM, between original and oracle, below which it says nothing [points]
 
 
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """A summary of each scenario, one after the other, with the columns case and ToW.
+    """A summary of each scenario, one after the other, with the columns case, ToW and mark.
 
     ToW (Zhao et al. 2024): the product of 1 - |difference to the oracle| over FA, RA and TA, as shares, of means over
-    seeds; 1 is the oracle.
+    seeds; 1 is the oracle. mark: where FM lies between that of the oracle, 0, and that of the original, 100; NaN where
+    these two are alike, so that the request says nothing.
     """
     parts = list[pd.DataFrame]()
     for case, part in tidy.groupby("case", sort=False):
@@ -23,11 +26,19 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
         ]  # none is switched off where no class is empty
         summary = summarize(part.drop(columns="case"), rows_of).assign(case=case)
         means = summary.set_index(["rate", "method"])[["FA_mean", "RA_mean", "TA_mean"]]
+        marks = summary.set_index(["rate", "method"])["FM_mean"]
+        originals = {row.oracle: row.name for row in rows_of if row.context}
         for row in (row for row in rows_of if row.oracle):
+            oracle = str(row.oracle)
             for rate in summary["rate"].unique():
-                apart = (means.loc[rate, row.name] - means.loc[rate, row.oracle]).abs() / 100
+                apart = (means.loc[rate, row.name] - means.loc[rate, oracle]).abs() / 100
                 here = (summary["rate"] == rate) & (summary["method"] == row.name)
                 summary.loc[here, "ToW"] = (1 - apart).prod()
+                put, left = (
+                    marks[rate, originals[oracle]] - marks[rate, oracle],
+                    marks[rate, row.name] - marks[rate, oracle],
+                )
+                summary.loc[here, "mark"] = 100 * left / put if put >= LEAST_MARK else np.nan
         parts.append(summary)
     return pd.concat(parts, ignore_index=True)
 
@@ -37,7 +48,7 @@ def scenario_tables(
 ) -> Iterator[Titled]:
     """A table for each scenario: a line for each system. requests: what is forgotten, in words, by case."""
     for (case, _), part in summary.groupby(["case", "rate"], sort=False):
-        shown = ["TA", *(name for name in WHOLE if f"{name}_mean" in part and part[f"{name}_mean"].notna().any())]
+        shown = ["TA", *(name for name in OF_GROUPS if f"{name}_mean" in part and part[f"{name}_mean"].notna().any())]
         lines = []
         for row in rows:
             for _, line in part[part["method"] == row.name].iterrows():
@@ -46,6 +57,7 @@ def scenario_tables(
                         "Method": row.title,
                         **{name: cell(line, name, markup) for name in (*shown, "RA", "FA", "MIA")},
                         "Avg Gap": cell(line, "gap", markup),
+                        "Mark [%]": ABSENT if pd.isna(line["mark"]) else f"{line['mark']:.0f}",
                         "ToW": ABSENT if pd.isna(line["ToW"]) else f"{line['ToW']:.3f}",
                         "Unlearn [s]": _seconds(row, line),
                     }

@@ -1,0 +1,114 @@
+"""Requests one after another: accuracy, seconds, and what is left of each earlier request, after each request."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from typing_extensions import TypedDict
+
+from munkey.audits.attacks.residual_share import contrasts, differences_of, ratio
+from munkey.audits.evidence import Halves, Pairs
+from munkey.audits.margins import margins
+from munkey.core.files import read_json, read_npz
+from munkey.report.tables.markup import ABSENT, Titled, plus_minus, two_digits
+
+EVERY = 0  # in place of the number of a request: all that have been forgotten so far
+
+
+class StreamedSystem(TypedDict):
+    """A system as the plan lists it (munkey.experiment.plan.streams). logits, records: files, a model each."""
+
+    name: str
+    title: str
+    stored: str
+    logits: list[str]
+    records: list[str]
+
+
+class Found(NamedTuple):
+    """curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: of all so far), and
+    left, low, high: the residual share, percent, with its interval over pairs.
+    """
+
+    curves: pd.DataFrame
+    shares: pd.DataFrame
+
+
+def findings(systems: Sequence[StreamedSystem]) -> Found:
+    """Read the files of all systems. An oracle, which never saw what was deleted, has no shares."""
+    curves, shares = list[dict[str, object]](), list[dict[str, object]]()
+    for system in systems:
+        key = {"name": system["name"], "title": system["title"]}
+        for seed, file in enumerate(system["records"]):
+            curves += [key | {"seed": seed} | moment for moment in read_json(file)["moments"]]
+        arrays = [read_npz(file) for file in system["logits"]]
+        if not arrays[0]["done"][0]:
+            shares += [key | line for line in left_of_requests(arrays)]
+    return Found(pd.DataFrame(curves), pd.DataFrame(shares))
+
+
+def left_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
+    """A line for each request after it and after each later one: what is left, as `residual_share` measures it.
+
+    models: arrays of `munkey.jobs.evaluate.stream`, seeds 2p and 2p + 1 a pair. The partner has had as many requests,
+    so what these do to everything else cancels.
+    """
+    deleted = np.stack([arrays["request"] > 0 for arrays in models])
+    absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
+    halves = Halves(deleted, absent, models[0]["splits"] == "test")
+    first, numbers = halves.first, np.stack([arrays["request"][halves.pool] for arrays in models])
+    request = np.where(first, numbers[::2], numbers[1::2])  # (P, n)
+    phi = [np.stack([margins(arrays["logits"][at], arrays["labels"]) for arrays in models]) for at in models[0]["done"]]
+    before, *after = (differences_of(Pairs(each, halves).scores, first) for each in phi)
+    for done, apart in enumerate(after, 1):
+        for number in (EVERY, *range(1, done + 1)):
+            chosen = (request <= done) if number == EVERY else request == number
+            own, nothing = (contrasts(each, first, chosen) for each in (apart, before))
+            share = ratio(own, nothing, paired=True)
+            yield {"done": done, "request": number, "left": share.value, "low": share.low, "high": share.high}
+
+
+def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str) -> list[Titled]:
+    """The summary, and for each method a triangle: what is left of each request after it and after later ones."""
+    curves, last = found.curves, int(found.curves["done"].max())
+    lines = []
+    for system in systems:
+        own = curves[curves["name"] == system["name"]]
+        left = found.shares[found.shares["name"] == system["name"]].set_index(["done", "request"])
+        seconds = own[own["done"] > 0].groupby("seed")["seconds"]
+        lines.append(
+            {
+                "Method": system["title"],
+                **{f"TA after {done}": _mean(own, "TA", done) for done in dict.fromkeys((0, 1, (last + 1) // 2, last))},
+                f"RA after {last}": _mean(own, "RA", last),
+                "Request [s]": two_digits(seconds.median().mean()),
+                "In all [s]": ABSENT if left.empty else two_digits(seconds.sum().mean()),
+                "Left of all [%]": ABSENT if left.empty else _share(left, last, EVERY),
+                "First, at once [%]": ABSENT if left.empty else _share(left, 1, 1),
+                "First, in the end [%]": ABSENT if left.empty else _share(left, last, 1),
+                "Must be kept": system["stored"],
+            }
+        )
+    pairs = curves["seed"].nunique() // 2
+    said = f"{dataset}: {last} requests one after another; mean over {2 * pairs} models, [95 % over {pairs} pairs]"
+    return [Titled(said, pd.DataFrame(lines)), *_triangles(found.shares)]
+
+
+def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
+    for title, part in shares[shares["request"] != EVERY].groupby("title", sort=False):
+        wide = part.pivot(index="request", columns="done", values="left")
+        cells = wide.map(lambda value: "" if pd.isna(value) else f"{value:.0f}")
+        cells.columns = [f"after {done}" for done in cells.columns]
+        yield Titled(f"{title}: left of each request [%]", cells.reset_index().rename(columns={"request": "Request"}))
+
+
+def _mean(own: pd.DataFrame, metric: str, done: int) -> str:
+    values = own.loc[own["done"] == done, metric]
+    return plus_minus(values.mean(), values.std()) if len(values) else ABSENT
+
+
+def _share(left: pd.DataFrame, done: int, request: int) -> str:
+    line = left.xs((done, request))[["left", "low", "high"]].astype(float)
+    value, low, high = (f"{one:.0f}".replace("inf", "∞").replace("-", "−") for one in (line + 0.0).round())
+    return f"{value} [{low}, {high}]"

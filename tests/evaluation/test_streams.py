@@ -1,0 +1,92 @@
+"""Streams of requests: who is forgotten when, what a method may still use, and what comes in between."""
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.core.randomness import Stage
+from munkey.data.forget_sets import ForgetSplit
+from munkey.encoders.keys import Keys
+from munkey.evaluation.streams import Asker, Stream, moments, stream_of
+from munkey.models.family import FAMILIES, System
+from munkey.settings import InferenceSettings
+from tests.conftest import unit_rows
+from tests.models.inputs import fitted
+from tests.unlearn.world import original, same, tensors
+
+SPLIT = ForgetSplit(np.arange(100, 150), np.arange(20))
+NEW = np.arange(200, 230)
+
+
+def stream(seed: int = 0) -> Stream:
+    return stream_of(SPLIT, NEW, 6, [2, 5], Stage(seed))
+
+
+def test_each_sample_is_forgotten_once_in_requests_of_equal_size_and_an_order_of_their_own():
+    requests = stream().requests
+    assert [len(request) for request in requests] == [4, 4, 3, 3, 3, 3]
+    assert np.array_equal(np.sort(np.concatenate(requests)), SPLIT.forget)
+    assert not np.array_equal(stream(1).requests[0], requests[0]) and np.array_equal(stream().requests[0], requests[0])
+
+
+def test_a_method_may_use_what_is_left_and_what_has_come_before_its_request():
+    made = stream()
+    assert [len(added) for added in made.added] == [0, 4, 0, 0, 3, 0]
+    assert set(made.additions(6)) < set(NEW) and len(made.additions(6)) == 7 and len(made.additions(1)) == 0
+    third = made.request(3)
+    assert np.array_equal(third.forget, made.requests[2])
+    later = np.concatenate(made.requests[3:])
+    assert set(third.retain) == {*SPLIT.retain, *later, *made.added[1]}
+    assert set(made.request(2).retain) & set(NEW) == set()  # what comes after a request is not there before it
+    assert set(made.members(6)) == set(SPLIT.retain)
+
+
+def test_more_requests_than_samples_are_refused():
+    with pytest.raises(ValueError, match=r"20 samples cannot be forgotten in 21 requests: raise audit\.pool"):
+        stream_of(SPLIT, NEW, 21, [], Stage(0))
+
+
+def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
+    asked: list[tuple[str, int]] = []
+
+    class Recorder(Asker):
+        def answers(self, system: System, added: np.ndarray) -> np.ndarray:
+            asked.append((system.family, len(added)))
+            return np.zeros((1, 2))
+
+    def forget(system: System, split: ForgetSplit, number: int) -> tuple[System, float]:
+        assert np.array_equal(split.forget, made.requests[number - 1])
+        return System(f"{system.family}{number}", system.architecture, None), 0.5
+
+    made, start = stream(), System("s", None, None)  # type: ignore[arg-type]
+    found = moments(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
+    assert asked == [("s", 0), ("s1", 0), ("s12", 4), ("s123", 4), ("s1234", 4), ("s12345", 7), ("s123456", 7)]
+    assert [(each.done, each.seconds) for each in found] == [(0, 0), *((number, 0.5) for number in range(1, 7))]
+
+
+@pytest.mark.parametrize("name", ["knn", "lda", "ncm"])
+def test_what_is_fitted_answers_as_if_additions_had_always_been_there(name: str):
+    ids, labels = np.arange(40), np.arange(40) % 3
+    keys, added = unit_rows(40, 8), np.isin(ids, [3, 7, 39])
+    part = fitted(name, Keys(ids[~added], keys[~added]), labels[~added])
+    both = FAMILIES[name].extended(part, Keys(ids[added], keys[added]), labels[added], None)
+    assert same(tensors(both), tensors(fitted(name, Keys(ids, keys), labels)))
+
+
+def test_what_is_added_to_munkey_has_the_tokens_of_its_neighbors_averaged():
+    system, asked = original("munkey"), InferenceSettings(k=2, fusion="softmax", temperature=0.1)
+    memory = system.memory
+    assert memory is not None
+    new = Keys(np.array([1, 999]), memory.keys[[5, 9]].numpy())
+    held = FAMILIES["munkey"].extended(system, new, np.array([0, 1]), asked).memory
+    assert held is not None and len(held) == len(memory) + 2 and held.ids[[0, -1]].tolist() == [1, 999]
+    cosines = memory.keys @ memory.keys[5]
+    near = cosines.argsort(descending=True)[:2]
+    weights = (cosines[near] / 0.1).softmax(dim=0)
+    assert torch.allclose(held.tokens[0], (weights[:, None] * memory.tokens[near]).sum(dim=0), atol=1e-5)
+    assert same({"": held.tokens[1:-1]}, {"": memory.tokens})
+
+
+def test_a_family_without_a_memory_takes_nothing_in():
+    system = original("cf")
+    assert FAMILIES["vit"].extended(system, Keys(np.array([1]), unit_rows(1, 4)), np.array([0]), None) is system

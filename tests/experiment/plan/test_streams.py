@@ -1,0 +1,42 @@
+"""Streams: which systems there are, and what each of their jobs reads and depends on."""
+
+import pytest
+
+from munkey.experiment.plan.streams import StreamPlan
+from tests.experiment.inputs import small_plan
+
+HALVES = {
+    "forget": "results/default/audit/digits/halves/seed3.csv",
+    "absent": "results/default/audit/digits/halves/seed2.csv",
+}
+
+
+@pytest.fixture(scope="module")
+def streams() -> StreamPlan:
+    return StreamPlan(small_plan({"stream.pairs": 3}))
+
+
+def test_every_method_is_streamed_beside_the_oracles_of_what_learns(streams: StreamPlan):
+    systems = streams.systems_of("digits")
+    assert [(each["name"], each["title"]) for each in systems[:2]] == [
+        ("retrain-t", "Retrain (T)"),
+        ("retrain-m", "Retrain (M)"),
+    ]
+    assert [each["name"] for each in systems[2:]] == ["knn", "cf", "ssd", "munkey"]
+    assert systems[3]["logits"] == [f"results/default/streams/digits/seed{seed}/cf.npz" for seed in range(6)]
+
+
+def test_a_method_starts_from_the_audits_model_and_an_oracle_from_nothing(streams: StreamPlan):
+    models = "results/default/models/digits/audit/pool/seed3/full"
+    keys = {"keyfile": "results/default/keys/digits/efficientnet-lite0_96px/keys.npz"}
+    original = {"original": f"{models}/original-t/system.safetensors"}
+    assert streams.inputs("digits", "3", "cf") == HALVES | original
+    original = {"original": f"{models}/original-m/system.safetensors"}
+    assert streams.inputs("digits", "3", "munkey") == HALVES | original | keys
+    assert streams.inputs("digits", "3", "retrain-m") == HALVES | keys
+
+
+def test_a_stream_depends_on_how_its_system_is_trained_unlearned_and_asked(streams: StreamPlan):
+    assert {"method", "finetune", "train", "inference"} <= streams.settings("digits", "cf").keys()
+    oracle = streams.settings("digits", "retrain-m")
+    assert {"munkey", "train", "inference"} <= oracle.keys() and "method" not in oracle

@@ -1,0 +1,44 @@
+# Requests one after another (docs/scenarios.md), on the models of the audit's pool: `make run TARGET=streams`.
+
+
+use rule gpu_job as stream with:
+    input:
+        unpack(lambda w: PLAN.prepared(f"{w.dataset}/audit/pool")),
+        unpack(lambda w: STREAMS.inputs(w.dataset, w.seed, w.system)),
+    output:
+        logits=LAYOUT.stream_logits,
+        record=LAYOUT.stream_record,
+    log:
+        LAYOUT.log("streams/{dataset}/seed{seed}/{system}"),
+    params:
+        method=lambda w: w.system,
+        dataset=lambda w: w.dataset,
+        settings=lambda w: STREAMS.settings(w.dataset, w.system),
+        requests=PARAMS.stream.requests,
+        additions=PARAMS.stream.additions,
+        depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
+        code=code(
+            "evaluate.stream",
+            lambda w: PLAN.method_code(w.system) if w.system in METHODS else [PLAN.family_of(w.system)],
+        ),
+    message:
+        "requests one after another, {wildcards.system}: {wildcards.dataset}, seed {wildcards.seed}"
+
+
+use rule job as stream_tables with:
+    input:
+        lambda w: [path for system in STREAMS.systems_of(w.dataset) for path in (*system["logits"], *system["records"])],
+    output:
+        curves=fill(LAYOUT.stream, part="curves.csv"),
+        shares=fill(LAYOUT.stream, part="shares.csv"),
+        markdown=fill(LAYOUT.stream, part="table.md"),
+        latex=fill(LAYOUT.stream, part="table.tex"),
+        svg=fill(LAYOUT.stream, part="curves.svg"),
+        png=report(fill(LAYOUT.stream, part="curves.png"), caption="../report/streams.rst", category="Scenarios"),
+    log:
+        LAYOUT.log("streams/{dataset}/table"),
+    params:
+        systems=lambda w: STREAMS.systems_of(w.dataset),
+        code=code("tables.stream_tables"),
+    message:
+        "make the tables of streams: {wildcards.dataset}"
