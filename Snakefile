@@ -72,6 +72,7 @@ rule ablations:
 rule scenarios:
     input:
         expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending=["md", "tex"]),
+        expand(LAYOUT.scenario_figure, dataset=PLAN.scenario_datasets, ending=["svg", "png"]),
 
 
 rule streams:

@@ -21,6 +21,8 @@ use rule job as scenario_tables with:
         csv=fill(LAYOUT.scenario_table, ending="csv"),
         markdown=fill(LAYOUT.scenario_table, ending="md"),
         latex=fill(LAYOUT.scenario_table, ending="tex"),
+        svg=fill(LAYOUT.scenario_figure, ending="svg"),
+        png=report(fill(LAYOUT.scenario_figure, ending="png"), caption="../report/scenarios.rst", category="Scenarios"),
     log:
         LAYOUT.log("scenarios/{dataset}/table"),
     params:

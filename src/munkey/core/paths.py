@@ -36,6 +36,7 @@ class Layout:
         self.ablation_metrics = at("ablations/{dataset}.csv")
         self.scenario_metrics = at("scenarios/{dataset}/metrics.csv")
         self.scenario_table = at("scenarios/{dataset}/table.{ending}")
+        self.scenario_figure = at("scenarios/{dataset}/tow.{ending}")
         self.selection_metrics = at("selection/{dataset}/metrics.csv")
         self.selection_chosen = at("selection/{dataset}/chosen.json")
         self.selection_table = at("selection/{dataset}/table.{ending}")

@@ -8,7 +8,7 @@ from munkey.audits.attacks.relearning import RelearnedSystem
 from munkey.core.files import read_table, write_text
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
-from munkey.report.figures.curves import streams_plot
+from munkey.report.figures.curves import scenarios_plot, streams_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
 from munkey.report.tables import ablations as of_ablations
@@ -45,14 +45,15 @@ def ablation_tables(metrics: list[Path], summary: Path, tables: list[Path], rows
 
 
 def scenario_tables(
-    metrics: Path, requests: Mapping[str, str], rows: list[Row], csv: Path, outputs: Mapping[str, Path]
+    metrics: Path, requests: Mapping[str, str], rows: list[Row], csv: Path, markdown: Path, latex: Path, svg: Path
 ) -> None:
-    """Make the tables of the scenarios of a data set, and one CSV of their numbers. requests: in words, by case."""
+    """Make tables, a figure and a CSV of the scenarios of a data set. requests: in words, by case."""
     found = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, found.to_csv(index=False))
-    for path in (path for name, path in outputs.items() if name != "csv"):
+    for path in (markdown, latex):
         markup = markup_of(path)
         write_text(path, render_or_say(list(scenarios.scenario_tables(found, rows, requests, markup)), markup))
+    theme.save(scenarios_plot(found, rows), svg.with_suffix(""))
 
 
 def stream_tables(

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from munkey.report.figures.curves import scenarios_plot
 from munkey.report.tables.scenarios import scenario_tables, summarize_scenarios
 from munkey.report.tables.summary import Row
 
@@ -67,3 +68,11 @@ def test_each_scenario_has_a_table_with_its_request_and_its_columns():
 def test_a_request_that_changes_nothing_of_the_original_leaves_no_mark_to_be_measured():
     alike = tidy().assign(value=lambda lines: lines["value"].where(lines["metric"] != "FM", 50.0))
     assert summarize_scenarios(alike, ROWS)["mark"].isna().all()
+
+
+def test_the_figure_has_a_line_for_each_method_and_a_mark_for_each_request():
+    (axes,) = scenarios_plot(summarize_scenarios(tidy(), ROWS), ROWS).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["MUNKEY", "MUNKEY, output off"]
+    of_class, hard = (line for line in axes.lines if not line.get_label().startswith("_"))
+    assert (of_class.get_label(), hard.get_label()) == ("class", "hard")
+    assert of_class.get_xdata() == pytest.approx([0.9 * 0.95 * 0.8, 1]) and len(hard.get_xdata()) == 1

@@ -1,5 +1,7 @@
 """Curves: over the number of neighbors K, over training, and over requests one after another."""
 
+from collections.abc import Sequence
+
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
@@ -7,6 +9,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from munkey.report.figures import theme
 from munkey.report.figures.theme import DASHES, checked, mean_curve
+from munkey.report.tables.summary import Row
 
 PATHWAYS = {
     "A_image": ("image alone", theme.ORANGE),
@@ -69,6 +72,34 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         right.legend(loc="best")
         left.set_title(str(dataset), loc="left", fontweight="bold")
     figure.supxlabel(theme.over_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
+    return theme.freeze(figure)
+
+
+@matplotlib.rc_context(theme.THEME)
+def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
+    """ToW of each method, a line each, after each request: a mark of its own, at the largest rate.
+
+    summary: as `munkey.report.tables.scenarios.summarize_scenarios` makes it. Raises ValueError where it has no method.
+    """
+    methods = [row.name for row in rows if row.oracle and not row.context]
+    first = summary.sort_values("rate", ascending=False, kind="stable").drop_duplicates(["case", "method"])
+    frame = checked(first[first["method"].isin(methods)], ["ToW"], "scenarios")
+    shown = [row for row in rows if row.name in methods and row.name in set(frame["method"])]
+    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(shown))
+    axes = figure.subplots()
+    axes.axvline(1, color=theme.BLACK, linewidth=0.8, zorder=1)
+    cases = list(dict.fromkeys(summary["case"]))
+    for number, case in enumerate(cases):
+        values = frame[frame["case"] == case].set_index("method")["ToW"]
+        places = [place for place, row in enumerate(shown) if row.name in values.index]
+        height = 0.5 * (number + 0.5) / len(cases) - 0.25
+        look = {**theme.point_style(number), "linestyle": "none", "label": case.partition("/")[2]}
+        axes.plot([values[shown[place].name] for place in places], [place + height for place in places], **look)
+    theme.name_lines(axes, [row.title for row in shown])
+    axes.set(
+        xlim=(max(frame["ToW"].min() - 0.05, -0.02), 1.02), xlabel="ToW: 1 as retrained, 0 as far from it as can be"
+    )
+    figure.legend(loc="outside lower center", ncols=4)
     return theme.freeze(figure)
 
 

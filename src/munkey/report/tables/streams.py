@@ -110,5 +110,5 @@ def _mean(own: pd.DataFrame, metric: str, done: int) -> str:
 
 def _share(left: pd.DataFrame, done: int, request: int) -> str:
     line = left.xs((done, request))[["left", "low", "high"]].astype(float)
-    value, low, high = (f"{one:.0f}".replace("inf", "∞").replace("-", "−") for one in (line + 0.0).round())
+    value, low, high = (f"{one:.0f}".replace("inf", "∞") for one in (line + 0.0).round())
     return f"{value} [{low}, {high}]"
