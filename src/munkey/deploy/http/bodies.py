@@ -43,7 +43,10 @@ class Question(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
 
 
 class Order(BaseModel, extra="forbid", strict=True):
-    """What /forget takes, as the command `forget` does. certificate: purge, and answer with the certificate."""
+    """What /forget takes, as the command `forget` does. certificate: purge, and answer with the certificate.
+
+    similar: cosine of look-alikes to list; 0: nobody looks.
+    """
 
     ids: Annotated[list[int], FailFast()] = []
     files: Annotated[list[str], FailFast()] = []
@@ -53,6 +56,8 @@ class Order(BaseModel, extra="forbid", strict=True):
     dry_run: bool = False
     request: str | None = None
     also_identical: bool = False
+    similar: Annotated[float, Field(ge=0, le=1)] = 0
+    also_similar: bool = False
     block_return: bool = False
     certificate: bool = False
 

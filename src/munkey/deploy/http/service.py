@@ -175,7 +175,8 @@ def carried_out(model: Predictor, order: Order) -> Json:
     lines: list[deletions.Line] = [{"ids": order.ids}, {"files": order.files}]
     lines += [{"labels": order.classes}, {"units": order.units}]
     plans, missing = deletions.planned(model, {order.request: lines}, ignore_missing=order.ignore_missing)
-    passed_over: Json = {"missing": missing[:NAMED], "missing_count": len(missing)}
+    plans, alike = deletions.with_look_alikes(model, plans, order.similar, also=order.also_similar)
+    passed_over: Json = {"missing": missing[:NAMED], "missing_count": len(missing)} | alike.get(order.request, {})
     if order.dry_run:
         return deletions.preview(model, plans, also_identical=order.also_identical)[0] | passed_over
     salts = {order.request: secrets.token_bytes(16)} if order.certificate else {}
