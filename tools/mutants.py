@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/munkey")
 TESTS_OF = {  # of rooms without a folder of tests
-    "settings.py": "tests/experiment/params",
+    "settings.py": "tests/experiment",
     "jobs": "tests/integration/test_paper.py",
     "__init__.py": "tests/deploy/model",
 }

@@ -136,6 +136,7 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
     again = munkey("add", model, tmp_path / "picture.png", "--label", "fish", "--unit", "Anna", "--json").json
     (first,), (second,) = ended.json["ids"], again["ids"]
     assert (ended.json["identical"], again["identical"]) == ({}, {str(second): [first]})
+    assert [one["id"] for one in munkey("list", model, "--unit", "Anna", "--json").json["samples"]] == [second]
     munkey("forget", model, "--ids", f"{first},{second}", "--block-return")
     refused = munkey("add", model, tmp_path / "picture.png", "--label", "fish")
     assert refused.code == 2 and f"{tmp_path / 'picture.png'}; --allow-blocked" in refused.err

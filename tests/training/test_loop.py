@@ -51,6 +51,7 @@ def fitted(losses, epochs=1, rate=lambda _: 0.0, **more):
 def test_history_tells_the_mean_loss_and_the_share_that_is_right():
     history, _ = fitted([1.0, 2.0, 6.0], epochs=2, rate=lambda done: 1 - done / 2)
     assert [(e["epoch"], e["loss"], e["accuracy"], e["lr"]) for e in history] == [(1, 3.0, 50, 1.0), (2, 3.0, 50, 0.5)]
+    assert all(0 <= entry["seconds"] < 10 for entry in history)
 
 
 def test_what_is_measured_after_an_epoch_joins_the_history():
