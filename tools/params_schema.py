@@ -14,6 +14,8 @@ FILE = Path("workflow/params.schema.json")
 def schema() -> str:
     """The schema as JSON."""
     whole = models().whole.model_json_schema()
+    case = whole["properties"]["scenarios"]["additionalProperties"]
+    whole["properties"]["scenarios"]["additionalProperties"] = {"anyOf": [case, {"type": "null"}]}  # switched off
     sections = {name: whole["properties"][name] for name in models().dataset.model_fields}
     of_one = {"type": "object", "properties": sections, "additionalProperties": False}
     whole["properties"]["overrides"]["additionalProperties"] = of_one

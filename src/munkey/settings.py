@@ -44,8 +44,8 @@ def _one_group(pattern: str) -> str:
 
 
 class AlterSettings(Section):
-    """What is altered in a copy of a data set (`munkey.data.alter`). share: of the training samples that may be;
-    classes: the two that are confused, the one that a patch stands for, none for twins.
+    """What is altered in a copy of a data set (`munkey.data.source_settings.altered`). share: of the training samples
+    that may be; classes: the two that are confused, the one that a patch stands for, none for twins.
     """
 
     kind: Literal["confusion", "patch", "twins"]

@@ -5,8 +5,8 @@ import pytest
 from pydantic import ValidationError
 
 from munkey.core.randomness import Stage
-from munkey.data.alter import ALTERED, altered
 from munkey.data.source import Source, SourceError
+from munkey.data.source_settings import ALTERED, altered
 from munkey.settings import AlterSettings
 
 N = 120  # 60 of train, 20 of val, 40 of test; classes a, b, c in turn

@@ -40,7 +40,9 @@ from tests.unlearn.world import (
 
 ALL_NEEDS = frozenset(f"{part} {kind}" for part in ("forget", "retain", "val") for kind in ("images", "labels"))
 WITH_DATA = [name for name in METHODS if METHODS[name].needs]
-FINETUNED = [name for name in WITH_DATA if name not in ("ssd", "sisa")]  # what draws from the request's generator
+FINETUNED = [
+    name for name in WITH_DATA if name not in ("ssd", "sisa", "jit")
+]  # what draws from the request's generator
 
 
 class Untouchable:
@@ -192,9 +194,13 @@ def test_every_sample_takes_its_turn_and_no_last_batch_is_dropped(name: str) -> 
         "amun": (EPOCHS, 1, 0),
         "salun": (EPOCHS, 1 + EPOCHS, 0),
         "bad-teacher": (EPOCHS, EPOCHS, 0),
+        "delete": (0, EPOCHS, 0),
+        "jit": (0, 1, 0),
+        "lotus": (EPOCHS, 2 * EPOCHS, 1),  # the accuracy before each epoch
+        "sfron": (1 + EPOCHS, None, 0),
     }.get(name, (EPOCHS, 0, 0))
     data, logs = recorded()
-    unlearn(name, data=data, changed={"retain_share": 1.0} if name == "bad-teacher" else {})
+    unlearn(name, data=data, changed={"retain_share": 1.0} if name in ("bad-teacher", "lotus") else {})
     for (part, batches), times in zip(logs.items(), passes, strict=True):
         if times is not None:
             drawn = np.concatenate([*batches, np.array([], dtype=int)])
@@ -223,6 +229,9 @@ def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
         "amun": 60 + 13,
         "salun": 60 + 13,
         "bad-teacher": 18 + 13,  # 0.3 of the retain set
+        "delete": 13,
+        "lotus": 18 + 13,
+        "sfron": 60 + 13,  # the whole forget set before the first and the sixth of eight retain batches
     }.get(name, 60)
     crops = CountedCrops(**vars(CROPS))
     _, asked = unlearn(name, tuned=tuning(augment=crops))
@@ -233,7 +242,8 @@ def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
 @pytest.mark.parametrize("name", FINETUNED)
 def test_the_learning_rate_is_the_methods_factor_times_that_of_training(name: str) -> None:
     _, asked = unlearn(name, tuned=tuning(lr=0.004), changed={"lr_factor": 0.25})
-    assert [entry["lr"] for entry in asked.history] == [0.001] * EPOCHS
+    expected = {"sfron": [0.001, 0.0005]}.get(name, [0.001] * EPOCHS)  # a cosine
+    assert [entry["lr"] for entry in asked.history] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", FINETUNED)

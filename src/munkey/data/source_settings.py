@@ -1,4 +1,4 @@
-"""What any data set can be asked for: fewer samples of each class, another size of its images, names of its classes."""
+"""What any data set can be asked for: fewer samples, another size, names of classes, something wrong in a copy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -7,11 +7,16 @@ from typing import TypeVar
 
 import numpy as np
 
+from munkey.core.randomness import Stage
+from munkey.core.registry import meant
 from munkey.data.pictures import resize
 from munkey.data.source import Source, SourceError
-from munkey.settings import SourceSettings
+from munkey.settings import AlterSettings, SourceSettings
 
 Text = TypeVar("Text", str, str | None)
+ALTERED = "altered"  # the unit of what is wrong, and of the test samples that show whether it was corrected
+PATCH = 3 / 32  # side of the patch, of that of the picture
+BRIGHTER = 1.15
 
 
 def shaped(source: Source, settings: SourceSettings) -> Source:
@@ -72,3 +77,86 @@ def _resized(source: Source, size: int) -> Iterator[np.ndarray]:
     for block in source.blocks():
         if len(block):
             yield block if block.shape[1:3] == (size, size) else np.stack([resize(image, size) for image in block])
+
+
+def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
+    """The source, altered. Its units say what is: ALTERED, or which two samples are near-duplicates.
+
+    `confusion`: samples of two classes are labeled as the other; their test samples keep their labels (interclass
+    confusion, Goel et al. 2024). `patch`: samples of all other classes get a patch and the label of one; half of their
+    test samples get the patch alone. `twins`: samples stand twice, the second time cropped by a pixel or so and
+    brighter. Raises SourceError for a class that there is not.
+    """
+    if unknown := [name for name in settings.classes if name not in source.classes]:
+        raise SourceError(
+            "source.alter.classes", [f"there is no class {unknown[0]!r}{meant(unknown[0], source.classes)}"]
+        )
+    classes = [source.classes.index(name) for name in settings.classes]
+    train, generator = source.splits == "train", stage.numpy_generator()
+    of_these = np.isin(source.labels, classes)
+    if settings.kind == "twins":
+        return _twins(source, _drawn(train, settings.share, generator))
+    labels = source.labels.copy()
+    if settings.kind == "confusion":
+        wrong = _drawn(train & of_these, settings.share, generator)
+        labels[wrong] = sum(classes) - labels[wrong]
+        marked = wrong | (of_these & (source.splits == "test"))
+        return replace(source, labels=labels, units=_units(marked))
+    wrong = _drawn(train & ~of_these, settings.share, generator)
+    labels[wrong] = classes[0]
+    marked = wrong | _drawn((source.splits == "test") & ~of_these, 0.5, generator)
+    return replace(source, labels=labels, units=_units(marked), images=_patched(source, marked))
+
+
+def _drawn(among: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
+    """(N,) bool: a random share of those that are `among`, (N,) bool."""
+    chosen, rows = np.zeros(len(among), dtype=bool), np.flatnonzero(among)
+    chosen[generator.choice(rows, size=round(share * len(rows)), replace=False)] = True
+    return chosen
+
+
+def _units(marked: np.ndarray) -> list[str | None]:
+    return [ALTERED if each else None for each in marked.tolist()]
+
+
+def _patched(source: Source, marked: np.ndarray) -> Iterator[np.ndarray]:
+    """The blocks, with a checkered patch in the lower right corner of those that are marked."""
+    start = 0
+    for block in source.blocks():
+        side = max(round(PATCH * block.shape[1]), 2)
+        patch = np.where(np.indices((side, side)).sum(axis=0) % 2, 255, 0)[:, :, None]
+        changed = block.copy()
+        changed[marked[start : start + len(block)], -side:, -side:] = patch
+        start += len(block)
+        yield changed
+
+
+def _twins(source: Source, chosen: np.ndarray) -> Source:
+    """The source with a near-duplicate of each chosen sample after its last."""
+    rows = np.flatnonzero(chosen).tolist()
+    pairs = [f"pair-{row}" if again else None for row, again in enumerate(chosen.tolist())]
+    names = source.names and [*source.names, *(f"{source.names[row]}, again" for row in rows)]
+
+    def images() -> Iterator[np.ndarray]:
+        start, again = 0, list[np.ndarray]()
+        for block in source.blocks():
+            again += [_near_duplicate(image) for image in block[chosen[start : start + len(block)]]]
+            start += len(block)
+            yield block
+        yield np.stack(again)
+
+    return Source(
+        images(),
+        np.concatenate([source.labels, source.labels[rows]]),
+        np.concatenate([source.splits, source.splits[rows]]),
+        source.classes,
+        names,
+        [*pairs, *(f"pair-{row}" for row in rows)],
+    )
+
+
+def _near_duplicate(image: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8: without its upper and left edge, at the same size, and brighter."""
+    edge = max(image.shape[0] // 16, 1)
+    brighter = np.clip(BRIGHTER * image[edge:, edge:].astype(np.float64), 0, 255).astype(np.uint8)
+    return resize(brighter, image.shape[0])

@@ -58,7 +58,7 @@ def stream_of(split: ForgetSplit, new: np.ndarray, requests: int, additions: Seq
     return Stream(split.retain, parts, added)
 
 
-class Moment(NamedTuple):
+class Answered(NamedTuple):
     """What a system answers after some of the requests. logits: (N, C) of all samples of the data set."""
 
     done: int
@@ -99,10 +99,10 @@ class Asker:
 
 def moments(
     stream: Stream, system: System, forget: Callable[[System, ForgetSplit, int], tuple[System, float]], ask: Asker
-) -> list[Moment]:
+) -> list[Answered]:
     """A method's answers before the first and after each request. forget: what is left, and how long it took [s]."""
-    found = [Moment(0, 0.0, ask.answers(system, stream.additions(0)))]
+    found = [Answered(0, 0.0, ask.answers(system, stream.additions(0)))]
     for number in range(1, len(stream.requests) + 1):
         system, seconds = forget(system, stream.request(number), number)
-        found.append(Moment(number, seconds, ask.answers(system, stream.additions(number))))
+        found.append(Answered(number, seconds, ask.answers(system, stream.additions(number))))
     return found

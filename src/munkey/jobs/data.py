@@ -6,10 +6,9 @@ from typing import Any
 
 from munkey.core.console import warn
 from munkey.core.randomness import Stage
-from munkey.data.alter import altered
 from munkey.data.prepared import prepare
 from munkey.data.registry import reader_of
-from munkey.data.source_settings import shaped
+from munkey.data.source_settings import altered, shaped
 from munkey.experiment.params.load import load
 from munkey.settings import SourceSettings
 

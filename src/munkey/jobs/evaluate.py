@@ -13,7 +13,7 @@ from munkey.data.image_set import image_set
 from munkey.encoders import keys
 from munkey.evaluation.metrics import accuracy
 from munkey.evaluation.predict import Asked, predictions
-from munkey.evaluation.streams import Asker, Moment, Stream, moments, stream_of
+from munkey.evaluation.streams import Answered, Asker, Stream, moments, stream_of
 from munkey.experiment.run.job import now
 from munkey.experiment.run.record import write_record
 from munkey.jobs.unlearn import unlearn
@@ -117,7 +117,7 @@ def stream(
 
 def _unlearned(
     order: Stream, ask: Asker, applied: Method, original: Path, dataset: str, seed: int, resident_share: float
-) -> list[Moment]:
+) -> list[Answered]:
     settings, device = ask.settings, ask.device
     recipe = prepare.recipe(applied, settings, seed, dataset)
     tuning, own = prepare.tuning(recipe, settings), applied.settings.model_validate(settings["method"])
@@ -134,7 +134,7 @@ def _unlearned(
     return moments(order, prepare.original(applied, recipe, ask.dataset, original, device), forget, ask)
 
 
-def _retrained(order: Stream, ask: Asker, oracle: str, dataset: str, seed: int) -> Iterator[Moment]:
+def _retrained(order: Stream, ask: Asker, oracle: str, dataset: str, seed: int) -> Iterator[Answered]:
     """What is trained anew on what is left after the first, the middle and the last request."""
     family = next(each for each in FAMILIES.values() if each.oracle == oracle)
     last = len(order.requests)
@@ -142,7 +142,7 @@ def _retrained(order: Stream, ask: Asker, oracle: str, dataset: str, seed: int) 
         ids = np.union1d(order.members(done), order.additions(done))
         with Stopwatch(ask.device) as watch:
             trained = _trained(family, ids, ask, family.stage(seed, dataset, f"stream{done}"))
-        yield Moment(done, watch.seconds, ask.answers(trained, ids[:0]))
+        yield Answered(done, watch.seconds, ask.answers(trained, ids[:0]))
 
 
 def _trained(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> System:
@@ -156,7 +156,7 @@ def _trained(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> Syste
     return family.train(Training(samples, len(ask.dataset.classes), recipe, ask.device, members=members)).system
 
 
-def _numbers(data: prepared.Dataset, order: Stream, moment: Moment) -> dict[str, float]:
+def _numbers(data: prepared.Dataset, order: Stream, moment: Answered) -> dict[str, float]:
     """RA is that of the training samples that are left then."""
     left, test = np.isin(data.ids, order.members(moment.done)), data.splits == "test"
     accuracies = [accuracy(moment.logits[rows], data.labels[rows]) for rows in (left, test)]

@@ -11,6 +11,7 @@ from munkey.core.device import to_host
 from munkey.data.image_set import ImageSet, Labeled, LabeledImages
 from munkey.data.loader import Batch, Loader
 from munkey.models.family import System
+from munkey.training.checkpoint import History
 from munkey.training.loop import Fit, Outcome, adamw, classified, shuffled
 from munkey.training.precision import Precision
 from munkey.unlearn.contract import Request
@@ -56,6 +57,12 @@ def mislabeled(samples: ImageSet, classes: int, generator: torch.Generator) -> I
     return replace(samples, labels=(np.asarray(samples.labels) + shift) % classes)
 
 
+def marked(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
+    """The samples at the positions `index`, with the mark in place of their labels."""
+    rows = index.numpy()
+    return replace(samples, rows=samples.rows[rows], ids=samples.ids[rows], labels=np.full(len(rows), mark))
+
+
 def accuracy(model: nn.Module, samples: Labeled, request: Request) -> float:
     """Top-1 accuracy over all samples, not augmented, percent: only for a method that is defined by it (SCRUB)."""
     hits = []
@@ -87,20 +94,40 @@ def finetune(
     def step(batch: Batch) -> Outcome:
         return Outcome(*objective(model, tuning.augment(batch.images, request.generator), batch.labels))
 
+    request.history = fitted(samples, step, optimizer_of(model, request), request, lambda _: lr_factor * tuning.base_lr)
+    return finished(system, model)
+
+
+def optimizer_of(model: nn.Module, request: Request) -> torch.optim.AdamW:
+    """AdamW with the section `finetune` (app. B.2)."""
+    settings = request.tuning.settings
+    return adamw(model.parameters(), settings.betas, settings.weight_decay)
+
+
+def fitted(
+    samples: Labeled,
+    step: Callable[[Batch], Outcome],
+    optimizer: torch.optim.Optimizer,
+    request: Request,
+    rate: Callable[[float], float],
+    epochs: int | None = None,
+) -> History:
+    """Minimize over shuffled batches of the samples, whose last is kept. rate: by epochs done; epochs: None: all."""
+    tuning = request.tuning
+
     def batches(_: int) -> Loader:
         order = shuffled(len(samples), tuning.settings.batch_size, request.generator)
         return Loader(samples, order, request.device)
 
-    request.history = Fit(
-        epochs=tuning.settings.epochs,
+    return Fit(
+        epochs=tuning.settings.epochs if epochs is None else epochs,
         batches=batches,
         step=step,
-        optimizer=adamw(model.parameters(), tuning.settings.betas, tuning.settings.weight_decay),
-        rate=lambda _: lr_factor * tuning.base_lr,
+        optimizer=optimizer,
+        rate=rate,
         report=request.report,
         precision=Precision(tuning.precision, request.device),
     ).run()
-    return finished(system, model)
 
 
 def finished(system: System, model: nn.Module) -> System:

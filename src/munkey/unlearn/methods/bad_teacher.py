@@ -12,7 +12,6 @@ from munkey.unlearn.contract import Cost, Request, Tuned, method
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from munkey.data.image_set import ImageSet
     from munkey.training.loop import Outcome
 
 
@@ -40,7 +39,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
 
     from munkey.data.image_set import Joined
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import distillation, finetune
+    from munkey.unlearn.finetune import distillation, finetune, marked
 
     good = system.copy_of_model().eval()
     bad = FAMILIES[system.family].build(system.architecture, request.generator).eval().to(request.device)
@@ -57,13 +56,3 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
 
     samples = Joined((marked(retain, chosen, False), marked(forget, torch.arange(len(forget)), True)))
     return finetune(system, request, settings.lr_factor, samples, objective)
-
-
-def marked(samples: "ImageSet", index: "Tensor", mark: bool) -> "ImageSet":
-    """The samples at the positions `index`, with the mark in place of their labels."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    rows = index.numpy()
-    return replace(samples, rows=samples.rows[rows], ids=samples.ids[rows], labels=np.full(len(rows), mark))

@@ -1,0 +1,40 @@
+"""DELETE (Zhou et al. 2025; beyond the paper): answer the forget set as the original would without its true class."""
+
+from typing import TYPE_CHECKING
+
+from munkey.models.family import System
+from munkey.unlearn.contract import Cost, Request, Tuned, method
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from munkey.training.loop import Outcome
+
+NEVER = -1e10  # the logit of a class that is ruled out (the original's value)
+
+
+@method(
+    "delete",
+    title="DELETE",
+    description="distill, on the forget set alone, from the original's answers without the true class",
+    citation="Zhou et al. 2025",
+    family="vit",
+    needs={"forget images", "forget labels"},
+    settings=Tuned,
+    cost=Cost(lambda images, _: 4 * images.epochs * images.forget, models=2),
+)
+def delete(system: System, request: Request, settings: Tuned) -> System:
+    import torch
+
+    from munkey.training.loop import Outcome
+    from munkey.unlearn.finetune import distillation, finetune
+
+    teacher = system.copy_of_model().eval()
+
+    def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
+        with torch.no_grad():
+            taught = teacher(images).float().scatter(1, labels[:, None], NEVER)
+        logits = student(images)
+        return Outcome(distillation(logits, taught, 1.0), (logits.detach().argmax(dim=1) == labels).sum())
+
+    return finetune(system, request, settings.lr_factor, request.forget, objective)
