@@ -74,7 +74,7 @@ bench: .venv/ready  ## measure speed: training, input, deletion, evaluation, sea
 	python -m benchmarks.grid
 
 docs: .venv/ready  ## write the tables in the docs, from registries, kept results and entries
-	python -m tools.docs_tables README.md $(wildcard docs/*.md)
+	python -m tools.docs_tables README.md $(wildcard docs/*.md docs/gallery/*.md)
 
 site: .venv/ready  ## build the website of the docs; then open site/index.html
 	sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs/site . site

@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 from tools.copy_results import shown
 from tools.docs_tables import TABLES, filled, kept, put
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/gallery").glob("*.md"))]
 MEASURED = re.compile(r"^(?=\|).*(?:\d ± \d|\| *[+\u2212-]?\**\d+\.\d).*$", re.MULTILINE)  # a line of results
 MADE = re.compile(r"^<!-- .+? -->$.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text$.*?^```$", re.MULTILINE | re.DOTALL)  # what a command said; other tests compare it
