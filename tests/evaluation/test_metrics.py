@@ -257,6 +257,12 @@ def test_a_system_is_measured_from_its_files(run, predictions):
     assert values == expected | seconds
 
 
+def test_outputs_are_switched_off_after_requests_that_empty_a_class_alone(run, predictions, monkeypatch):
+    monkeypatch.setattr(metrics, "withdrawn", lambda *_: predictions)
+    for sampling, methods in (("stratified", {"cf"}), ("uniform", {"cf"}), ("class", {"cf", "cf-off"})):
+        assert {line["method"] for line in metrics.measured(replace(run, sampling=sampling))} == methods
+
+
 def test_what_is_fitted_at_once_took_the_seconds_of_its_fit(run):
     write_json(run.training, {"train_epoch_s": 0.25, "history": []})
     values = {line["metric"]: line["value"] for line in metrics.measured(run)}
