@@ -73,6 +73,7 @@ rule scenarios:
     input:
         expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending=["md", "tex"]),
         expand(LAYOUT.scenario_figure, dataset=PLAN.scenario_datasets, ending=["svg", "png"]),
+        LAYOUT.settings,
 
 
 rule streams:
@@ -119,6 +120,7 @@ rule relearning:
 rule exports:
     input:
         EXPORTS,
+        LAYOUT.settings,
 
 
 rule paper:

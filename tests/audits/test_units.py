@@ -100,5 +100,5 @@ def test_halves_of_a_pool_of_groups_hold_whole_ones_and_their_file_names_them(tm
     assert forget_sets.read_units([tmp_path / "half.csv"]) == {i: f"p{i // 10}" for i in pairs[0][0].tolist()}
     forget_sets.write(tmp_path / "plain.csv", pairs[0][0])
     assert forget_sets.read_units([tmp_path / "plain.csv"]) == {}
-    with pytest.raises(ValueError, match="2 groups; an audit needs 4"):
+    with pytest.raises(ValueError, match="2 of 20 groups in training; an audit needs 4"):
         group_halves(groups, labels, 0.1, stage, Stage("pair", 0))

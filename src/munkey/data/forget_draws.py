@@ -103,8 +103,8 @@ def draw_groups(
     forgotten = np.isin(groups.of, chosen)
     if not forgotten.any() or len(set(labels[~forgotten].tolist())) < 2:
         raise ValueError(
-            f"{KNOBS} or forget.names: forgetting {forgotten.sum()} of {len(groups.ids)} samples leaves fewer than two"
-            " classes, or forgets none"
+            f"{KNOBS} or forget.names: forgetting {forgotten.sum()} of {len(groups.ids)} samples, {len(chosen)} of"
+            f" {len(there)} groups, leaves fewer than two classes, or forgets none; some must stay"
         )
     return np.asarray(groups.ids[forgotten])
 
@@ -181,7 +181,10 @@ def group_halves(
     chosen = draw_groups(groups, labels, share, None, pool.numpy_generator())
     there = np.array(sorted(set(groups.of[np.isin(groups.ids, chosen)])), dtype=object)
     if len(there) < LEAST_GROUPS:
-        raise ValueError(f"audit.pool = {share}: {len(there)} groups; an audit needs {LEAST_GROUPS}: raise it")
+        held = len(set(groups.of) - {""})
+        raise ValueError(
+            f"audit.pool = {share}: {len(there)} of {held} groups in training; an audit needs {LEAST_GROUPS}: raise it"
+        )
     first, second = np.array_split(pair.numpy_generator().permutation(there), 2)
     return groups.ids[np.isin(groups.of, first)], groups.ids[np.isin(groups.of, second)]
 

@@ -9,7 +9,7 @@ from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, marked, ov
 from munkey.report.tables.summary import Row, summarize
 
 OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
-LEAST_MARK = 2.0  # of FM, between original and oracle, below which it says nothing [points]
+LEAST_MARK = 5.0  # of FM, between original and oracle, below which it says nothing [points]
 
 
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
