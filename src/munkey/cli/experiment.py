@@ -35,8 +35,8 @@ def plan_of(overlays: list[Path]) -> "Plan":
 def plan(
     overlays: Annotated[list[Path] | None, OVERLAYS] = None,
     target: Annotated[
-        Literal["run", "paper"],
-        typer.Option(help="What `make run` makes; or all that `make paper` makes."),
+        Literal["run", "audits", "scenarios", "paper"],
+        typer.Option(help="What `make run` makes; or that and what `make` this makes."),
     ] = "run",
     machine: Annotated[
         str | None,

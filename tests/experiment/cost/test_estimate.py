@@ -39,7 +39,10 @@ def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured()
 
 def test_the_paper_has_more_with_its_search_ablations_and_selection():
     plan = plan_of("workflow/presets/paper.yaml")
-    run, paper = (estimate.estimate(plan, target, CARD, [1, 8, 64]) for target in ("run", "paper"))
+    run, paper, audits, scenarios = (
+        estimate.estimate(plan, target, CARD, [1, 8, 64]) for target in ("run", "paper", "audits", "scenarios")
+    )
+    assert run.hours[1] < scenarios.hours[1] and run.hours[1] < audits.hours[1]
     cf = {each.dataset: each.jobs for each in run.work if each.what == "cf"}
     assert cf["cifar10"] == 3 * 2 * 4 and cf["cifar100"] == 3 * 1 * 4  # seeds, rates, learning rates
     jobs = [sum(each.jobs for each in costs.work if each.step == "train") for costs in (run, paper)]

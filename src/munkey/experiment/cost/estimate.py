@@ -24,7 +24,7 @@ PROCESS = 0.7e9  # bytes that torch and its libraries take of a process before i
 TIGHT_SHARE = 0.8  # of the memory, above which a job may fail
 MUCH_ATTENTION = 0.5e9  # bytes that attention alone holds
 TYPICAL = Size(10_000, 2_000, 2_000, 64, 10)  # of a data set that has not been prepared yet
-Target = Literal["run", "paper"]
+Target = Literal["run", "audits", "scenarios", "paper"]
 
 
 class CostEstimate(NamedTuple):
@@ -61,9 +61,12 @@ def estimate(plan: Plan, target: Target, on: Machine, gpus: Sequence[int] = (1,)
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
-    """The evaluations behind a target: `make run`'s, and for the paper those of all that its report shows too."""
+    """The evaluations behind a target: `make run`'s, and those of what it makes besides."""
     yield from plan.main
     audits = AuditPlan(plan)
+    for dataset in plan.params.datasets:
+        yield from audits.runs_of(dataset) if target == "audits" else ()
+        yield from plan.scenarios_of(dataset) if target == "scenarios" else ()
     for dataset in plan.params.datasets if target == "paper" else ():
         yield from plan.ablations_of(dataset)
         yield from plan.selection_of(dataset)
