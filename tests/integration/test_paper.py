@@ -198,6 +198,9 @@ def test_scenarios_share_originals_and_have_a_table_each(made: Project) -> None:
     assert oracle["FA_mean"] == oracle["FTA_mean"] == off["FTA_mean"] == 0 and off["RTA_mean"] > 0
     assert table.loc[("scenario/three", "lda"), "ToW"] == 1  # deletes exactly
     assert ("scenario/hard", "munkey-off") not in table.index and table.loc[("scenario/hard", "munkey"), "ToW"] > 0
+    main = pd.read_csv(made.path / "results/default/tables/main.csv").set_index("method")
+    assert table.loc[("scenario/hard", "lda"), "FA_mean"] < main.loc["lda", "FA_mean"] - 10  # what is drawn is hard
+    assert (folder / "tow.png").stat().st_size > 10_000
     assert "### digits, three: class 3, " in (folder / "table.md").read_text()
     assert 'id="scenarios"' in (made.path / "results/default/report/index.html").read_text()
 
