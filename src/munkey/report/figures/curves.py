@@ -113,11 +113,14 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     curves, shares = checked(curves, ["TA", "seconds"], "streams"), checked(shares, ["left"], "streams")
     figure = theme.canvas(theme.DOUBLE, 3.6)
     accuracy, seconds, left = figure.subplots(1, 3)
+    methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
     for number, (title, own) in enumerate(curves.groupby("title", sort=False)):
-        point = theme.point_style(number)
-        means = own.groupby("done")["TA"].mean()
-        streamed = 0 in means.index
-        look = {**point, "linestyle": DASHES[number % len(DASHES)] if streamed else "none", "markersize": 3}
+        means, streamed = own.groupby("done")["TA"].mean(), title in methods
+        place = methods.index(title) if streamed else number
+        look = {**theme.point_style(place), "linestyle": DASHES[place % len(DASHES)], "markersize": 3}
+        look |= (
+            {} if streamed else {"linestyle": "none", "color": theme.BLACK, "markerfacecolor": "none", "markersize": 5}
+        )
         accuracy.plot(means.index, means, label=str(title), **look)
         if streamed:
             spent = own[own["done"] > 0].groupby("done")["seconds"].mean().cumsum()
