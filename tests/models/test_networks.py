@@ -145,6 +145,12 @@ def test_fresh_linear_weights_are_uniform_within_the_root_of_the_fan_in():
             assert not module.bias.any()
 
 
+def test_fresh_null_embeddings_are_small():
+    model = build("munkey", replace(MUNKEY, width=512, heads=1), generator())
+    for null in (model.null_image, model.null_token):
+        assert null.std().item() == pytest.approx(0.02, rel=0.2)
+
+
 @BOTH
 def test_an_architecture_is_read_from_the_parameters(params, family, architecture):
     assert FAMILIES[family].architecture(recipe(params, family), 3) == architecture

@@ -73,7 +73,9 @@ class Running(NamedTuple):
         return connection
 
     def metric(self, name: str) -> float:
-        lines = dict(line.rsplit(" ", 1) for line in self.ask("GET", "/metrics", role="verify").text.splitlines())
+        answer = self.ask("GET", "/metrics", role="verify")
+        assert answer.headers.get("content-type", "").startswith("text/plain; version=0.0.4") or answer.status != 200
+        lines = dict(line.rsplit(" ", 1) for line in answer.text.splitlines())
         return float(lines.get(f"munkey_{name}", 0))
 
     def wait_until(self, name: str, value: float) -> None:

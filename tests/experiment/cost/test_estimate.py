@@ -110,6 +110,11 @@ def test_every_method_that_needs_data_costs_something(method):
     assert (passes > 0) == bool(METHODS[method].needs)
 
 
+def test_fine_tuning_takes_three_passes_of_each_image_and_epoch():
+    settings = plan_of().params.unlearn["cf"]
+    assert METHODS["cf"].passes(IMAGES, settings) == 3 * IMAGES.epochs * IMAGES.retain  # a backward pass counts two
+
+
 def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plan = plan_of()
