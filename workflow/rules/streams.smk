@@ -18,7 +18,7 @@ use rule gpu_job as stream with:
         additions=PARAMS.stream.additions,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
         code=code(
-            "evaluate.stream",
+            "relearn.stream",
             lambda w: PLAN.method_code(w.system) if w.system in METHODS else [PLAN.family_of(w.system)],
         ),
     message:

@@ -51,7 +51,7 @@ def findings(systems: Sequence[StreamedSystem]) -> Found:
 def left_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
     """A line for each request after it and after each later one: what is left, as `residual_share` measures it.
 
-    models: arrays of `munkey.jobs.evaluate.stream`, seeds 2p and 2p + 1 a pair. The partner has had as many requests,
+    models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had as many requests,
     so what these do to everything else cancels.
     """
     deleted = np.stack([arrays["request"] > 0 for arrays in models])

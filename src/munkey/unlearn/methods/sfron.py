@@ -45,6 +45,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     """The slow weights of the paper have a factor of 1 in the released code: they are the fast ones, and not here."""
     import torch
 
+    from munkey.core.device import to_host
     from munkey.training.loop import classified, cosine
     from munkey.unlearn.finetune import endless, finished, fitted, optimizer_of
     from munkey.unlearn.saliency import importances, trainable
@@ -76,7 +77,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
 
     rate = cosine(settings.lr_factor * tuning.base_lr, tuning.settings.epochs, 0)
     request.history = fitted(retain, step, optimizer, request, rate)
-    request.facts = {"movable": int(sum(int(mask.sum()) for mask in movable.values()))}
+    request.facts = {"movable": int(to_host(torch.stack([mask.sum() for mask in movable.values()]).sum()))}
     return finished(system, model)
 
 
