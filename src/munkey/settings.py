@@ -267,6 +267,12 @@ class StreamSettings(Section):
     requests: Annotated[int, Field(ge=2, le=1000)]
     additions: list[Annotated[int, Field(ge=1)]]
 
+    @model_validator(mode="after")
+    def _in_the_stream(self) -> Self:
+        if max(self.additions, default=0) > self.requests:
+            raise ValueError(f"additions = {self.additions}: there are {self.requests} requests")
+        return self
+
 
 class TrackingSettings(Section):
     """The MLflow store. models: whether exported models are logged there too."""

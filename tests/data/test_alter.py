@@ -71,6 +71,11 @@ def test_a_class_that_there_is_not_is_refused_with_one_that_there_is():
         made("patch", 0.3, ["A"])
 
 
+def test_a_share_of_none_is_refused():
+    with pytest.raises(SourceError, match=r"0\.001 of 60 samples that may be altered is none"):
+        made("twins", 0.001, [])
+
+
 @pytest.mark.parametrize(("kind", "classes"), [("confusion", ["a"]), ("patch", []), ("twins", ["a"])])
 def test_each_kind_takes_as_many_classes_as_it_needs(kind: str, classes: list[str]):
     with pytest.raises(ValidationError, match=f"{kind} takes"):

@@ -111,6 +111,8 @@ def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
 def _drawn(among: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
     """(N,) bool: a random share of those that are `among`, (N,) bool."""
     chosen, rows = np.zeros(len(among), dtype=bool), np.flatnonzero(among)
+    if not round(share * len(rows)):
+        raise SourceError("source.alter.share", [f"{share} of {len(rows)} samples that may be altered is none"])
     chosen[generator.choice(rows, size=round(share * len(rows)), replace=False)] = True
     return chosen
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from munkey.experiment.params.load import ParamsError
 from munkey.experiment.plan.streams import StreamPlan
 from tests.experiment.inputs import small_plan
 
@@ -34,6 +35,11 @@ def test_a_method_starts_from_the_audits_model_and_an_oracle_from_nothing(stream
     original = {"original": f"{models}/original-m/system.safetensors"}
     assert streams.inputs("digits", "3", "munkey") == HALVES | original | keys
     assert streams.inputs("digits", "3", "retrain-m") == HALVES | keys
+
+
+def test_additions_after_the_last_request_are_refused():
+    with pytest.raises(ParamsError, match=r"additions = \[3, 6, 9\]: there are 5 requests"):
+        small_plan({"stream.requests": 5})
 
 
 def test_a_stream_depends_on_how_its_system_is_trained_unlearned_and_asked(streams: StreamPlan):

@@ -76,3 +76,11 @@ def test_the_figure_has_a_line_for_each_method_and_a_mark_for_each_request():
     of_class, hard = (line for line in axes.lines if not line.get_label().startswith("_"))
     assert (of_class.get_label(), hard.get_label()) == ("class", "hard")
     assert of_class.get_xdata() == pytest.approx([0.9 * 0.95 * 0.8, 1]) and len(hard.get_xdata()) == 1
+
+
+def test_a_request_at_random_has_no_mark():
+    lines = tidy()
+    lines = lines[(lines["case"] == "scenario/hard") & ~lines["metric"].isin(["FM", "forgotten"])]
+    found = summarize_scenarios(lines, ROWS)
+    (table,) = scenario_tables(found, ROWS, {"scenario/hard": "stratified"}, "markdown")
+    assert table.title.startswith("digits, hard: stratified, 10 %; mean") and set(table.frame["Mark [%]"]) == {"–"}

@@ -9,6 +9,7 @@ from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, marked, ov
 from munkey.report.tables.summary import Row, summarize
 
 OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
+AFTER_OTHERS = ("FM_mean", "forgotten_mean")
 LEAST_MARK = 5.0  # of FM, between original and oracle, below which it says nothing [points]
 
 
@@ -25,6 +26,8 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
             row for row in rows if row.name in set(part["method"])
         ]  # none is switched off where no class is empty
         summary = summarize(part.drop(columns="case"), rows_of).assign(case=case)
+        for name in AFTER_OTHERS:  # not measured after a request at random
+            summary[name] = summary.get(name, np.nan)
         means = summary.set_index(["rate", "method"])[["FA_mean", "RA_mean", "TA_mean"]]
         marks = summary.set_index(["rate", "method"])["FM_mean"]
         originals = {row.oracle: row.name for row in rows_of if row.context}
