@@ -33,7 +33,6 @@ from munkey.report.tables.audits import ALONE, LEFT, decimal, flagged_alone
 from munkey.report.tables.markup import ABSENT, cell, two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, summarize
 from munkey.settings import Section
-from munkey.unlearn.contract import METHODS
 
 if TYPE_CHECKING:
     from munkey.experiment.params.overlays import Values
@@ -232,7 +231,8 @@ def write(folder: Path) -> None:
     own, plan = header(folder), Plan(load(read_params([folder / OVERLAY])))
     if own.method not in plan.params.methods:
         raise ParamsError(f"`methods` of {OVERLAY} does not list {own.method!r}")
-    method, oracle = METHODS[own.method], METHODS[own.method].original.oracle
+    method = plan.params.method(own.method)
+    oracle = method.original.oracle
     audits = {dataset: each for dataset in plan.params.datasets if (each := _audit(plan, dataset, own.method))}
     runs = [run for run in plan.main if run.method in (own.method, oracle)]
     unlearned = {run.record: run.dataset for run in runs if run.method == own.method}

@@ -78,6 +78,6 @@ use rule gpu_job as search with:
     params:
         data=lambda w: PLAN.sections(w.case, "data")["data"],
         drop=PARAMS.search_drop,
-        code=code("search.search", lambda w: [METHODS[w.method].original]),
+        code=code("search.search", lambda w: [PLAN.family_of(w.method)]),
     message:
         "choose among candidates of {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

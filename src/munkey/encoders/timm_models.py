@@ -1,7 +1,7 @@
 """Encoders from timm, by name."""
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from munkey.core.file_stamp import state_of
 from munkey.encoders.preprocess import PixelSize, Preprocess
@@ -28,18 +28,26 @@ def timm_model(settings: EncoderSettings, device: str) -> Encoder:
     return from_timm(settings.encoder.removeprefix("timm:"), device)
 
 
-def from_timm(name: str, device: str) -> Encoder:
-    """name: a timm model, or `local-dir:FOLDER` with a saved one. Raises MissingEncoderError if it cannot be loaded."""
+def published(name: str, setting: str, **arguments: Any) -> "nn.Module":
+    """timm's model of that name, or a saved one in `local-dir:FOLDER`, with its weights and without a head.
+
+    setting: of params.yaml that names it; arguments: timm's. Raises MissingEncoderError if it cannot be loaded.
+    """
     import timm
 
     try:
-        model = timm.create_model(name, pretrained=True, num_classes=0)
+        return timm.create_model(name, pretrained=True, num_classes=0, **arguments)
     except (OSError, RuntimeError) as error:
         raise MissingEncoderError(
             f"timm's model {name!r} cannot be loaded ({type(error).__name__}: {str(error).splitlines()[0]}). Without a"
             " network, save it on a machine that has one with timm.models.save_for_hf(model, FOLDER) and set"
-            " keys.encoder to the folder"
+            f" {setting} to the folder"
         ) from error
+
+
+def from_timm(name: str, device: str) -> Encoder:
+    """As an encoder. Raises MissingEncoderError if it cannot be loaded."""
+    model = published(name, "keys.encoder")
     preprocess = _preprocess(model)
     model.eval().to(device)
     return lambda images: model(preprocess(images))

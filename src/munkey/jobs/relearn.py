@@ -119,7 +119,7 @@ def stream(
     ask = Asker(data, held, settings, depth, device)
     if method in METHODS:
         assert original
-        found = _unlearned(order, ask, METHODS[method], original, dataset, seed, resident_share)
+        found = _unlearned(order, ask, prepare.applied(method, settings), original, dataset, seed, resident_share)
     else:
         found = list(_retrained(order, ask, method, dataset, seed))
     asked = np.isin(data.ids, np.concatenate([*order.requests, forget_sets.read(absent)])) | (data.splits == "test")

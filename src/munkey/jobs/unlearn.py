@@ -11,7 +11,7 @@ from munkey.models import system as systems
 from munkey.models.family import System
 from munkey.models.training_inputs import Sections
 from munkey.unlearn import prepare
-from munkey.unlearn.contract import METHODS, Request
+from munkey.unlearn.contract import Request
 
 
 def unlearn(
@@ -34,7 +34,7 @@ def unlearn(
     settings: how the original was trained, how to fine-tune, and the method's own, as `method`; absent: what an audit's
     models never see.
     """
-    started, applied, data = now(), METHODS[method], prepared.load(images.parent)
+    started, applied, data = now(), prepare.applied(method, settings), prepared.load(images.parent)
     split = forget_sets.split(data, forget, absent)
     recipe = prepare.recipe(applied, settings, seed, dataset)
     before = prepare.original(applied, recipe, data, original, device)

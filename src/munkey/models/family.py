@@ -69,13 +69,14 @@ class System:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained. family: the family's own section, if it has one; stage: the root of all randomness.
+    """How a model is trained. model: of a ViT of ours; family: the family's own section, if it has one; stage: the root
+    of all randomness.
 
     alpha: of LDA's head, where the family's section wants one.
     """
 
     data: DataSettings
-    model: ModelSettings
+    model: ModelSettings | None
     train: TrainSettings
     family: Section | None
     stage: Stage
@@ -159,7 +160,8 @@ class Family(ABC):
     has_memory: it answers with the help of an exemplar memory. asks_keys: with the key of what it is asked about, and
     not with that key's neighbors. has_pathways: of an image and of a token, each of which can be cut; the ablations and
     the selection of p_image and p_token are about such a family. in_every_run: it is
-    trained even where no method starts from it. place: of its rows in the tables. inference_knobs: of params.yaml's
+    trained even where no method starts from it. is_network: `network` in params.yaml may name it, and then post-hoc
+    methods start from it. place: of its rows in the tables. inference_knobs: of params.yaml's
     section `inference`, those that its answers depend on. holds: what its systems are made of, in words.
     """
 
@@ -172,6 +174,7 @@ class Family(ABC):
     asks_keys = False
     has_pathways = False
     in_every_run = False
+    is_network = False
     place = 9
     inference_knobs: Sequence[str] = ()
     holds = "weights"
@@ -193,13 +196,22 @@ class Family(ABC):
 
     def recipe(self, sections: Mapping[str, Mapping[str, object]], stage: Stage) -> Recipe:
         """A recipe from the sections of params.yaml named by `sections`."""
+        own = self.settings.model_validate(sections[self.name]) if self.settings else None
         return Recipe(
             DataSettings.model_validate(sections["data"]),
-            ModelSettings.model_validate(sections["model"]),
-            TrainSettings.model_validate(sections["train"]),
-            self.settings.model_validate(sections[self.name]) if self.settings else None,
+            ModelSettings.model_validate(sections["model"]) if "model" in self.sections else None,
+            self.training(TrainSettings.model_validate(sections["train"]), own),
+            own,
             stage,
         )
+
+    def training(self, train: TrainSettings, own: Section | None) -> TrainSettings:
+        """The section `train` as it holds for this family. own: its own section."""
+        return train
+
+    def weights(self, own: Section | None) -> str | None:
+        """What tells the weights that its training starts from, and that no setting describes, from others."""
+        return None
 
     def stage(self, seed: object, dataset: str, subset: str) -> Stage:
         """The root of the randomness of a training. subset: `full`, or the rate that is left out, e.g. `rate0.1`."""

@@ -37,7 +37,8 @@ def supervise(learner: Learner, training: Training) -> Trained:
             watch(epoch, learner.system)
         return {}
 
-    generators = [order, crops, *learner.generators]
+    generators, model = [order, crops, *learner.generators], learner.system.model
+    assert model is not None
     after_epoch(0)
     fit = Fit(
         epochs=settings.epochs,
@@ -47,7 +48,9 @@ def supervise(learner: Learner, training: Training) -> Trained:
         rate=cosine(settings.lr, settings.epochs, settings.warmup_epochs),
         report=training.report,
         precision=Precision(settings.precision, training.device),
-        checkpoint=Checkpoint(training.checkpoint, generators) if training.checkpoint else None,
+        checkpoint=Checkpoint(training.checkpoint, generators, buffers=model.buffers())
+        if training.checkpoint
+        else None,
         after_epoch=after_epoch,
     )
     with ExitStack() as own:
@@ -56,8 +59,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
 
             own.enter_context(fresh_cache())
         history = fit.run()
-    assert learner.system.model is not None
-    learner.system.model.eval()
+    model.eval()
     return Trained(learner.system, history)
 
 

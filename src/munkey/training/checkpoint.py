@@ -50,13 +50,19 @@ class Checkpoint:
     """The state of a training: weights, optimizer, scale of the loss, generators and history, saved after an epoch.
 
     generators: all that the training draws from. always_after: number of epochs after which the state is saved even if
-    the last save was recent; for a part of a training that others follow.
+    the last save was recent; for a part of a training that others follow. buffers: what else changes in training, such
+    as the statistics of batch norms.
     """
 
     def __init__(
-        self, file: CheckpointFile, generators: list[torch.Generator], always_after: int | None = None
+        self,
+        file: CheckpointFile,
+        generators: list[torch.Generator],
+        always_after: int | None = None,
+        buffers: Iterable[torch.Tensor] = (),
     ) -> None:
         self.file, self.generators, self.always_after = file, generators, always_after
+        self.buffers = list(buffers)
         self.last = time.monotonic()
 
     def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> History:
@@ -65,8 +71,8 @@ class Checkpoint:
         if stored is None:
             return []
         with torch.no_grad():
-            for parameter, kept in zip(_parameters(optimizer), stored["parameters"], strict=True):
-                parameter.copy_(kept)
+            for tensor, kept in zip(self._tensors(optimizer), stored["parameters"], strict=True):
+                tensor.copy_(kept)
         optimizer.load_state_dict(stored["optimizer"])
         scaler.load_state_dict(stored["scaler"])
         for generator, state in zip(self.generators, stored["generators"], strict=True):
@@ -78,7 +84,7 @@ class Checkpoint:
         if time.monotonic() - self.last < self.file.every_s and len(history) != self.always_after:
             return
         state = {
-            "parameters": [parameter.detach() for parameter in _parameters(optimizer)],
+            "parameters": [tensor.detach() for tensor in self._tensors(optimizer)],
             "optimizer": optimizer.state_dict(),
             "scaler": scaler.state_dict(),
             "generators": [generator.get_state() for generator in self.generators],
@@ -89,6 +95,9 @@ class Checkpoint:
         with atomic(self.file.path) as temporary:
             temporary.write_bytes(hashlib.sha256(content.getbuffer()).digest() + content.getbuffer())
         self.last = time.monotonic()
+
+    def _tensors(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+        return [*(parameter for group in optimizer.param_groups for parameter in group["params"]), *self.buffers]
 
 
 def read(path: Path) -> dict[str, Any] | None:
@@ -102,7 +111,3 @@ def read(path: Path) -> dict[str, Any] | None:
     aside = path.replace(path.with_name(f"{path.name}.damaged"))
     warn(f"WARNING: the checkpoint {path} is damaged: this training starts over. Until it ends, it is kept as {aside}")
     return None
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

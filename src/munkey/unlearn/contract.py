@@ -144,7 +144,8 @@ Run = Callable[[System, Request, SomeSettings], System]
 class Method:
     """An entry of the registry.
 
-    family: name of the family whose original it starts from; the oracle of that family is what it is compared with.
+    family: name of the family whose original it starts from; the oracle of that family is what it is compared with. A
+    post-hoc method's is the one that `network` in params.yaml names. networks: for which of these it is defined.
     needs: data that must still be stored to forget. finetunes: whether it depends on the section `finetune` of
     params.yaml. citation: authors and year. in_paper: whether the paper's tables have it. latex_title: its title in
     LaTeX, where plain Unicode will not do. cost: what `munkey plan` counts for it.
@@ -162,6 +163,11 @@ class Method:
     in_paper: bool
     latex_title: str
     cost: Cost
+    networks: frozenset[str] | None = None
+
+    def on(self, network: str) -> "Method":
+        """The method as it is where post-hoc methods start from this family."""
+        return replace(self, family=network) if FAMILIES[self.family].is_network else self
 
     @property
     def original(self) -> Family:
@@ -201,8 +207,12 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
     in_paper: bool = False,
     latex_title: str | None = None,
     cost: Cost = FINE_TUNING,
+    networks: set[str] | None = None,
 ) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
-    """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file."""
+    """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file.
+
+    networks: of a post-hoc method, the families for which it is defined; None: all.
+    """
 
     if not issubclass(settings, Section):
         raise TypeError(f"method {name!r}: settings must be a subclass of munkey.settings.Section, not {settings}")
@@ -224,6 +234,7 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
             in_paper=in_paper,
             latex_title=latex_title or title,
             cost=cost,
+            networks=frozenset(networks) if networks else None,
         )
         METHODS.add(name, entry)
         return run

@@ -108,8 +108,8 @@ def test_a_training_gets_the_sections_that_it_depends_on_as_they_hold_for_its_ca
 @pytest.mark.parametrize(
     ("method", "sections"),
     [
-        ("cf", {"data", "model", "train", "finetune", "method"}),
-        ("ssd", {"data", "model", "train", "finetune", "method"}),
+        ("cf", {"data", "model", "train", "finetune", "network", "method"}),
+        ("ssd", {"data", "model", "train", "finetune", "network", "method"}),
         ("munkey", {"data", "model", "train", "munkey", "method"}),
         ("sisa", {"data", "model", "train", "sisa", "method"}),
         ("knn", {"method", "knn"}),

@@ -142,7 +142,7 @@ def warnings(plan: Plan, work: Sequence[Work], on: Machine) -> Iterator[str]:
 def _attention(each: Work) -> Iterator[str]:
     """On a CPU, the (n, n) weights of attention are held for every block."""
     network = each.network
-    held = 4 * each.batch * (network.model.depth - 1) * network.model.heads * network.tokens**2
+    held = each.batch * network.attention_bytes
     if held > MUCH_ATTENTION:
         at = f"batch {each.batch} and {network.image_size} px"
         yield f"{each.what} on {each.dataset}: attention in float32 holds {gigabytes(held)} at {at} on a CPU"

@@ -5,10 +5,15 @@ float32 on a CPU, where the (n, n) weights of attention are held; a GPU's kernel
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from munkey.settings import ModelSettings
 
+if TYPE_CHECKING:
+    from torch import nn
+
 FLOAT = 4  # bytes
+PAIR = 2  # images, of which a batch norm needs more than one
 PASSES = 256  # passes at once when it answers, as munkey.models.forward has it, whose import would need torch
 
 
@@ -62,6 +67,15 @@ class Network:
         return 3 * self.forward - self._patching
 
     @property
+    def attention_bytes(self) -> int:
+        """The (n, n) weights of attention among what is kept."""
+        return FLOAT * (self.model.depth - 1) * self.model.heads * self.tokens**2
+
+    @property
+    def layers(self) -> int:
+        return self.model.depth
+
+    @property
     def _patching(self) -> int:
         return 6 * self.patches * self.model.patch_size**2 * self.model.width
 
@@ -96,7 +110,58 @@ class Network:
         return 3 * self.image_size**2
 
 
-def training_bytes(network: Network, batch: int, stored_size: int, *, graphs: int = 1, models: int = 1) -> int:
+@dataclass(frozen=True)
+class Measured:
+    """Another network, as it ran once on torch's meta device, where nothing is computed either."""
+
+    image_size: int
+    weights: int
+    forward: int
+    step: int
+    kept_bytes: int
+    answer_bytes: int
+    layers: int
+    backward_bytes: int = 0
+    attention_bytes: int = 0
+    token_dim: int = 0
+
+
+def measured(model: "nn.Module", image_size: int) -> Measured:
+    """What one image costs a model on the meta device. Kept: what the backward pass reads; while it answers, three of
+    the largest tensors among that.
+    """
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    kept: dict[int, torch.Tensor] = {}
+    held = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if (place := tensor.untyped_storage()._cdata) not in held:
+            kept[place] = tensor
+        return tensor
+
+    with FlopCounterMode(display=False) as counter, torch.autograd.graph.saved_tensors_hooks(keep, lambda each: each):
+        logits = model.train()(torch.empty(PAIR, 3, image_size, image_size, device="meta"))
+        forward = counter.get_total_flops()
+        logits.sum().backward()
+        step = counter.get_total_flops()
+    sizes, picture = [tensor.nbytes // PAIR for tensor in kept.values()], 3 * FLOAT * image_size**2
+    weights = list(model.parameters())
+    return Measured(
+        image_size,
+        sum(weight.numel() for weight in weights),
+        forward // PAIR,
+        step // PAIR,
+        sum(sizes),
+        3 * max(sizes) + 2 * picture,
+        len([weight for weight in weights if weight.dim() > 1]),
+    )
+
+
+def training_bytes(
+    network: Network | Measured, batch: int, stored_size: int, *, graphs: int = 1, models: int = 1
+) -> int:
     """Peak of a training in float32, on top of what the process takes anyway. stored_size: side of a stored picture.
 
     Weights and AdamW's two moments; activations of a batch; pictures before the crop. graphs: forward passes that are
@@ -108,7 +173,7 @@ def training_bytes(network: Network, batch: int, stored_size: int, *, graphs: in
     return state + max(FLOAT * network.weights, batch * (activations + graphs * pixels))
 
 
-def answering_bytes(network: Network, stored_size: int, passes: int = 1) -> int:
+def answering_bytes(network: Network | Measured, stored_size: int, passes: int = 1) -> int:
     """Peak of an evaluation in float32, on top of what the process takes anyway. passes: of the model for a picture."""
     pictures = max(1, PASSES // passes)
     pixels = FLOAT * 3 * stored_size**2  # of this batch, the one before it, and a copy while it is made

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from munkey.core.device import gpu_visible
-from munkey.experiment.cost.flops import Network
+from munkey.experiment.cost.flops import Measured, Network
 from munkey.experiment.run.provenance import provenance
 from munkey.settings import ModelSettings
 
@@ -35,14 +35,14 @@ class Machine:
     gpu: bool
     measured: bool = True
 
-    def speed(self, network: Network) -> float:
+    def speed(self, network: Network | Measured) -> float:
         """Operations per second of the benchmarked model whose operations per image are nearest, as a ratio."""
         nearest = min(self.speeds, key=lambda name: abs(math.log(BENCHED[name].forward / network.forward)))
         return self.speeds[nearest]
 
-    def launch_s(self, network: Network) -> float:
+    def launch_s(self, network: Network | Measured) -> float:
         """Least seconds of a training step, whatever the batch; 0 on a CPU."""
-        return LAUNCH_S * (LAUNCHES[0] + LAUNCHES[1] * network.model.depth) if self.gpu else 0.0
+        return LAUNCH_S * (LAUNCHES[0] + LAUNCHES[1] * network.layers) if self.gpu else 0.0
 
 
 def machine(name: str | None = None, memory_gb: float | None = None, folder: Path = RESULTS) -> Machine:

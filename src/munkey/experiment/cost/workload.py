@@ -4,14 +4,16 @@ import contextlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 from munkey.core.files import command_to_make, map_npy, read_csv, read_json
+from munkey.core.randomness import Stage
 from munkey.data.sizes import SIZES, Size
 from munkey.data.source import SPLITS
 from munkey.data.source_settings import shaped
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.cost.flops import FLOAT, Network, answering_bytes, training_bytes
+from munkey.experiment.cost.flops import FLOAT, Measured, Network, answering_bytes, measured, training_bytes
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.params.schema import DatasetParams
 from munkey.experiment.plan.cases import AUDIT
@@ -36,7 +38,7 @@ class Work:
     steps: int
     operations: float
     memory: float
-    network: Network
+    network: Network | Measured
     batch: int
     held: float = 0.0
 
@@ -95,7 +97,7 @@ class RunSetting(NamedTuple):
     params: DatasetParams
     family: Family
     size: Size
-    network: Network
+    network: Network | Measured
     shards: int
 
 
@@ -128,8 +130,22 @@ class Workload:
         family, size = self.plan.family_of(run.method), self.sizes[run.dataset]
         section = params.of_family(family)
         dim = int(getattr(section, "token_dim", 0))
-        network = Network(params.model, params.data.image_size, size.classes, int(family.has_pathways), dim)
+        network: Network | Measured = Network(
+            params.model, params.data.image_size, size.classes, int(family.has_pathways), dim
+        )
+        if family.learns and "model" not in family.sections:
+            network = self.measured(run.dataset, family)
         return RunSetting(params, family, size, network, int(getattr(section, "shards", 1)))
+
+    @cache  # noqa: B019  # as long as the workload
+    def measured(self, dataset: str, family: Family) -> Measured:
+        """A network that is no ViT of ours."""
+        import torch
+
+        recipe = family.recipe(self.plan.train_settings(dataset, family.letter), Stage("plan"))
+        with torch.device("meta"):
+            model = family.build(family.architecture(recipe, self.sizes[dataset].classes), None)
+        return measured(model, recipe.data.image_size)
 
     def _learns(self, run: Evaluation) -> bool:
         return self.plan.family_of(run.method).learns
@@ -142,7 +158,7 @@ class Workload:
     def _trained(self, run: Evaluation) -> Work:
         params, family, size, network, shards = self.setting(run)
         left_out = 0.0 if run.method in self.plan.originals else float(run.rate)
-        images, train = round(size.train * (1 - left_out)), params.train
+        images, train = round(size.train * (1 - left_out)), family.training(params.train, params.of_family(family))
         memory = training_bytes(network, min(train.batch_size, images), size.side)
         memory += FLOAT * (network.weights * (shards - 1) + images * (4 * network.token_dim + KEY * family.has_memory))
         operations = train.epochs * images * network.step

@@ -3,6 +3,7 @@
 import difflib
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -124,9 +125,19 @@ def check_encoder(keys: KeySettings) -> None:
         raise ValueError(f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}")
 
 
-def _check_folder(folder: str) -> None:
-    """Raise ValueError for a folder without a saved encoder that can be loaded."""
-    where, path = f"keys.encoder = {folder!r}", Path(folder)
+def check_pretrained(model: str) -> None:
+    """Raise ValueError if timm has no such model, or if a folder holds none of timm's."""
+    if model.startswith("timm:"):
+        _check_timm(model.removeprefix("timm:"), "pretrained.model")
+    elif "/" not in model:
+        raise ValueError(f"pretrained.model = {model!r}: must be timm:NAME, or a folder, written with a slash")
+    else:
+        _check_folder(model, "pretrained.model", {})
+
+
+def _check_folder(folder: str, setting: str = "keys.encoder", types: Mapping[str, object] = MODEL_TYPES) -> None:
+    """Raise ValueError for a folder without a saved model that can be loaded. types: of transformers."""
+    where, path = f"{setting} = {folder!r}", Path(folder)
     if _kind(folder) != "folder":
         raise ValueError(f"{where}: there is no such folder")
     try:
@@ -136,20 +147,20 @@ def _check_folder(folder: str) -> None:
     except ValueError:
         raise ValueError(f"{where}: config.json is not JSON") from None
     kind = str(config.get("model_type")) if isinstance(config, dict) else None
-    if kind in MODEL_TYPES and not (path / "preprocessor_config.json").exists():
+    if kind in types and not (path / "preprocessor_config.json").exists():
         raise ValueError(f"{where}: preprocessor_config.json is missing; save the model's image processor there too")
-    if kind not in MODEL_TYPES and not (isinstance(config, dict) and "architecture" in config):
-        known = f"transformers ({', '.join(MODEL_TYPES)}) or timm"
+    if kind not in types and not (isinstance(config, dict) and "architecture" in config):
+        known = f"transformers ({', '.join(types)}) or timm" if types else "timm"
         raise ValueError(f"{where}: config.json is not that of a model of {known}")
 
 
-def _check_timm(name: str) -> None:
+def _check_timm(name: str, setting: str = "keys.encoder") -> None:
     """Raise ValueError for a model that timm does not have; names with a colon lead elsewhere and are not checked."""
     model = name.partition(".")[0]
     if ":" not in name and timm_models() and model not in timm_models():
         close = difflib.get_close_matches(model, timm_models(), n=3, cutoff=0.5)
         hint = f"; similar names: {', '.join(close)}" if close else ""
-        raise ValueError(f"keys.encoder = 'timm:{name}': timm has no such model{hint}")
+        raise ValueError(f"{setting} = 'timm:{name}': timm has no such model{hint}")
 
 
 @cache

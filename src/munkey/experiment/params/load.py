@@ -138,7 +138,7 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
             faults.append(f"search_grid: {method}: {count:,} combinations; at most {MOST_CANDIDATES:,}")
             continue
         candidates = params.candidates(dataset, method)
-        if params.search and len(candidates) > 1 and METHODS[method].original.has_memory:
+        if params.search and len(candidates) > 1 and params.method(method).original.has_memory:
             faults.append(f"search_grid: {method}: only methods of a family without a memory can be searched")
         settings = METHODS[method].settings
         for candidate in candidates:

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from munkey.core.registry import meant
 from munkey.data.registry import DatasetEntry, reader_of
-from munkey.experiment.params.external import check_encoder, check_uri
+from munkey.experiment.params.external import check_encoder, check_pretrained, check_uri
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
 from munkey.experiment.params.overlays import merge, name_of, name_of_knobs, sections_of, values_to_try
 from munkey.models.family import FAMILIES, Family
@@ -39,7 +39,7 @@ from munkey.settings import (
     TrainSettings,
     short_names,
 )
-from munkey.unlearn.contract import METHODS
+from munkey.unlearn.contract import METHODS, Method
 
 
 def _without_null(scenarios: object) -> object:
@@ -112,6 +112,7 @@ class Params(DatasetParams):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
     device: Literal["auto", "cpu", "cuda"]
     threads: SmallCount
+    network: str
     checkpoint_s: NonNegative
     resident_share: Probability
     datasets: Annotated[list[str], Field(min_length=1, max_length=100)]
@@ -134,6 +135,11 @@ class Params(DatasetParams):
         check_uri(self.tracking.uri)
         if self.forget.names:
             raise ValueError(f"forget.names = {self.forget.names}: names belong into a case of `scenarios`")
+        networks = [family.name for family in FAMILIES.values() if family.is_network]
+        if self.network not in networks:
+            raise ValueError(f"network = {self.network!r}: must be one of {', '.join(networks)}")
+        if self.network == "pretrained":
+            check_pretrained(self.of_family(FAMILIES[self.network]).model)  # type: ignore[union-attr]  # it has a section
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
         known = {f"{method.name}.{key}" for method in METHODS.values() for key in method.settings.model_fields}
@@ -143,14 +149,23 @@ class Params(DatasetParams):
                 f"search_grid: unknown key {others[0]!r}{hint} There are: lr_factor, {', '.join(sorted(known))}"
             )
         for name in self.methods:
-            require_registered(f"the method {name}", require_registered("methods", name, METHODS).family, FAMILIES)
+            method = require_registered("methods", name, METHODS)
+            require_registered(f"the method {name}", method.family, FAMILIES)
+            if method.networks and self.network not in method.networks:
+                defined = " | ".join(sorted(method.networks))
+                raise ValueError(f"methods: {name} is not defined for network = {self.network}, but for {defined}")
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
+        used = {self.network, *(self.method(name).family for name in self.methods)}
         for family in FAMILIES.values():
-            is_used = family.in_every_run or any(METHODS[name].family == family.name for name in self.methods)
+            is_used = family.in_every_run or family.name in used
             if is_used and family.settings and not self.of_family(family):
                 raise ValueError(f"the family {family.name!r} is used but has no section {family.name}")
         return self
+
+    def method(self, name: str) -> Method:
+        """A method of the registry; of a post-hoc one, as it starts from `network`."""
+        return METHODS[name].on(self.network)
 
     def reader(self, dataset: str) -> DatasetEntry:
         """What reads a data set."""

@@ -47,7 +47,7 @@ class AuditPlan:
 
     def systems_of(self, dataset: str) -> list[PlannedSystem]:
         """All that is audited, with the controls of the ablated family where it is."""
-        methods = [METHODS[name] for name in self.params.methods]
+        methods = [self.params.method(name) for name in self.params.methods]
         families = list({method.original.name: method.original for method in methods}.values())
         systems = []
         for family in families:
@@ -87,7 +87,7 @@ class AuditPlan:
             systems = (memory_family().original, self.plan.ablated_method.name)
             before, after = (self._logits(case, system, self.settings.grid_pairs) for system in systems)
             borrowed = memory_family().borrows(self.params.for_case(case).of_family(memory_family()))
-            heads = [method for method in self.params.methods if METHODS[method].family in borrowed]
+            heads = [method for method in self.params.methods if self.params.method(method).family in borrowed]
             alone = [path for head in heads for path in self._logits(case, head, self.settings.grid_pairs)]
             settings.append(Setting(name=name, knobs=self._knobs(case), before=before, after=after, alone=alone))
         return settings
@@ -134,7 +134,7 @@ class AuditPlan:
                 "forget": run.forget,
             }
             for run in runs
-            if (family := METHODS[run.method].original).has_memory
+            if (family := self.params.method(run.method).original).has_memory
         ]
 
     def files_of_memories(self, dataset: str) -> list[str]:

@@ -11,7 +11,6 @@ from munkey.encoders.registry import Builder, cache_name, find
 from munkey.experiment.params.load import Params, memory_family, rate_name
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import EncoderSettings, ForgetSettings
-from munkey.unlearn.contract import METHODS
 
 Sections = dict[str, dict[str, object]]
 
@@ -63,7 +62,7 @@ class Cases:
     @cached_property
     def families(self) -> list[Family]:
         """What is trained, each as original and as oracle: always some, others where a method starts from them."""
-        used = {METHODS[name].family for name in self.params.methods}
+        used = {self.params.network, *(self.params.method(name).family for name in self.params.methods)}
         families = [family for family in FAMILIES.values() if family.in_every_run or family.name in used]
         return sorted(families, key=lambda family: family.place)
 
@@ -85,7 +84,7 @@ class Cases:
 
     def family_of(self, system: str) -> Family:
         """The family of an original, an oracle or what a method leaves."""
-        return {**self.originals, **self.oracles}.get(system) or METHODS[system].original
+        return {**self.originals, **self.oracles}.get(system) or self.params.method(system).original
 
     def family_of_letter(self, letter: str) -> Family:
         return next(family for family in self.families if family.letter == letter)
@@ -113,12 +112,18 @@ class Cases:
         return ["source", "keys", *memory_family().sections]
 
     def train_settings(self, case: str, letter: str) -> Sections:
-        return self.sections(case, *self.family_of_letter(letter).sections)
+        """What a training depends on: sections, and what tells the weights that it starts from."""
+        family = self.family_of_letter(letter)
+        sections = self.sections(case, *family.sections)
+        weights = family.weights(self.params.for_case(case).of_family(family))
+        return sections | ({"weights": {"of": weights}} if weights else {})
 
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""
-        method = METHODS[name]
+        method = self.params.method(name)
         shared = self.sections(case, *method.original.sections, *(["finetune"] if method.finetunes else []))
+        if method.original.is_network:
+            shared["network"] = {"name": method.family}
         if candidate is None:
             return shared | {"method": self.params.for_case(case).unlearn[name].model_dump()}
         return shared | {"method": self.params.candidates(case, name)[candidate]}
@@ -169,7 +174,7 @@ class Cases:
 
     def method_code(self, name: str) -> list[object]:
         """What unlearning finds through registries: the method, its settings, and the family of its original."""
-        method = METHODS[name]
+        method = self.params.method(name)
         return [method.run, method.settings, method.original]
 
     def encoder_of(self, case: str) -> str:

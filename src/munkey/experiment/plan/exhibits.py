@@ -32,7 +32,7 @@ class Exhibits:
         """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
         families = self.plan.families
         trained = [_original_row(family) for family in families] + [_oracle_row(family) for family in families]
-        return trained + [_method_row(METHODS[name]) for name in self.params.methods]
+        return trained + [_method_row(self.params.method(name)) for name in self.params.methods]
 
     @cached_property
     def designs(self) -> list[TableRow]:
@@ -41,7 +41,7 @@ class Exhibits:
         A fitted system after deletion is its oracle.
         """
         made = [(_oracle_row(family), "anew", "training set") for family in self.plan.families if family.learns]
-        for method in (METHODS[name] for name in self.params.methods):
+        for method in map(self.params.method, self.params.methods):
             kind = "exact" if not method.original.learns else "rows" if method.original.has_memory else "weights"
             made.append((_method_row(method), kind, method.stored))
         return [

@@ -88,7 +88,7 @@ class Plan(Cases):
 
     def original(self, case: str, seed: str, method: str) -> Files:
         """The trained original."""
-        family, owner = METHODS[method].original, self.owner(case, "full", *self.training_sections)
+        family, owner = self.params.method(method).original, self.owner(case, "full", *self.training_sections)
         return {"original": fill(self.layout.system, case=owner, seed=seed, subset="full", system=family.original)}
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:

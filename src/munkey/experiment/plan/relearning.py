@@ -16,7 +16,7 @@ class RelearnPlan:
 
     def systems_of(self, dataset: str) -> list[RelearnedSystem]:
         """Each family's original, its oracle, and what its methods left. A family that does not learn is left out."""
-        methods = [METHODS[name] for name in self.params.methods if METHODS[name].original.learns]
+        methods = [each for each in map(self.params.method, self.params.methods) if each.original.learns]
         systems = []
         for family in {method.original.name: method.original for method in methods}.values():
             systems.append(self._system(dataset, "nothing", family, family.original))

@@ -30,7 +30,7 @@ class ExampleTiedFamily(ViTFamily):
     title = "Example-tied dropout"
     letter = "e"
     settings = ExampleTiedSettings
-    in_every_run = False
+    is_network = False
     place = 2
 
     def network(self) -> tuple[type[ExampleTiedArchitecture], Callable[..., nn.Module]]:

@@ -85,6 +85,7 @@ class MunkeyFamily(ViTFamily):
     settings = MunkeySettings
     has_memory = True
     has_pathways = True
+    is_network = False
     in_every_run = True
     place = 1
     holds = "weights, keys, tokens"
@@ -131,6 +132,7 @@ class MunkeyFamily(ViTFamily):
         from munkey.models.networks.munkey import MunkeyArchitecture
 
         settings = cast(MunkeySettings, recipe.family)
+        assert recipe.model is not None
         return MunkeyArchitecture(
             classes=classes,
             image_size=recipe.data.image_size,

@@ -46,7 +46,7 @@ class SisaFamily(ViTFamily):
     title = "SISA"
     letter = "s"
     settings = SisaSettings
-    in_every_run = False
+    is_network = False
     place = 2
     holds = "weights after each slice"
 

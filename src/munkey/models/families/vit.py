@@ -22,7 +22,7 @@ class ViTFamily(Family):
     name = "vit"
     title = "ViT"
     letter = "t"
-    in_every_run = True
+    is_network = True
     place = 0
 
     def network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
@@ -31,11 +31,12 @@ class ViTFamily(Family):
 
         return ViTArchitecture, ViT
 
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> ViTArchitecture:
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> Architecture:
+        assert recipe.model is not None
         knobs = recipe.model.model_dump() | (recipe.family.model_dump() if recipe.family else {})
         return self.stored_architecture({"classes": classes, "image_size": recipe.data.image_size, **knobs})
 
-    def stored_architecture(self, stored: Mapping[str, object]) -> ViTArchitecture:
+    def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
         return self.network()[0](**stored)  # type: ignore[arg-type]  # checked when it was made
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
@@ -48,9 +49,13 @@ class ViTFamily(Family):
 
         architecture = self.architecture(training.recipe, training.classes)
         model = self.build(architecture, (training.recipe.stage / "weights").torch_generator())
+        self.start(model, architecture, training.recipe)
         model.to(training.device).train()
         system = System(self.name, architecture, model)
         return supervise(self.learner(system, compiled(model, training.recipe.train), training), training)
+
+    def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe) -> None:
+        """What is done to fresh weights before they train."""
 
     def learner(self, system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
         """The weights of a system. forward: its forward pass."""

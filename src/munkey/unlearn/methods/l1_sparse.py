@@ -19,6 +19,9 @@ class L1SparseSettings(Tuned):
     schedule: Literal["constant", "linear"]
 
 
+PATCHES = "patch_embed.", "body.patch_embed."
+
+
 @method(
     "l1-sparse",
     title="ℓ₁-sparse",
@@ -49,6 +52,8 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
 
 
 def penalized(model: "nn.Module") -> "dict[str, nn.Parameter]":
-    """The weight matrices of the blocks: no biases, norms, [CLS], positions, patch embedding or head."""
-    blocks = model.get_submodule("blocks").named_parameters(prefix="blocks")
-    return {name: parameter for name, parameter in blocks if name.endswith("weight") and parameter.ndim == 2}
+    """Matrices and convolutions: no biases, norms, [CLS], positions, patch embedding or head, and nothing frozen."""
+    inner = (pair for pair in model.named_parameters() if not pair[0].startswith(("head.", *PATCHES)))
+    return {
+        name: weight for name, weight in inner if weight.requires_grad and name.endswith("weight") and weight.ndim > 1
+    }

@@ -1,0 +1,61 @@
+"""ResNet-18 (He et al. 2016) from scratch: what most of the literature unlearns from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from munkey.models.families.vit import ViTFamily
+from munkey.models.family import Architecture, Recipe, family
+from munkey.settings import Section, Width
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from munkey.models.networks.backbone import BackboneArchitecture
+
+SMALL = 64  # pixels up to which the stem is that of small pictures
+
+
+class ResNet18Settings(Section):
+    """width: channels of the first stage; each of the other three has twice as many."""
+
+    width: Width
+
+
+@family
+class ResNet18Family(ViTFamily):
+    name = "resnet18"
+    title = "ResNet-18"
+    letter = "r"
+    settings: type[Section] | None = ResNet18Settings
+
+    @property
+    def sections(self) -> list[str]:
+        return ["data", "train", self.name]
+
+    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> BackboneArchitecture:
+        assert isinstance(recipe.family, ResNet18Settings)
+        size, width = recipe.data.image_size, recipe.family.width
+        arguments = {"channels": [width * 2**stage for stage in range(4)], "zero_init_last": False}
+        return self.backbone(classes, "resnet18", arguments, size, small_stem=size <= SMALL)
+
+    def backbone(
+        self, classes: int, name: str, arguments: Mapping[str, object], size: int, **more: object
+    ) -> BackboneArchitecture:
+        """An architecture that, but for what is said, takes pictures as they come and trains all of its layers."""
+        usual = {"small_stem": False, "scale": [1.0] * 3, "shift": [0.0] * 3, "frozen": 0}
+        named = {"classes": classes, "name": name, "arguments": arguments, "image_size": size}
+        return self.stored_architecture(usual | named | more)
+
+    def stored_architecture(self, stored: Mapping[str, object]) -> BackboneArchitecture:
+        from munkey.models.networks.backbone import BackboneArchitecture
+
+        return BackboneArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+
+    def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
+        from munkey.models.networks.backbone import BackboneArchitecture, seeded
+
+        assert isinstance(architecture, BackboneArchitecture)
+        return seeded(architecture, generator)
