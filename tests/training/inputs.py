@@ -9,6 +9,7 @@ from munkey.core.randomness import Stage
 from munkey.data.image_set import ImageSet
 from munkey.memory.neighbors import Neighbors
 from munkey.models.families.munkey import MunkeySettings
+from munkey.models.families.resnet18 import ResNet18Settings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe, Trained, Training
 from munkey.settings import DataSettings, ModelSettings, TrainSettings
 from munkey.training.checkpoint import CheckpointFile
@@ -40,6 +41,7 @@ MUNKEY = MunkeySettings(
     temperature=0.07,
     head="none",
 )
+RESNET18 = ResNet18Settings(width=4)
 
 
 @cache
@@ -58,9 +60,10 @@ def member_keys(ids: np.ndarray) -> MemberKeys:
 
 
 def trained(family: str, checkpoint: CheckpointFile | None = None, depth: int = 2, **train: object) -> Trained:
-    """Train a ViT or MUNKEY on the digits. train: changes of the section `train`."""
+    """Train a family on the digits. train: changes of the section `train`."""
     model = MODEL.model_copy(update={"depth": depth})
     settings = TrainSettings.model_validate(TRAIN.model_dump() | train)
-    recipe = Recipe(DATA, model, settings, MUNKEY if family == "munkey" else None, Stage("resumed", family))
+    own = {"munkey": MUNKEY, "resnet18": RESNET18}.get(family)
+    recipe = Recipe(DATA, model, settings, own, Stage("resumed", family))
     members = member_keys(digits().ids) if family == "munkey" else None
     return FAMILIES[family].train(Training(digits(), 10, recipe, "cpu", members=members, checkpoint=checkpoint))

@@ -72,7 +72,9 @@ def cut_after(monkeypatch, epoch):
     monkeypatch.setattr(Checkpoint, "save", cut)
 
 
-@pytest.mark.parametrize(("family", "precision"), [("munkey", "float32"), ("vit", "float16"), ("munkey", "float16")])
+@pytest.mark.parametrize(
+    ("family", "precision"), [("munkey", "float32"), ("vit", "float16"), ("munkey", "float16"), ("resnet18", "float32")]
+)
 def test_it_resumes_after_any_epoch_and_ends_the_same(family, precision, tmp_path, monkeypatch):
     """In float16 the scale of the loss grows after every second step, until a step overflows and is left out."""
     monkeypatch.setattr(torch.amp, "GradScaler", partial(torch.amp.GradScaler, growth_interval=2))

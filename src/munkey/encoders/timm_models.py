@@ -34,10 +34,11 @@ def published(name: str, setting: str, **arguments: Any) -> "nn.Module":
     setting: of params.yaml that names it; arguments: timm's. Raises MissingEncoderError if it cannot be loaded.
     """
     import timm
+    from safetensors import SafetensorError
 
     try:
         return timm.create_model(name, pretrained=True, num_classes=0, **arguments)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
         raise MissingEncoderError(
             f"timm's model {name!r} cannot be loaded ({type(error).__name__}: {str(error).splitlines()[0]}). Without a"
             " network, save it on a machine that has one with timm.models.save_for_hf(model, FOLDER) and set"

@@ -51,7 +51,7 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     if weights:
         model = family.build(architecture, None)
         model.load_state_dict(weights)
-        model.to(device)
+        model.to(device).eval()
     memory = None
     if "memory.ids" in tensors:
         keys, tokens = (tensors[f"memory.{name}"].to(device) for name in ("keys", "tokens"))

@@ -170,6 +170,11 @@ class Method:
         return replace(self, family=network) if FAMILIES[self.family].is_network else self
 
     @property
+    def is_defined(self) -> bool:
+        """Whether it may start from this family."""
+        return self.networks is None or self.family in self.networks
+
+    @property
     def original(self) -> Family:
         """The family whose original it starts from. Raises KeyError for an unknown one."""
         return FAMILIES[self.family]

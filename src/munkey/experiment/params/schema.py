@@ -151,8 +151,8 @@ class Params(DatasetParams):
         for name in self.methods:
             method = require_registered("methods", name, METHODS)
             require_registered(f"the method {name}", method.family, FAMILIES)
-            if method.networks and self.network not in method.networks:
-                defined = " | ".join(sorted(method.networks))
+            if not method.on(self.network).is_defined:
+                defined = " | ".join(sorted(method.networks or ()))
                 raise ValueError(f"methods: {name} is not defined for network = {self.network}, but for {defined}")
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")

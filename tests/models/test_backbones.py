@@ -1,0 +1,164 @@
+"""ResNet-18, and models of timm that bring their weights: built, trained, frozen, saved, and refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+from timm.models import save_for_hf
+from torch import nn
+from torchvision.models import resnet18
+
+from munkey.core.randomness import Stage
+from munkey.encoders.registry import MissingEncoderError
+from munkey.experiment.params.load import ParamsError, load
+from munkey.models import system as systems
+from munkey.models.families.pretrained import PretrainedSettings
+from munkey.models.families.resnet18 import ResNet18Settings
+from munkey.models.family import FAMILIES, Recipe, System, Training
+from munkey.models.networks.backbone import Backbone
+from munkey.settings import DataSettings
+from tests.conftest import changed
+from tests.training.inputs import TRAIN, digits
+
+DATA = DataSettings(image_size=16, pixel_mean=0.4, pixel_std=0.3)
+VIT = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2}
+SWIN = {"img_size": 32, "patch_size": 4, "window_size": 4, "embed_dim": 12, "depths": (1, 1), "num_heads": (2, 2)}
+RESNET = {"channels": (8, 8, 16, 16)}
+MODELS = {"vit_tiny_patch16_224": VIT, "swin_tiny_patch4_window7_224": SWIN, "resnet18": RESNET}
+
+
+def recipe(name: str, own: Any, seed: int = 0) -> Recipe:
+    sections = {"data": DATA.model_dump(), "train": TRAIN.model_dump() | {"epochs": 2}, name: own.model_dump()}
+    return FAMILIES[name].recipe(sections, Stage("backbones", seed))
+
+
+def trained(name: str, own: Any, seed: int = 0) -> System:
+    return FAMILIES[name].train(Training(digits(), 10, recipe(name, own, seed), "cpu", lambda _: None)).system
+
+
+def backbone(system: System) -> Backbone:
+    assert isinstance(system.model, Backbone)
+    return system.model
+
+
+def saved(folder: Path, name: str = "vit_tiny_patch16_224") -> nn.Module:
+    """A model with the weights of some training, as timm writes it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = timm.create_model(name, num_classes=7, **MODELS[name])
+        for buffer in model.buffers():
+            if buffer.is_floating_point():
+                buffer.add_(0.1)  # statistics of batch norms
+    save_for_hf(model, folder, model_args=MODELS[name])
+    return model.eval()
+
+
+def pretrained(folder: Path, **own: Any) -> PretrainedSettings:
+    return PretrainedSettings(**{"model": f"{folder}/", "image_size": None, "frozen": 0, "epochs": 2, "lr": 1e-3} | own)
+
+
+@pytest.mark.parametrize("size", [16, 96])
+def test_a_resnet_18_is_that_of_torchvision(size: int) -> None:
+    """Small pictures get a 3 x 3 stem without pooling, as in the literature on CIFAR."""
+    family = FAMILIES["resnet18"]
+    one = recipe("resnet18", ResNet18Settings(width=64))
+    one = Recipe(DATA.model_copy(update={"image_size": size}), None, one.train, one.family, one.stage)
+    ours = family.build(family.architecture(one, 10), torch.Generator().manual_seed(0)).eval()
+    other: Any = resnet18(num_classes=10).eval()
+    if size == 16:
+        other.conv1, other.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
+    names = {name.removeprefix("body.").replace("head.", "fc."): value for name, value in ours.state_dict().items()}
+    other.load_state_dict(names)
+    images = torch.rand(2, 3, size, size)
+    torch.testing.assert_close(ours(images), other(images))
+
+
+def test_its_weights_follow_from_the_seed_alone_and_draw_from_no_one_else() -> None:
+    own, before = ResNet18Settings(width=4), torch.random.get_rng_state()
+    first, again, other = (backbone(trained("resnet18", own, seed)).state_dict() for seed in (0, 0, 1))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["body.conv1.weight"], other["body.conv1.weight"])
+
+
+def test_a_saved_one_answers_the_same_with_its_batch_statistics(tmp_path: Path) -> None:
+    family, own = FAMILIES["resnet18"], ResNet18Settings(width=4)
+    system = trained("resnet18", own)
+    systems.save(tmp_path / "r.safetensors", system)
+    again = systems.load(tmp_path / "r.safetensors", family.architecture(recipe("resnet18", own), 10))
+    assert backbone(again).body.bn1.num_batches_tracked == 8 and not backbone(again).training
+    answers = [family.logits(each, digits(), DATA, "cpu", None) for each in (system, again)]
+    np.testing.assert_array_equal(*answers)
+    with pytest.raises(ValueError, match="arguments is"):
+        systems.load(tmp_path / "r.safetensors", family.architecture(recipe("resnet18", ResNet18Settings(width=8)), 10))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_path: Path) -> None:
+    """Before training, its head reads exactly what timm's model gives, on pictures as that one wants them."""
+    model, family = saved(tmp_path, name), FAMILIES["pretrained"]
+    size = 32 if name.startswith("swin") else None
+    one = recipe("pretrained", pretrained(tmp_path, image_size=size))
+    architecture = family.architecture(one, 10)
+    network: Any = family.build(architecture, torch.Generator().manual_seed(0)).eval()
+    family.start(network, architecture, one)  # type: ignore[attr-defined]  # of a family of networks
+    pixels = torch.rand(2, 3, 16, 16)
+    config = timm.data.resolve_data_config({}, model=model)
+    mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
+    whole = nn.functional.interpolate(pixels, size=(size or 16,) * 2, mode="bilinear", antialias=True)
+    model.reset_classifier(0)  # type: ignore[operator]  # a method of timm's models
+    torch.testing.assert_close(network((pixels - 0.4) / 0.3), network.head(model((whole - mean) / std)))
+
+
+@pytest.mark.parametrize(("name", "frozen"), [("vit_tiny_patch16_224", 2), ("resnet18", 3)])
+def test_frozen_layers_keep_their_weights_and_their_batch_statistics(name: str, frozen: int, tmp_path: Path) -> None:
+    start = saved(tmp_path, name).state_dict()
+    body = backbone(trained("pretrained", pretrained(tmp_path, frozen=frozen))).body.state_dict()
+    moved = {key for key, value in body.items() if not torch.equal(value, start[key])}
+    first, held = ("blocks.1.", "blocks.0.") if frozen == 2 else ("layer2.0.", "layer1.1.")
+    assert {key for key in moved if key.startswith(first)} and not {key for key in moved if key.startswith(held)}
+    assert not moved & {"patch_embed.proj.weight", "conv1.weight", "bn1.running_mean"}
+
+
+def test_its_epochs_and_rate_stand_in_for_those_of_the_training(tmp_path: Path) -> None:
+    saved(tmp_path)
+    one = recipe("pretrained", pretrained(tmp_path, epochs=5, lr=0.25))
+    assert (one.train.epochs, one.train.lr, one.train.batch_size) == (5, 0.25, TRAIN.batch_size)
+    assert recipe("resnet18", ResNet18Settings(width=4)).train.lr == TRAIN.lr
+
+
+def test_what_cannot_be_used_is_refused_with_what_to_do(config: dict[str, Any], tmp_path: Path) -> None:
+    saved(tmp_path)
+    with pytest.raises(ValueError, match=r"pretrained.frozen = 9: vit_tiny_patch16_224 has 4 layers"):
+        trained("pretrained", pretrained(tmp_path, frozen=9))
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(MissingEncoderError, match=r"set pretrained\.model to the folder"):
+        trained("pretrained", pretrained(tmp_path))
+
+    def refusal(**changes: object) -> str:
+        altered = config
+        for key, value in changes.items():
+            altered = changed(altered, key.replace("__", "."), value)
+        with pytest.raises(ParamsError) as refused:
+            load(altered)
+        return str(refused.value)
+
+    assert "network = 'resnet50': must be one of pretrained, resnet18, vit" in refusal(network="resnet50")
+    asked = {"network": "pretrained"}
+    assert "pretrained.model = 'timm:vit_smoll" in refusal(**asked, pretrained__model="timm:vit_smoll_patch16_224")
+    assert "must be timm:NAME, or a folder" in refusal(**asked, pretrained__model="resnet18")
+    assert "pretrained.model = '/no/where': there is no such folder" in refusal(**asked, pretrained__model="/no/where")
+    load(changed(changed(config, "network", "pretrained"), "pretrained.model", f"{tmp_path}/"))
+
+
+def test_with_other_saved_weights_the_training_has_other_settings(tmp_path: Path) -> None:
+    saved(tmp_path)
+    kind, own = FAMILIES["pretrained"], pretrained(tmp_path)
+    before = kind.weights(own)
+    (tmp_path / "model.safetensors").write_bytes(b"others")
+    assert before and kind.weights(own) != before
+    assert kind.weights(pretrained(tmp_path, model="timm:resnet18")) == f"timm {timm.__version__}"
+    assert FAMILIES["resnet18"].weights(ResNet18Settings(width=4)) is None

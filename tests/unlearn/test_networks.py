@@ -1,0 +1,40 @@
+"""Every post-hoc method on a ResNet-18, whose batch norms have state beside their weights."""
+
+from functools import cache
+
+import pytest
+import torch
+
+from munkey.core.randomness import Stage
+from munkey.data.image_set import image_set
+from munkey.models.family import FAMILIES, Recipe, System, Training
+from munkey.unlearn.contract import METHODS
+from tests.training.inputs import DATA, RESNET18
+from tests.unlearn.world import TRAIN, quiet, request, same, settings, tensors, weights, world
+
+RECIPE = Recipe(DATA, None, TRAIN.model_copy(update={"epochs": 5}), RESNET18, Stage("tiny", "resnet18"))
+POST_HOC = [name for name in METHODS if METHODS[name].original.is_network]
+KEPT = {"ssd", "jit"}  # in eval mode from begin to end, as in their originals: batch statistics stay
+
+
+@cache
+def original() -> System:
+    samples = image_set(world().dataset, world().dataset.ids_of("train"))
+    return FAMILIES["resnet18"].train(Training(samples, 10, RECIPE, "cpu", quiet)).system
+
+
+@pytest.mark.parametrize("name", [name for name in POST_HOC if METHODS[name].on("resnet18").is_defined])
+def test_it_changes_a_copy_of_a_resnet_18_the_same_way_each_time(name: str) -> None:
+    start = weights(original())
+    first, again = (METHODS[name].run(original(), request(name, recipe=RECIPE), settings(name)) for _ in range(2))
+    assert same(start, weights(original())) and same(tensors(first), tensors(again))
+    assert first.family == "resnet18" and first.model is not None and not first.model.training
+    found, statistics = tensors(first), "body.layer4.1.bn2.running_mean"
+    assert all(bool(value.isfinite().all()) for value in found.values())
+    assert not same(found, start)
+    assert torch.equal(found[statistics], start[statistics]) == (name in KEPT)
+
+
+def test_a_method_that_is_not_post_hoc_starts_from_its_own_family() -> None:
+    assert {METHODS[name].on("resnet18").family for name in ("munkey", "knn", "sisa")} == {"munkey", "knn", "sisa"}
+    assert METHODS["cf"].on("resnet18").original.oracle == "retrain-r"
