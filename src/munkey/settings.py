@@ -60,8 +60,10 @@ class AlterSettings(Section):
 
 
 class SourceSettings(Section):
-    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name;
-    units: a regular expression whose group is the unit in a picture's path; alter: None: as it is.
+    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name.
+
+    only: names of classes; None: all. units: a regular expression whose group is the unit in a picture's path. alter:
+    None: as it is.
     """
 
     reader: str | None
@@ -70,6 +72,7 @@ class SourceSettings(Section):
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
     limit_per_class: Count | None
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
+    only: Annotated[list[str], Field(min_length=2)] | None
     units: Annotated[str, AfterValidator(_one_group)] | None
     alter: AlterSettings | None
 

@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 SHARES = (0.6, 0.15, 0.25)
 
 
-def settings(path=None, size=None, shares=SHARES, limit=None, classes=None, units=None) -> SourceSettings:
+def settings(path=None, size=None, shares=SHARES, limit=None, classes=None, units=None, only=None) -> SourceSettings:
     return SourceSettings(
         reader=None,
         path=path and str(path),
@@ -22,6 +22,7 @@ def settings(path=None, size=None, shares=SHARES, limit=None, classes=None, unit
         limit_per_class=limit,
         classes=classes,
         units=units,
+        only=only,
         alter=None,
     )
 

@@ -28,6 +28,15 @@ def test_a_limit_keeps_the_first_of_each_class_in_each_split():
     assert limited.splits.tolist() == ["train", "train", "val", "val", "test", "test"]
 
 
+def test_some_classes_alone_are_taken_and_numbered_anew():
+    three = replace(source(), labels=np.arange(12) % 3, classes=["a", "b", "c"])
+    taken = shaped(three, settings(only=["c", "a"], limit=1))
+    assert taken.classes == ["a", "c"] and taken.labels.tolist() == [0, 1, 1, 0, 1, 0]
+    assert taken.names == ["a", "c", "f", "g", "i", "j"]
+    with pytest.raises(SourceError, match="there is no class 'cc'; did you mean 'c'"):
+        shaped(three, settings(only=["cc", "a"]))
+
+
 def test_a_storage_size_holds_for_every_data_set(tmp_path):
     images = loaded(shaped(source(), settings(size=5)), tmp_path).images
     assert images.shape == (12, 5, 5, 3)

@@ -11,6 +11,8 @@ from timm.models import save_for_hf
 from torch import nn
 from torchvision.models import resnet18
 
+from munkey.cli.experiment import save_backbone
+from munkey.core.files import write_json
 from munkey.core.randomness import Stage
 from munkey.encoders.registry import MissingEncoderError
 from munkey.experiment.params.load import ParamsError, load
@@ -21,7 +23,7 @@ from munkey.models.family import FAMILIES, Recipe, System, Training
 from munkey.models.networks.backbone import Backbone
 from munkey.settings import DataSettings
 from tests.conftest import changed
-from tests.training.inputs import TRAIN, digits
+from tests.training.inputs import MODEL, TRAIN, digits
 
 DATA = DataSettings(image_size=16, pixel_mean=0.4, pixel_std=0.3)
 VIT = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2}
@@ -111,6 +113,27 @@ def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_pa
     whole = nn.functional.interpolate(pixels, size=(size or 16,) * 2, mode="bilinear", antialias=True)
     model.reset_classifier(0)  # type: ignore[operator]  # a method of timm's models
     torch.testing.assert_close(network((pixels - 0.4) / 0.3), network.head(model((whole - mean) / std)))
+
+
+def test_a_vit_of_ours_saved_for_timm_answers_the_same_there(tmp_path: Path) -> None:
+    """Its names and its arithmetic are timm's: so it can be trained here and fine-tuned by anyone."""
+    family = FAMILIES["vit"]
+    one = Recipe(DATA, MODEL, TRAIN.model_copy(update={"epochs": 2}), None, Stage("saved"))
+    system = family.train(Training(digits(), 10, one, "cpu", lambda _: None)).system
+    systems.save(tmp_path / "system.safetensors", system)
+    write_json(tmp_path / "record.json", {"settings": {"data": DATA.model_dump()}})
+    save_backbone(tmp_path / "system.safetensors", tmp_path / "timm")
+    model = timm.create_model(f"local-dir:{tmp_path / 'timm'}", pretrained=True).eval()
+    assert timm.data.resolve_data_config({}, model=model)["mean"] == [0.4] * 3
+    images = (torch.rand(2, 3, 16, 16) - 0.4) / 0.3
+    assert system.model is not None
+    torch.testing.assert_close(model(images), system.model(images))
+    start = backbone(trained("pretrained", pretrained(tmp_path / "timm", frozen=3)))
+    assert torch.equal(
+        start.body.state_dict()["blocks.0.attn.qkv.weight"], model.state_dict()["blocks.0.attn.qkv.weight"]
+    )
+    with pytest.raises(ValueError, match="only a plain ViT"):
+        systems.save_for_timm(trained("resnet18", ResNet18Settings(width=4)), tmp_path / "no", 0.5, 0.5)
 
 
 @pytest.mark.parametrize(("name", "frozen"), [("vit_tiny_patch16_224", 2), ("resnet18", 3)])

@@ -67,6 +67,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         experiment.compare_paper,
         experiment.search_summary,
         experiment.search_fitted,
+        experiment.save_backbone,
     ),
 }
 for heading, commands in COMMANDS.items():

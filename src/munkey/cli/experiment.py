@@ -204,6 +204,23 @@ def search_fitted(
             print(f"{family.name}:", *lines(search(folder, found[0], family), count), sep="\n", flush=True)
 
 
+def save_backbone(
+    system: Annotated[Path, typer.Argument(help="The system.safetensors of a trained ViT, e.g. original-t's.")],
+    folder: Annotated[Path, typer.Argument(help="Where timm's files go; params.yaml names it with a slash.")],
+) -> None:
+    """Save a trained ViT as timm saves a model, to fine-tune it on other data: `network: pretrained`.
+
+    \b
+    munkey save-backbone results/pretraining/models/cifar-10/seed0/full/original-t/system.safetensors cache/backbone
+    """
+    from munkey.core.files import read_json
+    from munkey.models.system import load, save_for_timm
+
+    data = read_json(system.with_name("record.json"))["settings"]["data"]
+    save_for_timm(load(system), folder, data["pixel_mean"], data["pixel_std"])
+    print(f"saved; name it in params.yaml: pretrained.model: {folder}/")
+
+
 def external_state(file: Path) -> None:
     """Write the state of the data sets' files and the encoders' weights that params.yaml names, as JSON: for DVC."""
     from munkey.core.files import write_json

@@ -20,12 +20,14 @@ BRIGHTER = 1.15
 
 
 def shaped(source: Source, settings: SourceSettings) -> Source:
-    """The source with source.classes, limit_per_class and storage_size applied. Its images still come in blocks.
+    """The source with source.classes, only, limit_per_class and storage_size applied. Its images still come in blocks.
 
-    Raises SourceError if the classes cannot be given these names.
+    Raises SourceError if the classes cannot be given these names, or are not there.
     """
     if settings.classes is not None:
         source = replace(source, classes=_names_for(source.classes, settings.classes))
+    if settings.only is not None:
+        source = of_classes(source, settings.only)
     if settings.units is not None and source.units is None:
         raise SourceError("source.units", ["is for folders of pictures alone: this data set has no paths to look in"])
     if settings.limit_per_class is not None:
@@ -49,7 +51,24 @@ def limited(source: Source, limit: int) -> Source:
     import pandas as pd
 
     samples = pd.DataFrame({"split": source.splits, "label": source.labels})
-    keep = samples.groupby(["split", "label"]).cumcount().to_numpy() < limit
+    return _kept(source, samples.groupby(["split", "label"]).cumcount().to_numpy() < limit)
+
+
+def of_classes(source: Source, names: Sequence[str]) -> Source:
+    """The samples of these classes alone, in the order that the source has. Raises SourceError for an unknown one."""
+    _check_classes("source.only", names, source)
+    held = [label for label, name in enumerate(source.classes) if name in names]
+    taken = _kept(source, np.isin(source.labels, held))
+    return replace(taken, labels=np.searchsorted(held, taken.labels), classes=[source.classes[each] for each in held])
+
+
+def _check_classes(setting: str, names: Sequence[str], source: Source) -> None:
+    if unknown := [name for name in names if name not in source.classes]:
+        raise SourceError(setting, [f"there is no class {unknown[0]!r}{meant(unknown[0], source.classes)}"])
+
+
+def _kept(source: Source, keep: np.ndarray) -> Source:
+    """The samples that are to be kept. keep: (N,) bool."""
 
     def kept(column: Sequence[Text] | None) -> list[Text] | None:
         return None if column is None else list(compress(column, keep))
@@ -87,10 +106,7 @@ def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
     test samples get the patch alone. `twins`: samples stand twice, the second time cropped by a pixel or so and
     brighter. Raises SourceError for a class that there is not.
     """
-    if unknown := [name for name in settings.classes if name not in source.classes]:
-        raise SourceError(
-            "source.alter.classes", [f"there is no class {unknown[0]!r}{meant(unknown[0], source.classes)}"]
-        )
+    _check_classes("source.alter.classes", settings.classes, source)
     classes = [source.classes.index(name) for name in settings.classes]
     train, generator = source.splits == "train", stage.numpy_generator()
     of_these = np.isin(source.labels, classes)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors.torch import load as tensors_in
@@ -12,6 +13,9 @@ from munkey.core.device import to_host
 from munkey.core.files import read_bytes, sealed
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.family import FAMILIES, Architecture, System
+
+if TYPE_CHECKING:
+    from munkey.models.networks.vit import ViTArchitecture
 
 
 def save(path: str | Path, system: System) -> None:
@@ -29,6 +33,24 @@ def save(path: str | Path, system: System) -> None:
     metadata = {"system": json.dumps(described, sort_keys=True)}
     with sealed(path) as temporary:
         temporary.write_bytes(serialized(tensors, metadata))
+
+
+def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None:
+    """Write a ViT of ours as timm writes its models, for `pretrained.model` or `keys.encoder` to name the folder.
+
+    mean, std: of the pixels in [0, 1] that it was trained on. Raises ValueError for a system of another family.
+    """
+    import timm
+
+    if system.family != "vit" or system.model is None:
+        raise ValueError(f"holds a system of the family {system.family}; only a plain ViT can be saved for timm")
+    a = cast("ViTArchitecture", system.architecture)
+    arguments: dict[str, Any] = {"img_size": a.image_size, "patch_size": a.patch_size, "embed_dim": a.width}
+    arguments |= {"depth": a.depth, "num_heads": a.heads, "mlp_ratio": a.mlp_ratio}
+    model: Any = timm.create_model("vit_tiny_patch16_224", num_classes=a.classes, **arguments)
+    model.load_state_dict(system.model.state_dict())
+    model.pretrained_cfg |= {"mean": [mean] * 3, "std": [std] * 3, "crop_pct": 1.0, "interpolation": "bilinear"}
+    timm.models.save_for_hf(model, str(folder), model_config={"num_classes": a.classes}, model_args=arguments)
 
 
 def load(path: str | Path, expected: Architecture | None = None, device: str = "cpu") -> System:

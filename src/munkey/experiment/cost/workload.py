@@ -65,9 +65,11 @@ def size_of(plan: Plan, dataset: str) -> Size:
             raise ParamsError(f"the size of {dataset} is not known yet; prepare it first: `{command}`") from None
         train, val, test = (splits.count(split) for split in ("train", "val", "test"))
         return Size(train, val, test, map_npy(files["images"]).shape[1], len(read_json(files["classes"])))
-    limit = source.limit_per_class * known.classes if source.limit_per_class else max(known)
-    train, val, test = (min(split, limit) for split in (known.train, known.val, known.test))
-    return Size(train, val, test, source.storage_size or known.side, known.classes)
+    classes = len(source.only or ()) or known.classes
+    limit = source.limit_per_class * classes if source.limit_per_class else max(known)
+    shares = (round(split * classes / known.classes) for split in (known.train, known.val, known.test))
+    train, val, test = (min(split, limit) for split in shares)
+    return Size(train, val, test, source.storage_size or known.side, classes)
 
 
 def counted(plan: Plan, dataset: str) -> Size:
