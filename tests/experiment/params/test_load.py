@@ -5,6 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from munkey.core.files import write_json
 from munkey.data.registry import DATASETS
 from munkey.experiment.params.load import (
     ParamsError,
@@ -32,6 +33,8 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if path := overlay.get("source", {}).get("path"):
         (tmp_path / path).mkdir(parents=True)
+    if "model" in overlay.get("pretrained", {}):
+        write_json(tmp_path / overlay["pretrained"]["model"] / "config.json", {"architecture": "vit_tiny_patch16_224"})
     load(merge(config, overlay))
 
 
