@@ -239,7 +239,7 @@ class AuditSettings(Section):
     forget, with the knobs `control` changed; 0 leaves it out; k: neighbors that are averaged on a path that is not the
     deployed one, at most as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a
     block; grid_pairs: pairs for each of them; relearn: training further of the main run's systems; in_paper: whether
-    the target `paper` and its report include the audit.
+    the target `paper` and its report include the audit; draw: 0, or the number of a random pool apart from that one.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]
@@ -252,7 +252,16 @@ class AuditSettings(Section):
     grid_pairs: Annotated[int, Field(ge=2, le=64)]
     grid: Annotated[list[dict[str, Annotated[list[object], Field(min_length=1)]]], Field(max_length=100)]
     relearn: RelearnSettings
+    draw: Annotated[int, Field(ge=0)]
     in_paper: bool
+
+    @model_validator(mode="after")
+    def _only_random(self) -> Self:
+        if self.draw and self.pool_of != "random":
+            raise ValueError(
+                f"draw = {self.draw} must be 0 with pool_of = {self.pool_of}: only random pools have others"
+            )
+        return self
 
     @model_validator(mode="after")
     def _control_or_none(self) -> Self:

@@ -13,6 +13,7 @@ use rule job as half with:
     params:
         pool=PARAMS.audit.pool,
         pool_of=PARAMS.audit.pool_of,
+        draw=PARAMS.audit.draw,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
         code=code("pools.half"),
     message:

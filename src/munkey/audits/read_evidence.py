@@ -1,17 +1,19 @@
 """From the files of an audit to its evidence: margins of every model by path, model by model."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from munkey.audits.evidence import Halves
+from munkey.audits.attacks.residual_share import Share, residual_share
+from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
 from munkey.audits.margins import margins
-from munkey.core.files import read_npz
+from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
-from munkey.data import forget_sets
+from munkey.data import forget_sets, prepared
 
 
 class PlannedSystem(TypedDict):
@@ -65,3 +67,67 @@ def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSyst
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
     stacked = {path: np.stack(rows) for path, rows in phi.items()}
     return AuditedSystem(system["name"], system["title"], system["role"], stacked, np.stack(logits))
+
+
+@dataclass(frozen=True)
+class TriedByAudit:
+    """A candidate of a search. left: percent, and half of its interval; drop: largest loss of validation accuracy."""
+
+    settings: Mapping[str, object]
+    left: float
+    within: float
+    drop: float
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
+        return f"{settings}: {self.left:.1f} ± {self.within:.1f} % left, drop {self.drop:.1f}"
+
+
+def by_audit(folder: Path, drop: float) -> Iterator[str]:
+    """A block of lines per method, from the searches in an audit: which candidate leaves least of what was deleted.
+
+    folder: of a data set's searches; drop: points of the original's validation accuracy that a setting may lose; those
+    that lose more come last. Raises FileNotFoundError where there are no searches of an audit.
+    """
+    root, dataset = folder.parents[1], prepared.load(folder.parents[1] / "data" / folder.name)
+    place = f"{folder.name}/audit/pool"
+    found = sorted((root / "search" / place).glob("seed*/rate*/*/search.json"))
+    if not found:
+        raise FileNotFoundError(f"{root / 'search' / place}: no searches; `make audits` with search: true makes them")
+    seeds = sorted({int(path.parts[-4].removeprefix("seed")) for path in found})
+    forgotten = [forget_sets.read(root / f"audit/{folder.name}/halves/seed{seed}.csv") for seed in seeds]
+    for method in sorted({path.parent.name for path in found}):
+        searches = [read_json(path) for path in found if path.parent.name == method]
+        systems = [path.parent for path in found if path.parent.name == method]
+        tried = []
+        for number, candidate in enumerate(searches[0]["candidates"]):
+            files = [each / f"{number}/system.safetensors" for each in systems]
+            share = _share(dataset, files, [root / f"logits/{place}/seed{seed}/full" for seed in seeds], forgotten)
+            drops = (each["original_val_accuracy"] - each["candidates"][number]["val_accuracy"] for each in searches)
+            tried.append(TriedByAudit(candidate["settings"], *share, max(drops)))
+        yield f"{method} (n = {len(searches)} models)"
+        yield from (f"  {each}" for each in sorted(tried, key=lambda each: (each.drop > drop, abs(each.left))))
+
+
+def _share(
+    dataset: prepared.Dataset, files: Sequence[Path], originals: Sequence[Path], forgotten: Sequence[np.ndarray]
+) -> tuple[float, float]:
+    """What is left after a method with some settings, of all models, and half of its interval; percent."""
+    from munkey.data.image_set import image_set
+    from munkey.models import system as systems
+    from munkey.models.family import FAMILIES
+    from munkey.settings import DataSettings
+
+    answered, before = list[np.ndarray](), list[np.ndarray]()
+    for file, folder in zip(files, originals, strict=True):
+        left = systems.load(file)
+        family, settings = FAMILIES[left.family], read_json(file.with_name("record.json"))["settings"]
+        arrays = read_npz(folder / f"{family.original}.npz")
+        samples = image_set(dataset, arrays["ids"])
+        logits = family.logits(left, samples, DataSettings.model_validate(settings["data"]), "cpu", None)
+        answered.append(margins(logits, samples.labels))
+        before.append(margins(arrays["logits"], arrays["labels"]))
+        halves = halves_of(str(folder / f"{family.original}.npz"), forgotten, {})
+    share = residual_share(Pairs(np.stack(answered), halves, Pairs(np.stack(before), halves)))
+    assert isinstance(share, Share)
+    return share.share.value, (share.share.high - share.share.low) / 2

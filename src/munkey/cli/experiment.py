@@ -167,6 +167,9 @@ def search_summary(
     drop: Annotated[
         float, typer.Option(help="Points of validation accuracy that a setting may lose: `search_drop` of the run.")
     ] = 5.0,
+    by_audit: Annotated[
+        bool, typer.Option(help="By what an audit of the search finds left, instead of the gap on validation.")
+    ] = False,
 ) -> None:
     """List every setting that a search tried, by method, best first over all seeds and rates.
 
@@ -175,9 +178,11 @@ def search_summary(
 
     Each with its mean gap on validation and its largest loss of validation accuracy.
     """
+    from munkey.audits import read_evidence
     from munkey.evaluation.search import report
 
-    print("\n".join(report(folder, drop)))
+    for line in read_evidence.by_audit(folder, drop) if by_audit else report(folder, drop):
+        print(line, flush=True)
 
 
 def search_fitted(

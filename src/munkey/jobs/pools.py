@@ -20,12 +20,14 @@ def half(
     seed: int,
     pool: float,
     pool_of: str,
+    draw: int,
     depth: int,
     keyfile: Path | None = None,
 ) -> None:
     """Draw the half of an audit's pool that the models of a seed are trained on and then forget.
 
-    pool: its share of the training samples; depth: how many neighbors must be left without it; keyfile: of clusters.
+    pool: its share of the training samples; draw: 0, or the number of a pool apart from that of 0; depth: how many
+    neighbors must be left without it; keyfile: of clusters.
     """
     prepared, stage, (pair, number) = load(images.parent), Stage(dataset, "audit"), divmod(seed, 2)
     members = prepared.ids_of("train")
@@ -37,6 +39,10 @@ def half(
         units = dict(zip(groups.ids.tolist(), groups.of.tolist(), strict=True))
     else:
         both = forget_draws.halves(members, labels, pool, *stages)
+    if draw:
+        others, apart = ~np.isin(members, np.concatenate(both)), stage / "draw" / draw
+        share = pool / others.mean()
+        both = forget_draws.halves(members[others], labels[others], share, apart / "pool", apart / "pair" / pair)
     pools.require_fitting(len(both[0]) + len(both[1]), prepared, depth)
     forget_sets.write(half, both[number], units)
 
