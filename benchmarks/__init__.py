@@ -1,1 +1,1 @@
-"""Speed, measured: `make bench`, and `make docs` for the tables of docs/performance.md."""
+"""Speed, measured: `make bench`, and `make docs` for the tables of docs/gallery."""

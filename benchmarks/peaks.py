@@ -1,6 +1,6 @@
 """Peaks of memory, estimated and measured: `python -m benchmarks.peaks`. Linux alone can measure them.
 
-It writes benchmarks/results/peaks.json, which docs/performance.md shows.
+It writes benchmarks/results/peaks.json, which docs/gallery/speed.md shows.
 """
 
 import ctypes

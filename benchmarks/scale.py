@@ -26,7 +26,7 @@ LARGEST = 1e9
 
 
 class Curve(TypedDict):
-    """rows, seconds: what was measured; power: seconds grow like rows to this power; by: how, docs/memory.md says."""
+    """rows, seconds: what was measured; power: seconds grow like rows to this power; by: docs/gallery/scale.md."""
 
     rows: list[float]
     seconds: list[float]
