@@ -1,0 +1,75 @@
+"""Settings chosen by an audit of a search: what each candidate leaves, on a pool apart from the reported one."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from munkey.audits.read_evidence import by_audit
+from munkey.core.files import write_json, write_npz
+from munkey.data import forget_sets, prepared
+from munkey.data.image_set import image_set
+from munkey.data.source import Source
+from munkey.jobs import pools
+from munkey.models import system as systems
+from munkey.models.family import FAMILIES, System
+from tests.training.inputs import DATA
+from tests.unlearn.world import ARCHITECTURE, world
+
+
+def dataset(folder: Path) -> prepared.Dataset:
+    """The scans of the tests of unlearning, some of them as test samples."""
+    splits = np.array(["train"] * 60 + ["val"] * 8 + ["test"] * 25)
+    whole = world().dataset
+    prepared.prepare(Source([whole.images], np.arange(93) % 3, splits, ["a", "b", "c"]), folder)
+    return prepared.load(folder)
+
+
+def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
+    """One leaves the original as it is: all is left. One turns it into its partner: what is left is as much below 0."""
+    data = dataset(tmp_path / "data/digits")
+    family, place = FAMILIES["vit"], "digits/audit/pool"
+    ids = np.concatenate([data.ids_of("train")[:20], data.ids_of("test")])
+    models = [
+        System("vit", ARCHITECTURE, family.build(ARCHITECTURE, torch.Generator().manual_seed(seed)))
+        for seed in range(4)
+    ]
+    for seed, model in enumerate(models):
+        half = np.sort(np.random.default_rng(seed // 2).permutation(ids[:20]))[seed % 2 :: 2]
+        forget_sets.write(tmp_path / f"audit/digits/halves/seed{seed}.csv", half)
+        samples = image_set(data, ids)
+        logits = family.logits(model, samples, DATA, "cpu", None)
+        arrays = {"ids": ids, "labels": samples.labels, "splits": data.splits[data.rows(ids)], "logits": logits}
+        write_npz(tmp_path / f"logits/{place}/seed{seed}/full/original-t.npz", arrays)
+        search = tmp_path / f"search/{place}/seed{seed}/rate0.1/cf"
+        of_candidate = {"gap": 0.0, "forget_accuracy": 0.0}
+        lost = [5.0 if seed == 3 else 0.0, 1.0]
+        table = [of_candidate | {"settings": {"lr_factor": i}, "val_accuracy": 90.0 - lost[i]} for i in range(2)]
+        write_json(search / "search.json", {"original_val_accuracy": 90.0, "candidates": table})
+        for number, left in enumerate((model, models[seed ^ 1])):
+            systems.save(search / f"{number}/system.safetensors", left)
+            write_json(search / f"{number}/record.json", {"settings": {"data": DATA.model_dump()}})
+    title, first, second = by_audit(tmp_path / "search/digits", 2.0)
+    assert title == "cf (n = 4 models)"
+    assert re.fullmatch(r"  lr_factor 1: -100\.0 ± [\d.]+ % left, drop 1\.0", first)
+    assert second == "  lr_factor 0: 100.0 ± 0.0 % left, drop 5.0"
+    dataset(tmp_path / "other/data/digits")
+    with pytest.raises(FileNotFoundError, match="with search: true makes them"):
+        list(by_audit(tmp_path / "other/search/digits", 2.0))
+
+
+def test_a_pool_of_another_number_lies_apart(tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data/digits")
+    drawn = []
+    for draw in (0, 1, 2):
+        halves = []
+        for seed in range(4):
+            file = tmp_path / f"{draw}/{seed}.csv"
+            pools.half(tmp_path / "data/digits/images.npy", file, "digits", seed, 0.3, "random", draw, 5)
+            halves.append(set(forget_sets.read(file).tolist()))
+        assert not halves[0] & halves[1] and halves[0] | halves[1] == halves[2] | halves[3] and halves[0] != halves[2]
+        drawn.append(halves[0] | halves[1])
+    assert not drawn[0] & drawn[1] and not drawn[0] & drawn[2] and drawn[1] != drawn[2]
+    assert len(drawn[0]) == len(drawn[1]) and drawn[1] < set(data.ids_of("train").tolist())
