@@ -1,0 +1,44 @@
+"""ASSD (Schoepf et al. 2024, arXiv 2402.10098; beyond the paper): SSD whose alpha follows from |D_f| / |D|."""
+
+import math
+
+from munkey.models.family import System
+from munkey.settings import Positive, Section
+from munkey.unlearn.contract import Cost, Request, method
+
+
+class ASSDSettings(Section):
+    """lam: smaller dampens more. per_sample: square the gradient of each sample, instead of that of each batch."""
+
+    lam: Positive
+    per_sample: bool
+
+
+@method(
+    "assd",
+    title="ASSD",
+    description="as SSD, with a threshold that is computed: a percentile of how much more weights matter to D_f",
+    citation="Schoepf et al. 2024",
+    family="vit",
+    needs={"retain images", "retain labels", "forget images", "forget labels"},
+    settings=ASSDSettings,
+    cost=Cost(lambda images, _: 3 * (images.retain + 2 * images.forget), models=3),
+)
+def assd(system: System, request: Request, settings: ASSDSettings) -> System:
+    import numpy as np
+
+    from munkey.core.device import to_host
+    from munkey.data.image_set import Joined
+    from munkey.unlearn.finetune import finished
+    from munkey.unlearn.saliency import dampened, importances
+
+    model, everything = system.copy_of_model().eval(), Joined((request.retain, request.forget))
+    forgotten, of_all = (
+        importances(model, samples, request, settings.per_sample) for samples in (request.forget, everything)
+    )
+    ratios = np.concatenate([to_host(forgotten[name] / of_all[name]).flatten().numpy() for name in forgotten])
+    percentile = 100 - math.log(1 + 100 * len(request.forget) / len(everything))
+    alpha = float(np.percentile(ratios[np.isfinite(ratios)], percentile))
+    dampened(model, request, forgotten, of_all, alpha, settings.lam)
+    request.facts["alpha"] = alpha
+    return finished(system, model)

@@ -1,0 +1,21 @@
+"""MSG on the linear layers of the transformer blocks [ours], since a plain ViT has a single convolution."""
+
+from munkey.models.family import System
+from munkey.unlearn.contract import Request, method
+from munkey.unlearn.methods.msg import COST, MSGSettings, renew
+
+
+@method(
+    "msg-linear",
+    title="MSG-linear",
+    description="as MSG, with the weights of the linear layers of the transformer blocks [ours]",
+    citation="after Cadet et al. 2024",
+    family="vit",
+    needs={"retain images", "retain labels", "forget images", "forget labels"},
+    settings=MSGSettings,
+    cost=COST,
+)
+def msg_linear(system: System, request: Request, settings: MSGSettings) -> System:
+    from torch import nn
+
+    return renew(system, request, settings, nn.Linear, "blocks.")

@@ -1,0 +1,60 @@
+"""RUM (Zhao et al. 2024; beyond the paper): a method of its own for each third of D_f, by how sure the original is."""
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from munkey.models.family import System
+from munkey.settings import Section
+from munkey.unlearn.contract import Cost, Request, Run, Tuned, method
+from munkey.unlearn.methods.cf import cf
+from munkey.unlearn.methods.neggrad_plus import NegGradPlusSettings, neggrad_plus
+from munkey.unlearn.methods.salun import SalunSettings, salun
+
+RUN: dict[str, Run[Any]] = {"cf": cf, "neggrad-plus": neggrad_plus, "salun": salun}
+
+
+class CfStep(Tuned):
+    method: Literal["cf"]
+
+
+class NegGradPlusStep(NegGradPlusSettings):
+    method: Literal["neggrad-plus"]
+
+
+class SalunStep(SalunSettings):
+    method: Literal["salun"]
+
+
+Step = Annotated[CfStep | NegGradPlusStep | SalunStep, Field(discriminator="method")]
+
+
+class RumSettings(Section):
+    """low, mid, high: the method for a third of D_f, from least memorized to most, and its settings; None: nothing."""
+
+    low: Step | None
+    mid: Step | None
+    high: Step | None
+
+
+@method(
+    "rum",
+    title="RUM",
+    description="forget in three steps, each with its own method: first what is least memorized, last what is most",
+    citation="Zhao et al. 2024",
+    family="vit",
+    needs={"retain images", "retain labels", "forget images", "forget labels"},
+    settings=RumSettings,
+    cost=Cost(lambda images, _: images.forget + 18 * images.epochs * images.retain, graphs=2, models=3),
+)
+def rum(system: System, request: Request, settings: RumSettings) -> System:
+    from munkey.unlearn.finetune import by_loss
+
+    unlearned, steps = replace(system, model=system.copy_of_model().eval()), (settings.low, settings.mid, settings.high)
+    for forget, step in zip(by_loss(unlearned, request, 3), steps, strict=True):
+        if step and len(forget):
+            asked = replace(request, forget_ids=forget.ids, data=request.data | {"forget": forget}, history=[])
+            unlearned = RUN[step.method](unlearned, asked, step)
+            request.history += [entry | {"epoch": len(request.history) + entry["epoch"]} for entry in asked.history]
+    return unlearned
