@@ -20,6 +20,7 @@ SECTIONS = {
     "knn": {"k": 4, "vote": "equal", "temperature": 0.07},
     "lda": {"alpha": 0.2, "temperature": 5.0},
     "ncm": {"temperature": 0.05},
+    "newton": {"lam": 0.01, "sigma": 0.1},
 }
 
 
@@ -51,7 +52,7 @@ def answered(system: System, samples, asked: Retrieval | None = None) -> np.ndar
 def fitted(family: str, keys: Keys, labels, classes: int = 3, **settings) -> System:
     """A system of keys and labels. settings: changes of the family's section of params.yaml."""
     kind = FAMILIES[family]
-    return kind.fitted(keys, np.array(labels), classes, kind.section({family: SECTIONS[family] | settings}))
+    return kind.fitted(keys, np.array(labels), classes, kind.section({family: SECTIONS[family] | settings}), STAGE)
 
 
 def member_keys(ids: np.ndarray, count: int = 4) -> MemberKeys:

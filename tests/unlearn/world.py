@@ -97,7 +97,7 @@ def world() -> World:
         originals={
             "vit": trained("vit"),
             "munkey": trained("munkey", near),
-            **{name: fitted(name, keys, samples.labels) for name in ("knn", "lda", "ncm")},
+            **{name: fitted(name, keys, samples.labels) for name in ("knn", "lda", "ncm", "newton")},
             **{name: trained(name) for name in ("sisa", "example-tied-dropout")},
         },
     )
@@ -106,7 +106,7 @@ def world() -> World:
 def fitted(family: str, keys: Keys, labels: np.ndarray) -> System:
     """A system of keys and labels, with the family's section of params.yaml."""
     kind: Any = FAMILIES[family]
-    return kind.fitted(keys, labels, 10, kind.section(PARAMS))
+    return kind.fitted(keys, labels, 10, kind.section(PARAMS), STAGE / family)
 
 
 def recipe(family: str) -> Recipe:

@@ -165,11 +165,12 @@ def _retrained(order: Stream, ask: Asker, oracle: str, dataset: str, seed: int) 
 def _trained(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> System:
     samples = image_set(ask.dataset, ids)
     if isinstance(family, FittedFamily):
-        return family.fitted(ask.of(ids), samples.labels, len(ask.dataset.classes), family.section(ask.settings))
+        own = family.section(ask.settings)
+        return family.fitted(ask.of(ids), samples.labels, len(ask.dataset.classes), own, stage)
     recipe, members = family.recipe(ask.settings, stage), None
     if family.has_memory and recipe.family:
-        own, count = ask.of(ids), max(family.neighbors_read(recipe.family).values())
-        members = MemberKeys(own.keys, neighbor_files.without_self(nearest(own, own, count + 1), ids, count))
+        held, count = ask.of(ids), max(family.neighbors_read(recipe.family).values())
+        members = MemberKeys(held.keys, neighbor_files.without_self(nearest(held, held, count + 1), ids, count))
     return family.train(Training(samples, len(ask.dataset.classes), recipe, ask.device, members=members)).system
 
 

@@ -50,7 +50,8 @@ def train(
         assert keyfile
         held, own = keys.read(keyfile, retain), trained_as.section(settings)
         with Stopwatch(device) as watch:
-            fitted = trained_as.fitted(held, data.labels[data.rows(retain)], len(data.classes), own)
+            labels, stage = data.labels[data.rows(retain)], trained_as.stage(seed, dataset, subset)
+            fitted = trained_as.fitted(held, labels, len(data.classes), own, stage)
         systems.save(system, fitted)
         write_record(record, settings, device, started, [], {"train_epoch_s": watch.seconds})
         return

@@ -157,6 +157,7 @@ class Family(ABC):
 
     name: also of its section in params.yaml, where `settings` says that it has one. letter: its originals and oracles
     are called original-LETTER and retrain-LETTER. learns: in epochs, from images; else it is a `FittedFamily`.
+    exact: to forget is to drop rows; what is left is the oracle, to the bit.
     has_memory: it answers with the help of an exemplar memory. asks_keys: with the key of what it is asked about, and
     not with that key's neighbors. has_pathways: of an image and of a token, each of which can be cut; the ablations and
     the selection of p_image and p_token are about such a family. in_every_run: it is
@@ -170,6 +171,7 @@ class Family(ABC):
     letter: str
     settings: type[Section] | None = None
     learns = True
+    exact = False
     has_memory = False
     asks_keys = False
     has_pathways = False
@@ -285,19 +287,22 @@ class Family(ABC):
 
 
 class FittedFamily(Family):
-    """A family that is a function of keys, labels and its section of params.yaml: no seed, no epochs.
+    """A family that is a function of keys, labels and its section of params.yaml: no epochs, no seed if it is exact.
 
-    Its memory holds the keys, and the labels as tokens (N, 1). To forget is to drop rows and to fit again: the result
-    is the oracle, to the bit. tried: the values of its section that `munkey search-fitted` combines.
+    Its memory holds the keys, and the labels as tokens (N, 1). tried: the values of its section that `munkey
+    search-fitted` combines.
     """
 
     learns = False
+    exact = True
     has_memory = True
     holds = "keys, labels"
     tried: Sequence[tuple[str, Sequence[object]]] = ()
 
-    def fitted(self, members: Keys, labels: np.ndarray, classes: int, settings: Section) -> System:
-        """A system of the training samples' keys and labels (N,)."""
+    def fitted(
+        self, members: Keys, labels: np.ndarray, classes: int, settings: Section, stage: Stage | None = None
+    ) -> System:
+        """A system of the training samples' keys and labels (N,). stage: for a family that draws."""
         import torch
 
         from munkey.memory.exemplars import ExemplarMemory

@@ -123,7 +123,7 @@ class TrainedSystem:
         """The system must have been trained with these very settings: params.yaml may have changed since."""
         trained = self.record["settings"]
         if "munkey" not in trained:
-            if any(isinstance(family, FittedFamily) and family.name in trained for family in FAMILIES.values()):
+            if any(family.exact and family.name in trained for family in FAMILIES.values()):
                 return  # its constants lie in the system itself
             records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
             others = [file.parent for file in records if "munkey" in read_json(file)["settings"]]

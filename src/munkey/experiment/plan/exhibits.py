@@ -36,13 +36,14 @@ class Exhibits:
 
     @cached_property
     def designs(self) -> list[TableRow]:
-        """All that forgets, the fields of munkey.report.tables.frontier.Design; oracles of what learns, for reference.
+        """All that forgets, the fields of munkey.report.tables.frontier.Design; for reference, oracles.
 
-        A fitted system after deletion is its oracle.
+        An exact system after deletion is its oracle, which is left out.
         """
-        made = [(_oracle_row(family), "anew", "training set") for family in self.plan.families if family.learns]
+        made = [(_oracle_row(family), "anew", "training set") for family in self.plan.families if not family.exact]
         for method in map(self.params.method, self.params.methods):
-            kind = "exact" if not method.original.learns else "rows" if method.original.has_memory else "weights"
+            family = method.original
+            kind = "exact" if family.exact else "rows" if family.has_memory and family.learns else "weights"
             made.append((_method_row(method), kind, method.stored))
         return [
             {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored} for row, kind, stored in made

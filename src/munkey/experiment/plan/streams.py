@@ -16,8 +16,8 @@ class StreamPlan:
     def systems_of(self, dataset: str) -> list[StreamedSystem]:
         """Every method, and the oracle of each family that has one of them."""
         methods = [self.params.method(name) for name in self.params.methods]
-        families = {method.original.name: method.original for method in methods}.values()
-        oracles = [self._system(dataset, each.oracle, each.title, "training set") for each in families if each.learns]
+        families = {one.original.name: one.original for one in methods if not one.original.exact}.values()
+        oracles = [self._system(dataset, each.oracle, each.title, "training set") for each in families]
         return oracles + [self._system(dataset, each.name, each.title, each.stored) for each in methods]
 
     def _system(self, dataset: str, name: str, title: str, stored: str) -> StreamedSystem:

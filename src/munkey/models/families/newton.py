@@ -1,0 +1,93 @@
+"""One-vs-rest logistic regression of the keys with a perturbed objective (Guo et al. 2020), for certified removal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn, cast
+
+from munkey.core.device import to_device, to_host
+from munkey.core.randomness import Stage
+from munkey.models.family import FittedArchitecture, FittedFamily, Retrieval, System, family
+from munkey.settings import DataSettings, InferenceSettings, Positive, Section
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import nn
+
+    from munkey.data.image_set import ImageSet
+    from munkey.encoders.keys import Keys
+    from munkey.memory.exemplars import ExemplarMemory
+    from munkey.models.networks.logistic import PerturbedHead
+
+
+class NewtonFamilySettings(Section):
+    """lam: strength of L2 per sample; sigma: sd of the perturbation, a linear term of the summed loss."""
+
+    lam: Positive
+    sigma: Positive
+
+
+@family
+class NewtonFamily(FittedFamily):
+    """Convex, and noisy on purpose: b is drawn once, stays with the weights, and must stay as secret as the rows."""
+
+    name = "newton"
+    title = "Newton removal"
+    letter = "w"
+    settings = NewtonFamilySettings
+    place = 6
+    exact = False
+    asks_keys = True
+    holds = "keys, labels, weights, noise"
+    tried = (("lam", (1e-5, 3e-5, 1e-4, 3e-4)), ("sigma", (0.01,)))
+
+    def fitted(
+        self, members: Keys, labels: np.ndarray, classes: int, settings: Section, stage: Stage | None = None
+    ) -> System:
+        """At the optimum. stage: draws b; that of an original and of its oracle differ. Raises ValueError without."""
+        import numpy as np
+
+        from munkey.models.networks.logistic import PerturbedHead
+
+        if stage is None:
+            raise ValueError(f"{self.title} draws its perturbation: it needs a stage")
+        bare, shape = super().fitted(members, labels, classes, settings), (classes, members.keys.shape[1])
+        noise = cast(NewtonFamilySettings, settings).sigma * (stage / "noise").numpy_generator().normal(size=shape)
+        return self._solved(replace(bare, model=PerturbedHead(np.zeros(shape), noise)), bare.memory)
+
+    def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
+        """As a fit on all of them with the same b."""
+        return self._solved(system, super().extended(system, added, labels, inference).memory)
+
+    def _solved(self, system: System, memory: ExemplarMemory | None) -> System:
+        """At the optimum of these rows."""
+        from munkey.models.networks.logistic import Objective
+
+        head, settings = cast("PerturbedHead", system.model), self.settings_of(system.architecture)
+        assert memory is not None
+        weight = Objective.of(memory, head.noise, cast(NewtonFamilySettings, settings).lam).solved(head.weight)
+        return replace(system, memory=memory, model=head.at(weight))
+
+    def forget(self, system: System, ids: np.ndarray) -> NoReturn:
+        raise TypeError(
+            f"{self.title} is not exact: its weights remember dropped rows; the method `newton` removes them"
+        )
+
+    def build(self, architecture: FittedArchitecture, generator: torch.Generator | None) -> nn.Module:  # type: ignore[override]
+        """One whose weights are yet to be loaded."""
+        import numpy as np
+
+        from munkey.models.networks.logistic import PerturbedHead
+
+        shape = architecture.classes, architecture.key_dim
+        return PerturbedHead(np.zeros(shape), np.zeros(shape))
+
+    def logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+    ) -> np.ndarray:
+        import torch
+
+        assert retrieval is not None and retrieval.keys is not None
+        assert system.model is not None
+        return to_host(system.model(to_device(torch.from_numpy(retrieval.keys), device))).numpy()
