@@ -11,6 +11,7 @@ from munkey.audits.attacks.residual_share import Share, residual_share
 from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
 from munkey.audits.margins import margins
+from munkey.audits.registry import Estimate
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
@@ -71,16 +72,16 @@ def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSyst
 
 @dataclass(frozen=True)
 class TriedByAudit:
-    """A candidate of a search. left: percent, and half of its interval; drop: largest loss of validation accuracy."""
+    """A candidate of a search. left: percent; drop: largest loss of validation accuracy."""
 
     settings: Mapping[str, object]
-    left: float
-    within: float
+    left: Estimate
     drop: float
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        return f"{settings}: {self.left:.1f} ± {self.within:.1f} % left, drop {self.drop:.1f}"
+        left = f"{self.left.value:.1f} [{self.left.low:.0f}, {self.left.high:.0f}] % left"
+        return f"{settings}: {left}, drop {self.drop:.1f}"
 
 
 def by_audit(folder: Path, drop: float) -> Iterator[str]:
@@ -104,15 +105,15 @@ def by_audit(folder: Path, drop: float) -> Iterator[str]:
             files = [each / f"{number}/system.safetensors" for each in systems]
             share = _share(dataset, files, [root / f"logits/{place}/seed{seed}/full" for seed in seeds], forgotten)
             drops = (each["original_val_accuracy"] - each["candidates"][number]["val_accuracy"] for each in searches)
-            tried.append(TriedByAudit(candidate["settings"], *share, max(drops)))
+            tried.append(TriedByAudit(candidate["settings"], share, max(drops)))
         yield f"{method} (n = {len(searches)} models)"
-        yield from (f"  {each}" for each in sorted(tried, key=lambda each: (each.drop > drop, abs(each.left))))
+        yield from (f"  {each}" for each in sorted(tried, key=lambda each: (each.drop > drop, abs(each.left.value))))
 
 
 def _share(
     dataset: prepared.Dataset, files: Sequence[Path], originals: Sequence[Path], forgotten: Sequence[np.ndarray]
-) -> tuple[float, float]:
-    """What is left after a method with some settings, of all models, and half of its interval; percent."""
+) -> Estimate:
+    """What is left after a method with some settings, of all models, in percent."""
     from munkey.data.image_set import image_set
     from munkey.models import system as systems
     from munkey.models.family import FAMILIES
@@ -130,4 +131,4 @@ def _share(
         halves = halves_of(str(folder / f"{family.original}.npz"), forgotten, {})
     share = residual_share(Pairs(np.stack(answered), halves, Pairs(np.stack(before), halves)))
     assert isinstance(share, Share)
-    return share.share.value, (share.share.high - share.share.low) / 2
+    return share.share

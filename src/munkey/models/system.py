@@ -50,7 +50,9 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
     model: Any = timm.create_model("vit_tiny_patch16_224", num_classes=a.classes, **arguments)
     model.load_state_dict(system.model.state_dict())
     model.pretrained_cfg |= {"mean": [mean] * 3, "std": [std] * 3, "crop_pct": 1.0, "interpolation": "bilinear"}
-    timm.models.save_for_hf(model, str(folder), model_config={"num_classes": a.classes}, model_args=arguments)
+    timm.models.save_for_hf(
+        model, str(folder), model_config={"num_classes": a.classes}, model_args=arguments, safe_serialization=True
+    )
 
 
 def load(path: str | Path, expected: Architecture | None = None, device: str = "cpu") -> System:

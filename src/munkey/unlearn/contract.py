@@ -164,6 +164,7 @@ class Method:
     latex_title: str
     cost: Cost
     networks: frozenset[str] | None = None
+    whole_classes: bool = False
 
     def on(self, network: str) -> "Method":
         """The method as it is where post-hoc methods start from this family."""
@@ -213,10 +214,12 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
     latex_title: str | None = None,
     cost: Cost = FINE_TUNING,
     networks: set[str] | None = None,
+    whole_classes: bool = False,
 ) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
     """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file.
 
-    networks: of a post-hoc method, the families for which it is defined; None: all.
+    networks: of a post-hoc method, the families for which it is defined; None: all. whole_classes: it forgets nothing
+    else.
     """
 
     if not issubclass(settings, Section):
@@ -240,6 +243,7 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
             latex_title=latex_title or title,
             cost=cost,
             networks=frozenset(networks) if networks else None,
+            whole_classes=whole_classes,
         )
         METHODS.add(name, entry)
         return run

@@ -172,6 +172,7 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
         for name in params.for_case(dataset).scenarios
         if not re.fullmatch(r"[\w.-]+", name)
     ]
+    faults += _class_faults(params, dataset) if not faults else []
     for place in params.changes_of(dataset) if not faults else ():
         audited = "audit.control" if place == "audit/control" else "audit.grid"
         where = audited if place.startswith("audit/") else f"ablations: {place}"
@@ -179,3 +180,18 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
         with noted(faults, models().dataset, f"{where}: "):
             params.for_case(f"{dataset}/{place}")
     return faults
+
+
+def _class_faults(params: Params, dataset: str) -> list[str]:
+    """Methods that forget whole classes alone, where something else is asked of them."""
+    forget, scenarios = params.for_case(dataset).forget.sampling, params.for_case(dataset).scenarios
+    asked = {"forget": str(forget)} | {
+        f"scenarios.{name}": each.get("sampling", forget) for name, each in scenarios.items()
+    }
+    return [
+        f"methods: {name} forgets whole classes alone, but {where}.sampling is {sampling}; make it class or omit it"
+        for name in params.methods
+        if METHODS[name].whole_classes
+        for where, sampling in asked.items()
+        if sampling != "class"
+    ]

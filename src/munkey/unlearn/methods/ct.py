@@ -12,6 +12,7 @@ from munkey.unlearn.contract import Request, Tuned, method
     description="transpose the kernels of all convolutions, fine-tune on the retain set",
     citation="Cadet et al. 2024",
     family="vit",
+    networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels"},
     settings=Tuned,
 )

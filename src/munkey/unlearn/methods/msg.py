@@ -29,6 +29,7 @@ COST = Cost(lambda images, _: 6 * images.forget + 3 * images.epochs * images.ret
     description="renew convolution weights with the smallest gradients of retain less forget loss; fine-tune them most",
     citation="Cadet et al. 2024",
     family="vit",
+    networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=MSGSettings,
     cost=COST,
@@ -40,12 +41,12 @@ def msg(system: System, request: Request, settings: MSGSettings) -> System:
 
 
 def renew(system: System, request: Request, settings: MSGSettings, kind: "type[nn.Module]", part: str = "") -> System:
-    """MSG on the weights of all layers of one kind whose names start with `part`."""
+    """MSG on the weights of all layers of one kind that lie in a `part` of the network, e.g. its blocks."""
     from munkey.unlearn.finetune import cross_entropy, finetune, rising_and_falling, scaled_steps
     from munkey.unlearn.saliency import renew_smallest
 
     model = system.copy_of_model().eval()
-    layers = [name for name, layer in model.named_modules() if isinstance(layer, kind) and name.startswith(part)]
+    layers = [name for name, layer in model.named_modules() if isinstance(layer, kind) and part in f".{name}"]
     new = renew_smallest(model, [f"{name}.weight" for name in layers], settings.init_rate, request)
     hold = scaled_steps({name: settings.held + (1 - settings.held) * mask.float() for name, mask in new.items()})
 

@@ -11,6 +11,7 @@ from munkey.unlearn.methods.msg import COST, MSGSettings, renew
     description="as MSG, with the weights of the linear layers of the transformer blocks [ours]",
     citation="after Cadet et al. 2024",
     family="vit",
+    networks={"vit", "pretrained"},
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=MSGSettings,
     cost=COST,
@@ -18,4 +19,4 @@ from munkey.unlearn.methods.msg import COST, MSGSettings, renew
 def msg_linear(system: System, request: Request, settings: MSGSettings) -> System:
     from torch import nn
 
-    return renew(system, request, settings, nn.Linear, "blocks.")
+    return renew(system, request, settings, nn.Linear, ".blocks.")

@@ -29,6 +29,7 @@ class UnsirSettings(Tuned):
     family="vit",
     needs={"forget labels", "retain images", "retain labels"},
     settings=UnsirSettings,
+    whole_classes=True,
     cost=Cost(  # for one class
         lambda images, s: 3 * ((s.noise_steps + s.copies) * images.batch + 2 * images.retain),
         pictures=lambda images: images.batch,
