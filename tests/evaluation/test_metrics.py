@@ -19,6 +19,7 @@ from munkey.evaluation.metrics import (
     membership_inference,
     pathway_sensitivity,
     probe,
+    rf_jsd,
     withdrawn,
     within_classes,
 )
@@ -255,6 +256,23 @@ def test_a_system_is_measured_from_its_files(run, predictions):
     # Seconds of unlearning, of the search and of the CPU are the system's own; those of epochs are its training's.
     seconds = {"unlearn_s": 1.5, "search_s": 20.0, "cpu_s": 3.0, "train_epoch_s": 0.5, "train_s": 1.25}
     assert values == expected | seconds
+
+
+def test_rf_jsd_by_hand_compares_mean_answers_by_class():
+    """Class 0: [1/2, 1/2] beside [1, 0], mixed [3/4, 1/4]; class 1: alike; class 2 was not forgotten."""
+    before = np.log([[0.75, 0.25, 1e-99], [0.25, 0.75, 1e-99], [0.25, 0.75, 1e-99], [0.5, 0.5, 1e-99]])
+    after = np.log([[1.0, 1e-99, 1e-99], [0.25, 0.75, 1e-99]]) + 3.0
+    found = rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([0, 1]))
+    divergence = (0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25) + np.log(1 / 0.75)) / 2
+    assert found == pytest.approx((divergence + 0) / 2, abs=1e-12)
+
+
+def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_path):
+    write_npz(tmp_path / "original.npz", predictions | {"logits": 2 * predictions["logits"]})
+    values = {line["metric"]: line["value"] for line in metrics.measured(run, str(tmp_path / "original.npz"))}
+    labels, test = predictions["labels"], predictions["splits"] == "test"
+    expected = rf_jsd(2 * predictions["logits"][test], labels[test], predictions["logits"][:10], labels[:10])
+    assert values["RF-JSD"] == expected > 0
 
 
 def test_outputs_are_switched_off_after_requests_that_empty_a_class_alone(run, predictions, monkeypatch):

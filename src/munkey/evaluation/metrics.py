@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, rel_entr, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
@@ -104,6 +104,23 @@ def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
     return float(np.mean(lower + not_higher) / (2 * len(ranked)))
 
 
+def rf_jsd(before: np.ndarray, unseen_labels: np.ndarray, after: np.ndarray, forget_labels: np.ndarray) -> float:
+    """RF-JSD [nats, from 0 to ln 2], which needs no oracle (Spartalis et al. 2025): in each class, the Jensen-Shannon
+    divergence of two mean answers, that of the original to unseen samples and that of the unlearned model to forgotten
+    ones; averaged over the classes that both have. Means of classes say little of single samples.
+
+    before, after: logits (N, C) of the original for unseen samples, of the unlearned model for forgotten ones. Their
+    code (`log_js_proxy`) has the arguments of both divergences swapped, which leaves them without a bound.
+    """
+    both = np.intersect1d(unseen_labels, forget_labels)
+    p, q = (
+        np.stack([softmax(logits[labels == label].astype(float), axis=1).mean(axis=0) for label in both])
+        for logits, labels in ((before, unseen_labels), (after, forget_labels))
+    )
+    mixture = (p + q) / 2
+    return float((rel_entr(p, mixture) + rel_entr(q, mixture)).sum(axis=1).mean() / 2)
+
+
 def pathway_sensitivity(image: float, token: float, both: float) -> float:
     """P_s = |A_img - A_tok| / (A_both + epsilon), from the three accuracies in percent (sec. 3.2, eq. 3)."""
     return abs(image - token) / 100 / (both / 100 + EPSILON)
@@ -195,23 +212,31 @@ def withdrawn(predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray) -> 
     return {name: each for name, each in predictions.items() if name != "memory_ids"} | {"logits": logits}
 
 
-def measured(run: Evaluation) -> list[dict[str, object]]:
+def measured(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
     """A line per metric of a system, from its logits, its record and that of its training: key, metric, value.
 
-    Where a class is forgotten whole, also for the same system with that output switched off, as METHOD-off.
+    original: the logits of what it was unlearned from, for RF-JSD; None: it was not unlearned. Where a class is
+    forgotten whole, also for the same system with that output switched off, as METHOD-off.
     """
     predictions, forget_ids = read_npz(run.logits), forget_sets.read(run.forget)
-    lines = _measured(run, predictions, forget_ids)
+    before = read_npz(original) if original else None
+    lines = _measured(run, predictions, forget_ids, before)
     if run.sampling not in RANDOM and (off := withdrawn(predictions, forget_ids)):
-        lines += [line | {"method": f"{run.method}-off"} for line in _measured(run, off, forget_ids)]
+        lines += [line | {"method": f"{run.method}-off"} for line in _measured(run, off, forget_ids, before)]
     return lines
 
 
 def _measured(
-    run: Evaluation, predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray
+    run: Evaluation,
+    predictions: Mapping[str, np.ndarray],
+    forget_ids: np.ndarray,
+    before: Mapping[str, np.ndarray] | None,
 ) -> list[dict[str, object]]:
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
     metrics = measure(predictions, forget_ids, generator, run.sampling)
+    if before is not None:
+        pairs = ((before, before["splits"] == "test"), (predictions, np.isin(predictions["ids"], forget_ids)))
+        metrics["RF-JSD"] = rf_jsd(*(each[name][rows] for each, rows in pairs for name in ("logits", "labels")))
     record, training = read_json(run.record), read_json(run.training)
     metrics |= {name: record[name] for name in ("unlearn_s", "search_s", "cpu_s") if name in record}
     if "train_epoch_s" in training:  # a model that was trained, in epochs, or fitted, at once

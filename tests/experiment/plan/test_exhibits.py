@@ -118,7 +118,7 @@ def test_what_is_held_against_the_paper_are_all_values_that_a_search_tries():
     assert fixed["unlearn"]["cf"] == {"lr_factor": [0.7]} and fixed["unlearn"].keys() == {"knn", "cf", "ssd", "munkey"}
     searched = shown({"search": True}).compared["digits"]
     assert searched["search"] is True and searched["unlearn"]["cf"] == {"lr_factor": [0.1, 1.0]}
-    assert searched["unlearn"]["ssd"] == {"alpha": [2.0, 5.0], "lam": [0.5, 1.0]}
+    assert searched["unlearn"]["ssd"] == {"alpha": [2.0, 5.0], "lam": [0.5, 1.0], "per_sample": [False]}
     scrub = shown({"methods": ["scrub"], "unlearn.scrub.decay_after": [5, 8]}).compared["digits"]["unlearn"]["scrub"]
     assert scrub["decay_after"] == [[5, 8]]
 
