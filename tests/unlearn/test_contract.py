@@ -12,7 +12,7 @@ import torch
 from pydantic import ValidationError
 
 from munkey.data.augment import Augmentation
-from munkey.experiment.params.load import load
+from munkey.experiment.params.load import ParamsError, load
 from munkey.models.family import System
 from munkey.settings import DataSettings, FinetuneSettings, Section
 from munkey.unlearn import prepare
@@ -341,7 +341,19 @@ def test_every_knob_stands_in_the_methods_own_section(name: str) -> None:
     assert all(field.is_required() for field in fields.values())
     with pytest.raises(ValidationError, match="Extra inputs"):
         METHODS[name].settings(**section, surprise=1)
-    load(PARAMS | {"methods": [name]})
+    network = sorted(METHODS[name].networks or {"vit"})[-1]
+    others = {"network": network, "scenarios": {}, "forget": PARAMS["forget"] | {"sampling": "class"}}
+    load(PARAMS | {"methods": [name]} | others)
+
+
+def test_a_method_is_refused_where_it_is_not_defined() -> None:
+    with pytest.raises(ParamsError, match=r"ct is not defined for network = vit, but for pretrained \| resnet18"):
+        load(PARAMS | {"methods": ["ct"]})
+    with pytest.raises(ParamsError, match=r"unsir forgets whole classes alone, but forget\.sampling is stratified"):
+        load(PARAMS | {"methods": ["unsir"]})
+    asked = {"methods": ["unsir"], "forget": PARAMS["forget"] | {"sampling": "class"}}
+    with pytest.raises(ParamsError, match=r"but scenarios\.hard\.sampling is hard"):
+        load(PARAMS | asked)
 
 
 @pytest.mark.parametrize("name", METHODS)
