@@ -205,7 +205,7 @@ def search_fitted(
         said = ", ".join(map(str, found)) or f"none, below {folder.parents[1] / 'keys'}"
         raise ValueError(f"{folder}: name its keys with --keys; there are: {said}")
     for family in FAMILIES.values():
-        if isinstance(family, FittedFamily):
+        if isinstance(family, FittedFamily) and family.tried:
             print(f"{family.name}:", *lines(search(folder, found[0], family), count), sep="\n", flush=True)
 
 

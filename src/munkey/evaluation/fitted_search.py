@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.console import progress
-from munkey.core.randomness import Stage
 from munkey.data import prepared
 from munkey.data.image_set import image_set
 from munkey.encoders import keys
@@ -18,7 +17,6 @@ from munkey.models.family import FittedFamily, Retrieval
 from munkey.settings import DataSettings
 
 ANYTHING = DataSettings(image_size=1, pixel_mean=0.0, pixel_std=1.0)  # these families read no pixels
-STAGE = Stage("search")  # of a family that draws
 
 
 class FittedCandidate(NamedTuple):
@@ -39,8 +37,7 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
     names, values = zip(*family.tried, strict=True)
     for chosen in progress(list(product(*values)), family.name, "settings"):
         settings = dict(zip(names, chosen, strict=True))
-        own = family.section({family.name: settings})
-        system = family.fitted(train, labels, len(dataset.classes), own, STAGE)
+        system = family.fitted(train, labels, len(dataset.classes), family.section({family.name: settings}))
         logits = family.logits(system, samples, ANYTHING, "cpu", asked).astype(np.float64)
         right = logits[np.arange(len(logits)), samples.labels]
         loss = float(np.mean(np.logaddexp.reduce(logits, axis=1) - right))

@@ -239,6 +239,8 @@ def _measured(
         metrics["RF-JSD"] = rf_jsd(*(each[name][rows] for each, rows in pairs for name in ("logits", "labels")))
     record, training = read_json(run.record), read_json(run.training)
     metrics |= {name: record[name] for name in ("unlearn_s", "search_s", "cpu_s") if name in record}
+    if "budget" in (facts := record.get("facts", {})):  # a certified method
+        metrics |= {name: facts[name] for name in ("budget", "delta", "epsilon")}
     if "train_epoch_s" in training:  # a model that was trained, in epochs, or fitted, at once
         seconds = sum(epoch["seconds"] for epoch in training["history"]) or training["train_epoch_s"]
         metrics |= {"train_epoch_s": training["train_epoch_s"], "train_s": seconds}

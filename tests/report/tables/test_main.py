@@ -142,6 +142,19 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
     assert f"correctly, {named}, fitted to the same keys, 80.00 %" in told
 
 
+def test_a_certificate_stands_below_the_table_beside_what_was_left():
+    parts = [tidy(), tidy(rate=0.02)]
+    for part, epsilon in zip(parts[:2], (0.25, 0.004), strict=True):
+        for name, value in (("budget", 1.0), ("delta", 1e-5), ("epsilon", epsilon)):
+            own = part[(part["method"] == "cf") & (part["metric"] == "TA")]
+            parts.append(own.assign(metric=name, value=value))
+    both = summarize(pd.concat(parts), ROWS)
+    assert main_table(both, ROWS, "markdown").splitlines()[-1] == (
+        "CF @10 % is certified by a budget of epsilon 1, delta 1e-05, of which its gradients use 0.25."
+        " CF @2 % is certified by a budget of epsilon 1, delta 1e-05, of which its gradients use 0.004."
+    )
+
+
 def test_one_that_knows_its_training_set_by_heart_is_not_called_underfitted():
     values = {"original-m": [(64, 99.5, 100, 50)] * 3, "knn": [(80, 90, 90, 50)] * 3}
     (told,) = {t.remark for t in main_tables(summarize(tidy(MEASURED | values), KEYED_ROWS), KEYED_ROWS, "markdown")}

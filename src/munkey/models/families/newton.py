@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast
+
+from pydantic import Field
 
 from munkey.core.device import to_device, to_host
 from munkey.core.randomness import Stage
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 class NewtonFamilySettings(Section):
     """lam: strength of L2 per sample; sigma: sd of the perturbation, a linear term of the summed loss."""
 
-    lam: Positive
+    lam: Annotated[float, Field(ge=1e-8)]
     sigma: Positive
 
 
@@ -40,7 +42,6 @@ class NewtonFamily(FittedFamily):
     exact = False
     asks_keys = True
     holds = "keys, labels, weights, noise"
-    tried = (("lam", (1e-5, 3e-5, 1e-4, 3e-4)), ("sigma", (0.01,)))
 
     def fitted(
         self, members: Keys, labels: np.ndarray, classes: int, settings: Section, stage: Stage | None = None

@@ -20,7 +20,7 @@ from munkey.report.tables.markup import (
     seeds,
 )
 from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import GAP_METRICS, Row, summarize, underfit, with_seed_gaps
+from munkey.report.tables.summary import GAP_METRICS, Row, certified, summarize, underfit, with_seed_gaps
 
 COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
 CSS = (
@@ -74,7 +74,7 @@ def main_tables(
     for dataset, part in summary.groupby("dataset", sort=False):
         n, lines = int(part["n"].min()), _lines(part, rates, rows, markup, residue or {})
         title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{audited}"
-        titled.append(Titled(title, pd.DataFrame(lines, columns=columns), underfit(part)))
+        titled.append(Titled(title, pd.DataFrame(lines, columns=columns), _remark(part)))
     return titled
 
 
@@ -118,6 +118,10 @@ def _lines(
     return list(lines.values())
 
 
+def _remark(part: pd.DataFrame) -> str:
+    return " ".join(filter(None, [underfit(part), certified(part)]))
+
+
 def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) -> str:
     """All data sets in one table, each under a row with its name. Needs booktabs and amsmath.
 
@@ -129,7 +133,7 @@ def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) ->
     lines: list[list[str]] = []
     remarks = ""
     for dataset, part in summary.groupby("dataset", sort=False):
-        remarks += f"% {dataset}: {remark}\n" if (remark := underfit(part)) else ""
+        remarks += f"% {dataset}: {remark}\n" if (remark := _remark(part)) else ""
         own = _lines(part, rates, rows, "latex", residue)
         n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"

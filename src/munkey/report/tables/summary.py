@@ -112,6 +112,16 @@ def underfit(part: pd.DataFrame) -> str:
     )
 
 
+def certified(part: pd.DataFrame) -> str:
+    """A sentence for each removal with a certificate, beside what an audit finds; else empty. part: as `underfit`."""
+    lines = part.dropna(subset="budget_mean") if "budget_mean" in part else part[:0]
+    return " ".join(
+        f"{line['title']} @{100 * line['rate']:g} % is certified by a budget of epsilon {line['budget_mean']:g}, delta"
+        f" {line['delta_mean']:g}, of which its gradients use {line['epsilon_mean']:.2g}."
+        for _, line in lines.iterrows()
+    )
+
+
 def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
     """Tidy lines with the gap of each seed. wide: a column per metric, a line per data set, rate, seed and method."""
     difference = (_lines_of(wide, system) - _lines_of(wide, oracle))[list(GAP_METRICS)]

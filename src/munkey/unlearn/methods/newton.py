@@ -33,10 +33,10 @@ class NewtonSettings(Section):
     settings=NewtonSettings,
 )
 def newton(system: System, request: Request, settings: NewtonSettings) -> System:
-    """Reports what this removal spent of the budget: epsilon = sqrt(2 ln(1.5 / delta)) (residual + TOLERANCE) / sigma.
+    """Reports the certificate, (budget, delta), and what of it is used: epsilon = c (residual + TOLERANCE) / sigma.
 
-    residual: norm of the gradient, over all rows left and heads. The oracle's own, at most TOLERANCE, adds to it.
-    Raises ValueError where the budget is not met: nothing is given out then.
+    c = sqrt(2 ln(1.5 / delta)) (theorem 3); residual: norm of the gradient of the rows left, over all heads. That of
+    the oracle, at most TOLERANCE, adds to it. Raises ValueError where the budget is not met: nothing is given out then.
     """
     from munkey.models.networks.logistic import TOLERANCE, Objective, norm
 
@@ -50,7 +50,8 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
         residual = norm(objective.gradient(weight))
         epsilon = scale * (residual + TOLERANCE)
         if steps >= settings.steps and epsilon <= settings.epsilon:
-            request.facts = {"epsilon": epsilon, "delta": settings.delta, "residual": residual, "steps": steps}
+            request.facts = {"budget": settings.epsilon, "delta": settings.delta, "epsilon": epsilon}
+            request.facts |= {"residual": residual, "steps": steps}
             return replace(system, memory=memory, model=head.at(weight))
     raise ValueError(
         f"after {LIMIT} Newton steps epsilon is {epsilon:.2g}, over the budget of {settings.epsilon:g}:"

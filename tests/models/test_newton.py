@@ -1,0 +1,73 @@
+"""A perturbed logistic regression of keys: at its optimum, noisy by its stage, and stored as it is."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import logsigmoid
+
+from munkey.core.randomness import Stage
+from munkey.encoders.keys import Keys
+from munkey.memory.neighbors import Neighbors
+from munkey.models import system as systems
+from munkey.models.family import FAMILIES, Retrieval
+from munkey.models.networks.logistic import TOLERANCE, Objective
+from tests.conftest import image_set, unit_rows
+from tests.models.inputs import DATA, SECTIONS, fitted
+
+LABELS = np.arange(40) % 3
+KEYS = Keys(10 + 2 * np.arange(40), unit_rows(40, 4))
+
+
+def loss(system, weight):
+    """The perturbed objective, term by term."""
+    keys, signs = torch.from_numpy(KEYS.keys).double(), 2.0 * torch.from_numpy(np.eye(3)[LABELS]) - 1
+    fit = -logsigmoid(signs * (keys @ weight.T)).sum()
+    return fit + 0.01 * len(keys) / 2 * weight.square().sum() + (system.model.noise * weight).sum()
+
+
+def test_it_is_fitted_to_the_optimum_of_its_noisy_objective():
+    system = fitted("newton", KEYS, LABELS)
+    weight = system.model.weight.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(system, weight), weight)
+    assert gradient.norm() < 2 * TOLERANCE and system.model.noise.norm() > 0.1
+    other = weight.detach() + 0.1 * torch.from_numpy(unit_rows(3, 4, seed=1))
+    objective = Objective.of(system.memory, system.model.noise, 0.01)
+    (expected,) = torch.autograd.grad(loss(system, other.requires_grad_()), other)
+    torch.testing.assert_close(objective.gradient(other.detach()), expected)
+
+
+def test_the_noise_is_that_of_the_stage_with_the_given_sd():
+    kind, keys, labels = FAMILIES["newton"], Keys(np.arange(60), unit_rows(60, 50)), np.arange(60) % 3
+    section = kind.section({"newton": SECTIONS["newton"]})
+    noises = [kind.fitted(keys, labels, 40, section, Stage(seed)).model.noise for seed in (0, 0, 1)]
+    assert torch.equal(noises[0], noises[1]) and noises[0].shape == (40, 50)
+    assert abs(np.corrcoef(noises[0].flatten(), noises[2].flatten())[0, 1]) < 0.1
+    assert noises[0].std().item() == pytest.approx(0.1, rel=0.05) and noises[0].mean().abs() < 0.01
+    with pytest.raises(ValueError, match="needs a stage"):
+        kind.fitted(keys, labels, 40, section)
+
+
+def test_it_answers_by_its_weights_and_comes_back_from_a_file(tmp_path):
+    system, asked = fitted("newton", KEYS, LABELS), Retrieval(None, keys=unit_rows(7, 4, seed=9))
+    systems.save(tmp_path / "system", system)
+    answers = FAMILIES["newton"].logits(systems.load(tmp_path / "system"), image_set(7), DATA, "cpu", asked)
+    np.testing.assert_allclose(answers, asked.keys @ system.model.weight.numpy().T, rtol=1e-5, atol=1e-6)
+
+
+def test_added_rows_are_fitted_with_the_same_noise_and_none_are_dropped_without_removal():
+    kind, first = FAMILIES["newton"], Keys(KEYS.ids[:30], KEYS.keys[:30])
+    added = kind.extended(fitted("newton", first, LABELS[:30]), Keys(KEYS.ids[30:], KEYS.keys[30:]), LABELS[30:], None)
+    torch.testing.assert_close(added.model.weight, fitted("newton", KEYS, LABELS).model.weight, rtol=0, atol=1e-8)
+    with pytest.raises(TypeError, match="the method `newton`"):
+        kind.forget(added, KEYS.ids[:1])
+    assert kind.retrieval(Neighbors(None, None), {}).settings is None and not kind.exact
+
+
+def test_far_from_the_optimum_steps_are_shortened_until_they_help(monkeypatch):
+    """Full Newton steps from there diverge."""
+    far, objective = torch.full((3, 4), 40.0).double(), Objective.of(fitted("newton", KEYS, LABELS).memory, 0.0, 1e-4)
+    assert objective.gradient(objective.stepped(far)).norm() < objective.gradient(far).norm()
+    torch.testing.assert_close(objective.solved(far), objective.solved(torch.zeros(3, 4).double()), rtol=0, atol=1e-6)
+    monkeypatch.setattr("munkey.models.networks.logistic.LIMIT", 1)
+    with pytest.raises(ValueError, match=r"raise newton\.lam"):
+        objective.solved(far)
