@@ -14,6 +14,7 @@ CONTENTS = {  # of a page: headings, with the pages below each, named from its f
             "docs/data",
             "Files of published data <data/README>",
             "docs/encoders",
+            "docs/backbones",
             "docs/methods",
             "docs/extending",
             "docs/layout",

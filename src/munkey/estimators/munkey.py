@@ -54,7 +54,7 @@ FIXED: dict[str, dict[str, Any]] = {
     "knn": {"k": 16, "vote": "similarity", "temperature": 0.02},
     "lookup": LOOKUP.model_dump(),
     "source": {"reader": None, "path": None, "storage_size": None, "split": [0.6, 0.15, 0.25], "limit_per_class": None,
-               "classes": None, "units": None, "alter": None},
+               "classes": None, "only": None, "units": None, "alter": None},
 }
 # fmt: on
 
