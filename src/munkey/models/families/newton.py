@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, NoReturn, cast
-
-from pydantic import Field
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from munkey.core.device import to_device, to_host
 from munkey.core.randomness import Stage
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 class NewtonFamilySettings(Section):
     """lam: strength of L2 per sample; sigma: sd of the perturbation, a linear term of the summed loss."""
 
-    lam: Annotated[float, Field(ge=1e-8)]
+    lam: Positive
     sigma: Positive
 
 
