@@ -113,7 +113,9 @@ def setting(config: "Values") -> str:
     sections: Any = config
     pool = {name: value for name, value in sections["audit"].items() if name in POOL}
     source = {name: value for name, value in sections["source"].items() if name != "path"}
-    return params_digest({"sections": [sections[name] for name in SETTING], "pool": pool, "source": source})
+    own = [sections["network"], sections.get(sections["network"])] if sections.get("network", "vit") != "vit" else []
+    pool |= {"draw": sections["audit"]["draw"]} if sections["audit"].get("draw") else {}
+    return params_digest({"sections": [sections[name] for name in SETTING] + own, "pool": pool, "source": source})
 
 
 def read(folder: Path) -> Entry:

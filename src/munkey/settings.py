@@ -229,6 +229,9 @@ class RelearnSettings(Section):
         return self
 
 
+MOST_APART = 0.4  # of the training set: another pool of this size lies apart and leaves something
+
+
 class AuditSettings(Section):
     """How much is left of what was deleted: pairs of models that swap halves of a pool.
 
@@ -256,11 +259,9 @@ class AuditSettings(Section):
     in_paper: bool
 
     @model_validator(mode="after")
-    def _only_random(self) -> Self:
-        if self.draw and self.pool_of != "random":
-            raise ValueError(
-                f"draw = {self.draw} must be 0 with pool_of = {self.pool_of}: only random pools have others"
-            )
+    def _apart(self) -> Self:
+        if self.draw and (self.pool_of != "random" or self.pool > MOST_APART):
+            raise ValueError(f"draw = {self.draw} must be 0, but for random pools of at most {MOST_APART}")
         return self
 
     @model_validator(mode="after")

@@ -35,7 +35,7 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
         System("vit", ARCHITECTURE, family.build(ARCHITECTURE, torch.Generator().manual_seed(seed)))
         for seed in range(4)
     ]
-    for seed, model in enumerate(models):
+    for seed, model in enumerate(models, start=8):  # as text, 10 and 11 come before 8 and 9
         half = np.sort(np.random.default_rng(seed // 2).permutation(ids[:20])[seed % 2 :: 2])
         forget_sets.write(tmp_path / f"audit/digits/halves/seed{seed}.csv", half)
         samples = image_set(data, ids)
@@ -44,10 +44,10 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
         write_npz(tmp_path / f"logits/{place}/seed{seed}/full/original-t.npz", arrays)
         search = tmp_path / f"search/{place}/seed{seed}/rate0.1/cf"
         of_candidate = {"gap": 0.0, "forget_accuracy": 0.0}
-        lost = [5.0 if seed == 3 else 0.0, 1.0]
+        lost = [5.0 if seed == 11 else 0.0, 1.0]
         table = [of_candidate | {"settings": {"lr_factor": i}, "val_accuracy": 90.0 - lost[i]} for i in range(2)]
         write_json(search / "search.json", {"original_val_accuracy": 90.0, "candidates": table})
-        for number, left in enumerate((model, models[seed ^ 1])):
+        for number, left in enumerate((model, models[(seed ^ 1) - 8])):
             systems.save(search / f"{number}/system.safetensors", left)
             write_json(search / f"{number}/record.json", {"settings": {"data": DATA.model_dump()}})
     title, first, second = by_audit(tmp_path / "search/digits", 2.0)

@@ -113,6 +113,7 @@ def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_pa
     whole = nn.functional.interpolate(pixels, size=(size or 16,) * 2, mode="bilinear", antialias=True)
     model.reset_classifier(0)  # type: ignore[operator]  # a method of timm's models
     torch.testing.assert_close(network((pixels - 0.4) / 0.3), network.head(model((whole - mean) / std)))
+    torch.testing.assert_close(network.train()(pixels), network(pixels))  # no depth is drawn at random
 
 
 def test_a_vit_of_ours_saved_for_timm_answers_the_same_there(tmp_path: Path) -> None:

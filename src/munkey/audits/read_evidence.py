@@ -92,7 +92,8 @@ def by_audit(folder: Path, drop: float) -> Iterator[str]:
     """
     root, dataset = folder.parents[1], prepared.load(folder.parents[1] / "data" / folder.name)
     place = f"{folder.name}/audit/pool"
-    found = sorted((root / "search" / place).glob("seed*/rate*/*/search.json"))
+    paths = (root / "search" / place).glob("seed*/rate*/*/search.json")
+    found = sorted(paths, key=lambda path: (int(path.parts[-4].removeprefix("seed")), str(path)))
     if not found:
         raise FileNotFoundError(f"{root / 'search' / place}: no searches; `make audits` with search: true makes them")
     seeds = sorted({int(path.parts[-4].removeprefix("seed")) for path in found})

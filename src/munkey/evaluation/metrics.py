@@ -1,5 +1,6 @@
 """Metrics from logits (sec. 4): TA, RA, FA, MIA, pathway sensitivity. All in percent but P_s. No model is needed."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -107,12 +108,13 @@ def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
 def rf_jsd(before: np.ndarray, unseen_labels: np.ndarray, after: np.ndarray, forget_labels: np.ndarray) -> float:
     """RF-JSD [nats, from 0 to ln 2], which needs no oracle (Spartalis et al. 2025): in each class, the Jensen-Shannon
     divergence of two mean answers, that of the original to unseen samples and that of the unlearned model to forgotten
-    ones; averaged over the classes that both have. Means of classes say little of single samples.
+    ones; averaged over the classes that both have (nan: none). Means of classes say little of single samples.
 
     before, after: logits (N, C) of the original for unseen samples, of the unlearned model for forgotten ones. Their
     code (`log_js_proxy`) has the arguments of both divergences swapped, which leaves them without a bound.
     """
-    both = np.intersect1d(unseen_labels, forget_labels)
+    if not len(both := np.intersect1d(unseen_labels, forget_labels)):
+        return math.nan
     p, q = (
         np.stack([softmax(logits[labels == label].astype(float), axis=1).mean(axis=0) for label in both])
         for logits, labels in ((before, unseen_labels), (after, forget_labels))

@@ -10,8 +10,8 @@ from munkey.evaluation.records import Evaluation
 
 def metrics(runs: list[Evaluation], metrics: Path) -> None:
     """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection."""
-    trained = {run.record: run.logits for run in runs if run.record == run.training}
+    trained = {(run.case, run.record): run.logits for run in runs if run.record == run.training}
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
-        lines += measured(run, None if run.record == run.training else trained.get(run.training))
+        lines += measured(run, None if run.record == run.training else trained.get((run.case, run.training)))
     write_csv(metrics, lines)

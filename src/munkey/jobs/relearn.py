@@ -166,7 +166,7 @@ def _trained(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> Syste
     samples = image_set(ask.dataset, ids)
     if isinstance(family, FittedFamily):
         own = family.section(ask.settings)
-        return family.fitted(ask.of(ids), samples.labels, len(ask.dataset.classes), own, stage)
+        return family.fitted(ask.of(ids), samples.labels, len(ask.dataset.classes), own, stage).on(ask.device)
     recipe, members = family.recipe(ask.settings, stage), None
     if family.has_memory and recipe.family:
         held, count = ask.of(ids), max(family.neighbors_read(recipe.family).values())

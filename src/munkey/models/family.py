@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, cast
 
 from munkey.core.console import Report
+from munkey.core.device import to_device
 from munkey.core.randomness import Stage
 from munkey.core.registry import Registry
 from munkey.settings import DataSettings, InferenceSettings, ModelSettings, Section, TrainSettings
@@ -65,6 +66,13 @@ class System:
         if self.model is None:
             raise ValueError(f"a system of the family {self.family} has no weights")
         return copy.deepcopy(self.model)
+
+    def on(self, device: str) -> System:
+        """The same on a device."""
+        memory = self.memory
+        if memory is not None:
+            memory = replace(memory, keys=to_device(memory.keys, device), tokens=to_device(memory.tokens, device))
+        return replace(self, memory=memory, model=self.model and self.model.to(device))
 
 
 @dataclass(frozen=True)

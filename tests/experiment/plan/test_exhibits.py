@@ -106,7 +106,7 @@ def test_what_a_chart_is_drawn_from(chart: str, files: dict[str, str | list[str]
 def test_what_is_held_against_the_paper_are_the_sections_of_each_data_set():
     compared = shown(TWO | {"overrides": {"cifar10": {"train": {"lr": 0.5}, "forget": {"rates": [0.05]}}}}).compared
     names = {"source", "data", "keys", "model", "train", "munkey", "forget", "inference", "finetune"}
-    names |= {"search", "selection", "unlearn"}
+    names |= {"search", "selection", "network", "unlearn"}
     assert {dataset: sections.keys() for dataset, sections in compared.items()} == {"digits": names, "cifar10": names}
     assert compared["cifar10"]["train"]["lr"] == 0.5 != compared["digits"]["train"]["lr"]
     assert compared["cifar10"]["forget"]["rates"] == [0.05]

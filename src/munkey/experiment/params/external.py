@@ -127,6 +127,8 @@ def check_encoder(keys: KeySettings) -> None:
 
 def check_pretrained(model: str) -> None:
     """Raise ValueError if timm has no such model, or if a folder holds none of timm's."""
+    if model.startswith("timm:") and ":" in model.removeprefix("timm:"):
+        raise ValueError(f"pretrained.model = {model!r}: must be timm:NAME, or a folder, written with a slash")
     if model.startswith("timm:"):
         _check_timm(model.removeprefix("timm:"), "pretrained.model")
     elif "/" not in model:

@@ -48,6 +48,7 @@ class AuditPlan:
     def systems_of(self, dataset: str) -> list[PlannedSystem]:
         """All that is audited, with the controls of the ablated family where it is."""
         methods = [self.params.method(name) for name in self.params.methods]
+        methods = [each for each in methods if self.params.audit.pool_of == "class" or not each.whole_classes]
         families = list({method.original.name: method.original for method in methods}.values())
         systems = []
         for family in families:

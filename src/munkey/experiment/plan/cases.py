@@ -114,9 +114,12 @@ class Cases:
     def train_settings(self, case: str, letter: str) -> Sections:
         """What a training depends on: sections, and what tells the weights that it starts from."""
         family = self.family_of_letter(letter)
-        sections = self.sections(case, *family.sections)
-        weights = family.weights(self.params.for_case(case).of_family(family))
-        return sections | ({"weights": {"of": weights}} if weights else {})
+        weights = self.backbone_weights(case, family)
+        return self.sections(case, *family.sections) | ({"weights": {"of": weights}} if weights else {})
+
+    def backbone_weights(self, case: str, family: Family) -> str | None:
+        """What tells the weights that a training starts from from others; None: it starts from fresh ones."""
+        return family.weights(self.params.for_case(case).of_family(family))
 
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""

@@ -115,6 +115,7 @@ class Exhibits:
             **self.plan.sections(dataset, *names),
             "keys": keys.model_dump() | {"encoder": known_as(keys.encoder)},
             "search": self.params.search,
+            "network": self.params.network,
             "selection": self.params.selection.model_dump(),
             "unlearn": self.plan.tried(dataset),
         }

@@ -131,7 +131,8 @@ class Plan(Cases):
         return {
             name: {
                 "files": self.disk_state(name),
-                "weights": {each: self.encoder_weights(name, each) for each in folders},
+                "weights": {each: self.encoder_weights(name, each) for each in folders}
+                | {kind.name: state for kind in self.families if (state := self.backbone_weights(name, kind))},
             }
             for name, folders in encoders.items()
         }

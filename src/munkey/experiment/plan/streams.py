@@ -16,6 +16,7 @@ class StreamPlan:
     def systems_of(self, dataset: str) -> list[StreamedSystem]:
         """Every method, and the oracle of each family that has one of them."""
         methods = [self.params.method(name) for name in self.params.methods]
+        methods = [each for each in methods if not each.whole_classes]
         families = {one.original.name: one.original for one in methods if not one.original.exact}.values()
         oracles = [self._system(dataset, each.oracle, each.title, "training set") for each in families]
         return oracles + [self._system(dataset, each.name, each.title, each.stored) for each in methods]

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import timm
 import torch
+from timm.layers.drop import DropPath
 from timm.models import group_parameters
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -45,6 +46,9 @@ class Backbone(nn.Module):
             body.conv1 = nn.Conv2d(3, body.conv1.out_channels, 3, padding=1, bias=False)
             nn.init.kaiming_normal_(body.conv1.weight, mode="fan_out", nonlinearity="relu")
             body.maxpool = nn.Identity()
+        for module in body.modules():
+            if isinstance(module, DropPath):  # some models' default; it would draw from the global generator
+                module.drop_prob = 0.0
         layers = list(group_parameters(body, body.group_matcher(coarse=False)).values())
         if a.frozen > len(layers):
             raise ValueError(f"pretrained.frozen = {a.frozen}: {a.name} has {len(layers)} layers")

@@ -15,6 +15,7 @@ STATED: Settings = {
     "source.storage_size": (None, 224),  # "resized to 224": before the crop or by it
     "data.image_size": 224,
     "keys.encoder": "vit-b16",
+    "network": "vit",
     "model.patch_size": 16,
     "model.width": 192,
     "model.depth": 12,

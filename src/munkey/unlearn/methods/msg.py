@@ -47,6 +47,8 @@ def renew(system: System, request: Request, settings: MSGSettings, kind: "type[n
 
     model = system.copy_of_model().eval()
     layers = [name for name, layer in model.named_modules() if isinstance(layer, kind) and part in f".{name}"]
+    if not layers:
+        raise ValueError(f"MSG finds no {kind.__name__} in this network{part and f', in a part {part!r} of it'}")
     new = renew_smallest(model, [f"{name}.weight" for name in layers], settings.init_rate, request)
     hold = scaled_steps({name: settings.held + (1 - settings.held) * mask.float() for name, mask in new.items()})
 
