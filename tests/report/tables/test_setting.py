@@ -61,6 +61,7 @@ CHANGES = {
     "unlearn.neggrad-plus.alpha": (0.9, "unlearn.neggrad-plus.alpha is 0.9 (paper: 0.95)"),
     "unlearn.amun.steps": (10, "unlearn.amun.steps is 10 (paper: 50)"),
     "unlearn.amun.stride": (0.2, "unlearn.amun.stride is 0.2 (paper: 0.1)"),
+    "network": ("resnet18", "network is resnet18 (paper: vit)"),
     "unlearn.amun.keep_forget": (True, "unlearn.amun.keep_forget is True (paper: False)"),
 }
 OF_ONE_DATA_SET = {"munkey.p_image", "munkey.p_token", "forget.rates", "forget.sampling"}
