@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from munkey.experiment.cost.flops import Network, answering_bytes
+from munkey.experiment.cost.flops import Network, answering_bytes, measured
 from munkey.experiment.cost.machines import BENCHED
 from munkey.models.family import FAMILIES
 from munkey.settings import ModelSettings
@@ -53,6 +53,15 @@ def test_operations_and_weights_are_those_that_torch_counts(name):
         logits.sum().backward()
     adapter = 2 * network.token_dim * network.model.width  # whose input gets no gradient here, as an exemplar's would
     assert 2 * (network.step - network.forward - adapter) == backward.get_total_flops()
+
+
+@pytest.mark.parametrize("name", ["ViT", *BENCHED])
+def test_a_network_that_is_measured_costs_what_the_arithmetic_says(name):
+    """What has no arithmetic of ours runs once on the meta device; here a ViT does, whose arithmetic is known."""
+    network = NETWORKS[name]
+    found = measured(built(network), network.image_size)
+    assert (found.weights, found.forward, found.step) == (network.weights, network.forward, network.step)
+    assert 0.5 < found.kept_bytes / network.kept_bytes < 2
 
 
 def test_answering_an_image_takes_what_its_attention_or_its_mlp_takes_whichever_is_more():

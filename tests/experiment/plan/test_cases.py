@@ -4,6 +4,7 @@ import pytest
 
 from munkey.experiment.plan.cases import dataset_of
 from munkey.settings import EncoderSettings
+from munkey.unlearn import prepare
 from tests.experiment.inputs import ENCODER, small_plan
 
 TWO = {  # data sets, the second with values of its own
@@ -177,3 +178,19 @@ def test_the_folder_of_keys_is_named_for_encoder_and_image_size_and_leads_back_t
     assert plan.encoder_of("digits/inference.k/8") == plan.encoder_of("digits/keys/efficientnet-lite0_96") == folders[0]
     encoders = [plan.encoder_settings("digits", folder) for folder in folders]
     assert encoders == [EncoderSettings(**ENCODER, image_size=size, batch_size=64) for size in (96, 64)]
+
+
+def test_post_hoc_methods_start_from_the_network_that_the_parameters_name():
+    plan = small_plan({"network": "resnet18"})
+    assert [family.name for family in plan.families] == ["resnet18", "munkey", "knn"]
+    original = plan.original("digits", "0", "cf")["original"]
+    assert original.endswith("seed0/full/original-r/system.safetensors")
+    assert plan.family_of("cf").oracle == "retrain-r" and plan.family_of("munkey").oracle == "retrain-m"
+    settings = plan.unlearn_settings("digits", "cf")
+    assert settings["network"] == {"name": "resnet18"} and "model" not in settings and "resnet18" in settings
+    assert prepare.applied("cf", settings).family == "resnet18"
+    assert prepare.applied("munkey", settings).family == "munkey"
+        prepare.applied("cf", settings).family == "resnet18" and prepare.applied("munkey", settings).family == "munkey"
+    )
+    assert {run.method for run in plan.main} >= {"original-r", "retrain-r", "cf"}
+    assert not [run for run in plan.main if run.method.endswith("-t")]
