@@ -48,7 +48,9 @@ def _method(method: Method) -> str:
     needs = ", ".join(sorted(method.needs)) or "nothing"
     in_paper = "yes" if method.in_paper else "no"
     page = f"[`{method.name}`](methods/{method.name}.md)"
-    return f"| {page} | {method.description} | {needs} | {in_paper} | {method.citation} |"
+    only = f"; `network: {' | '.join(sorted(method.networks))}` alone" if method.networks else ""
+    only += "; whole classes alone" if method.whole_classes else ""
+    return f"| {page} | {method.description}{only} | {needs} | {in_paper} | {method.citation} |"
 
 
 def audits() -> str:
