@@ -48,8 +48,7 @@ def _method(method: Method) -> str:
     needs = ", ".join(sorted(method.needs)) or "nothing"
     in_paper = "yes" if method.in_paper else "no"
     page = f"[`{method.name}`](methods/{method.name}.md)"
-    only = f"; `network: {' | '.join(sorted(method.networks))}` alone" if method.networks else ""
-    only += "; whole classes alone" if method.whole_classes else ""
+    only = f" (`network`: {' or '.join(sorted(method.networks))})" if method.networks else ""
     return f"| {page} | {method.description}{only} | {needs} | {in_paper} | {method.citation} |"
 
 
