@@ -56,7 +56,7 @@ class PrototypeSettings(Section):
 class Prototypes(Family):
     name = "prototypes"
     title = "Prototypes"
-    letter = "p"
+    letter = "y"
     settings = PrototypeSettings
 
     def architecture(self, recipe, classes, key_dim=None):
@@ -167,12 +167,12 @@ def test_one_of_everything_takes_part(extended: Project) -> None:
     results = extended.path / "results/default"
     tidy = pd.read_csv(results / "metrics.csv")
     assert set(tidy["dataset"]) == {"bright-squares"} and (results / "keys/bright-squares/mean-color/keys.npz").exists()
-    assert {"original-p", "retrain-p", "keep", "my-method"} <= set(tidy["method"])
+    assert {"original-y", "retrain-y", "keep", "my-method"} <= set(tidy["method"])
     accuracy = tidy[(tidy["method"] == "keep") & (tidy["metric"] == "TA")]["value"]
     assert (accuracy > 95).all()  # it learned: the classes differ in brightness
     assert ((tidy["method"] == "keep") & (tidy["metric"] == "gap")).any()  # measured against its own oracle
     table = (results / "tables/main.md").read_text()
-    assert all(f"| {title}" in table for title in ("Original (P)", "Retrain (P)", "Keep", "My method"))
+    assert all(f"| {title}" in table for title in ("Original (Y)", "Retrain (Y)", "Keep", "My method"))
     assert "logit" in set(tidy["metric"]) and "Mean logit" in (results / "tables/runtime.md").read_text()
     assert "Confidence: AUROC" in (extended.path / ATTACKS).read_text()
     assert (extended.path / FIGURE).stat().st_size > 1000

@@ -26,6 +26,7 @@ class ASSDSettings(Section):
 )
 def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     import numpy as np
+    import torch
 
     from munkey.core.device import to_host
     from munkey.data.image_set import Joined
@@ -36,7 +37,7 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     forgotten, of_all = (
         importances(model, samples, request, settings.per_sample) for samples in (request.forget, everything)
     )
-    ratios = np.concatenate([to_host(forgotten[name] / of_all[name]).flatten().numpy() for name in forgotten])
+    ratios = to_host(torch.cat([(forgotten[name] / of_all[name]).flatten() for name in forgotten])).numpy()
     percentile = 100 - math.log(1 + 100 * len(request.forget) / len(everything))
     alpha = float(np.percentile(ratios[np.isfinite(ratios)], percentile))
     dampened(model, request, forgotten, of_all, alpha, settings.lam)
