@@ -54,6 +54,12 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
     assert title == "cf (n = 4 models)"
     assert first == "  lr_factor 1: -100.0 [-inf, inf] % left, drop 1.0"  # of models that learned nothing
     assert second == "  lr_factor 0: 100.0 [-inf, inf] % left, drop 5.0"
+    (tmp_path / f"search/{place}/seed8/rate0.1/cf/search.json").rename(tmp_path / "away.json")
+    write_json(tmp_path / f"search/{place}/seed8/rate0.1/ssd/search.json", {"candidates": []})
+    assert list(by_audit(tmp_path / "search/digits", 2.0)) == [
+        "cf: searched with 3 of 4 models; `make audits` goes on",
+        "ssd: searched with 1 of 4 models; `make audits` goes on",
+    ]
     dataset(tmp_path / "other/data/digits")
     with pytest.raises(FileNotFoundError, match="with search: true makes them"):
         list(by_audit(tmp_path / "other/search/digits", 2.0))

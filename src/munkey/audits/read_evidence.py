@@ -101,6 +101,9 @@ def by_audit(folder: Path, drop: float) -> Iterator[str]:
     for method in sorted({path.parent.name for path in found}):
         searches = [read_json(path) for path in found if path.parent.name == method]
         systems = [path.parent for path in found if path.parent.name == method]
+        if len(searches) != len(seeds):
+            yield f"{method}: searched with {len(searches)} of {len(seeds)} models; `make audits` goes on"
+            continue
         tried = []
         for number, candidate in enumerate(searches[0]["candidates"]):
             files = [each / f"{number}/system.safetensors" for each in systems]
