@@ -143,8 +143,7 @@ def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
     assert set(gpu.reads) <= {
         "munkey.models.forward.answers",
         "munkey.models.families.knn.logits",
-        "munkey.models.families.lda.logits",
-        "munkey.models.families.newton.logits",
+        "munkey.models.family.logits",
     }
     if family.has_pathways:
         trace = Trace(samples_of(0, 13, False), recipe_of(params, family), META)

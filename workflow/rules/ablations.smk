@@ -64,8 +64,7 @@ use rule job as selection_tables with:
     input:
         table=fill(LAYOUT.selection_table, ending="csv"),
     output:
-        markdown=fill(LAYOUT.selection_table, ending="md"),
-        latex=fill(LAYOUT.selection_table, ending="tex"),
+        **printed(LAYOUT.selection_table),
     log:
         LAYOUT.log("selection/{dataset}/tables"),
     params:

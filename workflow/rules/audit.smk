@@ -60,12 +60,10 @@ use rule job as audit with:
         halves=lambda w: AUDITS.halves_of(w.dataset),
         logits=lambda w: [path for system in AUDITS.systems_of(w.dataset) for path in system["logits"]],
     output:
+        **printed(audited_by("table")),
+        **picture(audited_by("shares"), "shares", "Audit"),
         table=fill(LAYOUT.audit, part="table.csv"),
         controls=fill(LAYOUT.audit, part="controls.json"),
-        markdown=fill(LAYOUT.audit, part="table.md"),
-        latex=fill(LAYOUT.audit, part="table.tex"),
-        svg=fill(LAYOUT.audit, part="shares.svg"),
-        png=report(fill(LAYOUT.audit, part="shares.png"), caption="../report/shares.rst", category="Audit"),
         strata=fill(LAYOUT.audit, part="strata.md"),
         strata_svg=fill(LAYOUT.audit, part="strata.svg"),
         strata_png=report(fill(LAYOUT.audit, part="strata.png"), caption="../report/shares.rst", category="Audit"),
@@ -85,11 +83,9 @@ use rule job as audit_grid with:
             path for point in AUDITS.grid_of(w.dataset) for path in point["before"] + point["after"] + point["alone"]
         ],
     output:
+        **printed(audited_by("grid")),
+        **picture(audited_by("grid"), "grid", "Audit"),
         table=fill(LAYOUT.audit, part="grid.csv"),
-        markdown=fill(LAYOUT.audit, part="grid.md"),
-        latex=fill(LAYOUT.audit, part="grid.tex"),
-        svg=fill(LAYOUT.audit, part="grid.svg"),
-        png=report(fill(LAYOUT.audit, part="grid.png"), caption="../report/grid.rst", category="Audit"),
     log:
         LAYOUT.log("audit/{dataset}/grid"),
     params:
@@ -105,10 +101,9 @@ use rule job as frontier with:
         main_table=table("main", "csv"),
         audit_table=fill(LAYOUT.audit, part="table.csv"),
     output:
+        **picture(audited_by("frontier"), "frontier", "Audit"),
         csv=fill(LAYOUT.audit, part="frontier.csv"),
         markdown=fill(LAYOUT.audit, part="frontier.md"),
-        svg=fill(LAYOUT.audit, part="frontier.svg"),
-        png=report(fill(LAYOUT.audit, part="frontier.png"), caption="../report/frontier.rst", category="Audit"),
     log:
         LAYOUT.log("audit/{dataset}/frontier"),
     params:
@@ -123,9 +118,8 @@ use rule job as attacks with:
         lambda w: plan.files_of(PLAN.main_of(w.dataset)),
         metrics=LAYOUT.metrics,
     output:
+        **printed(audited_by("attacks")),
         table=fill(LAYOUT.audit, part="attacks.csv"),
-        markdown=fill(LAYOUT.audit, part="attacks.md"),
-        latex=fill(LAYOUT.audit, part="attacks.tex"),
     log:
         LAYOUT.log("audit/{dataset}/attacks"),
     params:
@@ -140,9 +134,8 @@ use rule job as storage with:
     input:
         lambda w: AUDITS.files_of_memories(w.dataset),
     output:
+        **printed(audited_by("storage")),
         table=fill(LAYOUT.audit, part="storage.csv"),
-        markdown=fill(LAYOUT.audit, part="storage.md"),
-        latex=fill(LAYOUT.audit, part="storage.tex"),
     log:
         LAYOUT.log("audit/{dataset}/storage"),
     params:
@@ -159,9 +152,8 @@ use rule gpu_job as differencing_table with:
         neighbors=lambda w: PLAN.neighbors(w.dataset, PARAMS.seeds[0], "full"),
         originals=lambda w: [PLAN.original(w.dataset, PARAMS.seeds[0], name)["original"] for name in AUDITS.deleting()],
     output:
+        **printed(audited_by("differencing")),
         table=fill(LAYOUT.audit, part="differencing.csv"),
-        markdown=fill(LAYOUT.audit, part="differencing.md"),
-        latex=fill(LAYOUT.audit, part="differencing.tex"),
     log:
         LAYOUT.log("audit/{dataset}/differencing"),
     params:
@@ -169,10 +161,7 @@ use rule gpu_job as differencing_table with:
             name: PLAN.unlearn_settings(w.dataset, name) | PLAN.evaluate_settings(w.dataset, name)
             for name in AUDITS.deleting()
         },
-        code=code(
-            "audit.differencing",
-            lambda _: [root for name in AUDITS.deleting() for root in PLAN.method_code(name)],
-        ),
+        code=code("audit.differencing", lambda _: sum(map(PLAN.method_code, AUDITS.deleting()), [])),
     message:
         "name what was deleted from {wildcards.dataset}, by two versions of each system"
 
@@ -182,9 +171,8 @@ use rule job as main_audited with:
         main_table=table("main", "csv"),
         audit_tables=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
     output:
+        **printed(table("main-audited")),
         html=report(table("main-audited", "html"), caption="../report/main.rst", category="Tables"),
-        markdown=table("main-audited", "md"),
-        latex=table("main-audited", "tex"),
     log:
         LAYOUT.log("main_audited"),
     params:

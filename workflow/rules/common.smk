@@ -52,8 +52,21 @@ def code(function, roots=lambda _: []):
     return lambda wildcards: f"{function} {code_digest.digest(job, *roots(wildcards))}"
 
 
-def table(name, ending):
+def table(name, ending="{ending}"):
     return fill(LAYOUT.table, table=name, ending=ending)
+
+
+def printed(path):
+    return {"markdown": fill(path, ending="md"), "latex": fill(path, ending="tex")}
+
+
+def picture(path, caption, category):
+    png = report(fill(path, ending="png"), caption=f"../report/{caption}.rst", category=category)
+    return {"svg": fill(path, ending="svg"), "png": png}
+
+
+def audited_by(attack):
+    return fill(LAYOUT.audit, part=f"{attack}.{{ending}}")
 
 
 # What the pages have in common: parts of their templates, and what columns mean.

@@ -1,4 +1,5 @@
 # The paper's figures and two more: `make figures`. Each as SVG and PNG under results/figures.
+ANSWERS = fill(LAYOUT.logits, case="{dataset}", seed=EXHIBITS.seed)
 
 
 use rule gpu_job as trace with:
@@ -22,12 +23,7 @@ use rule job as chart with:
     input:
         unpack(lambda w: EXHIBITS.chart_input(w.chart)),
     output:
-        svg=fill(LAYOUT.figure, figure="{chart}", ending="svg"),
-        png=report(
-            fill(LAYOUT.figure, figure="{chart}", ending="png"),
-            caption="../report/figure.rst",
-            category="Figures",
-        ),
+        **picture(fill(LAYOUT.figure, figure="{chart}"), "figure", "Figures"),
     log:
         LAYOUT.log("figures/{chart}"),
     wildcard_constraints:
@@ -46,21 +42,10 @@ use rule job as retrieval with:
         unpack(lambda w: PLAN.forget_set(w.dataset, EXHIBITS.seed, f"rate{w.rate}")),
         full=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, "full"),
         left=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, f"rate{w.rate}"),
-        before=fill(LAYOUT.logits, case="{dataset}", seed=EXHIBITS.seed, subset="full", system=memory_family().original),
-        after=fill(
-            LAYOUT.logits,
-            case="{dataset}",
-            seed=EXHIBITS.seed,
-            subset="rate{rate}",
-            system=PLAN.ablated_method.name,
-        ),
+        before=fill(ANSWERS, subset="full", system=memory_family().original),
+        after=fill(ANSWERS, subset="rate{rate}", system=PLAN.ablated_method.name),
     output:
-        svg=fill(LAYOUT.figure, figure="retrieval-{dataset}-rate{rate}", ending="svg"),
-        png=report(
-            fill(LAYOUT.figure, figure="retrieval-{dataset}-rate{rate}", ending="png"),
-            caption="../report/figure.rst",
-            category="Figures",
-        ),
+        **picture(fill(LAYOUT.figure, figure="retrieval-{dataset}-rate{rate}"), "figure", "Figures"),
     log:
         LAYOUT.log("figures/retrieval-{dataset}-rate{rate}"),
     params:

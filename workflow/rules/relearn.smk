@@ -20,12 +20,10 @@ use rule job as relearning_table with:
     input:
         lambda w: [path for system in RELEARNING.systems_of(w.dataset) for path in system["curves"]],
     output:
+        **printed(fill(LAYOUT.relearning, part="table.{ending}")),
+        **picture(fill(LAYOUT.relearning, part="curves.{ending}"), "relearning", "Audit"),
         curves=fill(LAYOUT.relearning, part="curves.csv"),
         table=fill(LAYOUT.relearning, part="table.csv"),
-        markdown=fill(LAYOUT.relearning, part="table.md"),
-        latex=fill(LAYOUT.relearning, part="table.tex"),
-        svg=fill(LAYOUT.relearning, part="curves.svg"),
-        png=report(fill(LAYOUT.relearning, part="curves.png"), caption="../report/relearning.rst", category="Audit"),
     log:
         LAYOUT.log("audit/{dataset}/relearning"),
     params:

@@ -5,11 +5,10 @@ use rule job as tables with:
     input:
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
     output:
+        **printed(table("main")),
         tidy=report(LAYOUT.all_metrics, caption="../report/metrics.rst", category="Metrics"),
         html=report(table("main", "html"), caption="../report/main.rst", category="Tables"),
         csv=table("main", "csv"),
-        markdown=table("main", "md"),
-        latex=table("main", "tex"),
         runtime=table("runtime", "md"),
         runtime_latex=table("runtime", "tex"),
         datasets=table("datasets", "md"),
@@ -27,12 +26,9 @@ use rule job as ranks with:
     input:
         metrics=LAYOUT.all_metrics,
     output:
+        **picture(fill(LAYOUT.figure, figure="ranks"), "figure", "Figures"),
         csv=table("ranks", "csv"),
         markdown=table("ranks", "md"),
-        svg=fill(LAYOUT.figure, figure="ranks", ending="svg"),
-        png=report(
-            fill(LAYOUT.figure, figure="ranks", ending="png"), caption="../report/figure.rst", category="Figures"
-        ),
     log:
         LAYOUT.log("ranks"),
     params:
@@ -49,9 +45,8 @@ use rule job as compare with:
         ablations=table("ablations", "csv"),
         printed="src/munkey/report/tables/paper.csv",
     output:
+        **printed(table("paper")),
         csv=table("paper", "csv"),
-        markdown=table("paper", "md"),
-        latex=table("paper", "tex"),
     log:
         LAYOUT.log("compare"),
     params:

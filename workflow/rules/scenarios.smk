@@ -18,11 +18,9 @@ use rule job as scenario_tables with:
     input:
         metrics=LAYOUT.scenario_metrics,
     output:
+        **printed(LAYOUT.scenario_table),
+        **picture(LAYOUT.scenario_figure, "scenarios", "Scenarios"),
         csv=fill(LAYOUT.scenario_table, ending="csv"),
-        markdown=fill(LAYOUT.scenario_table, ending="md"),
-        latex=fill(LAYOUT.scenario_table, ending="tex"),
-        svg=fill(LAYOUT.scenario_figure, ending="svg"),
-        png=report(fill(LAYOUT.scenario_figure, ending="png"), caption="../report/scenarios.rst", category="Scenarios"),
     log:
         LAYOUT.log("scenarios/{dataset}/table"),
     params:

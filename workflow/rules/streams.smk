@@ -29,12 +29,10 @@ use rule job as stream_tables with:
     input:
         lambda w: [path for system in STREAMS.systems_of(w.dataset) for path in (*system["logits"], *system["records"])],
     output:
+        **printed(fill(LAYOUT.stream, part="table.{ending}")),
+        **picture(fill(LAYOUT.stream, part="curves.{ending}"), "streams", "Scenarios"),
         curves=fill(LAYOUT.stream, part="curves.csv"),
         shares=fill(LAYOUT.stream, part="shares.csv"),
-        markdown=fill(LAYOUT.stream, part="table.md"),
-        latex=fill(LAYOUT.stream, part="table.tex"),
-        svg=fill(LAYOUT.stream, part="curves.svg"),
-        png=report(fill(LAYOUT.stream, part="curves.png"), caption="../report/streams.rst", category="Scenarios"),
     log:
         LAYOUT.log("streams/{dataset}/table"),
     params:

@@ -4,9 +4,7 @@
 
 use rule gpu_job as unlearn with:
     input:
-        unpack(lambda w: PLAN.prepared(w.case)),
-        unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
-        unpack(lambda w: PLAN.forget_set(w.case, w.seed, f"rate{w.rate}")),
+        unpack(lambda w: PLAN.unlearn_input(w.case, w.seed, w.rate, w.method)),
     output:
         system=fill(LAYOUT.system, subset="rate{rate}", system="{method}"),
         record=fill(LAYOUT.record, subset="rate{rate}", system="{method}"),
@@ -28,9 +26,7 @@ use rule gpu_job as unlearn with:
 # In an audit, where nothing but the answers of what a method leaves is needed.
 use rule unlearn as unlearn_audited with:
     input:
-        unpack(lambda w: PLAN.prepared(w.case)),
-        unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
-        unpack(lambda w: PLAN.forget_set(w.case, w.seed, f"rate{w.rate}")),
+        unpack(lambda w: PLAN.unlearn_input(w.case, w.seed, w.rate, w.method)),
         unpack(lambda w: PLAN.found(w.case, w.seed, f"rate{w.rate}", w.method)),
     output:
         logits=fill(LAYOUT.logits, subset="rate{rate}", system="{method}"),
@@ -43,8 +39,7 @@ use rule unlearn as unlearn_audited with:
         code=code("evaluate.unlearn_audited", lambda w: PLAN.method_code(w.method)),
 
 
-ruleorder: unlearn_audited > unlearn
-ruleorder: unlearn_audited > evaluate
+ruleorder: unlearn_audited > unlearn > evaluate
 
 
 use rule unlearn as unlearn_candidate with:
@@ -63,10 +58,8 @@ use rule unlearn as unlearn_candidate with:
 
 use rule gpu_job as search with:
     input:
-        unpack(lambda w: PLAN.prepared(w.case)),
-        unpack(lambda w: PLAN.original(w.case, w.seed, w.method)),
+        unpack(lambda w: PLAN.unlearn_input(w.case, w.seed, w.rate, w.method)),
         unpack(lambda w: PLAN.candidates(w.case, w.seed, w.rate, w.method)),
-        unpack(lambda w: PLAN.forget_set(w.case, w.seed, f"rate{w.rate}")),
     output:
         system=fill(LAYOUT.system, subset="rate{rate}", system="{method}"),
         record=fill(LAYOUT.record, subset="rate{rate}", system="{method}"),

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, cast
 
 from munkey.core.console import Report
-from munkey.core.device import to_device
+from munkey.core.device import to_device, to_host
 from munkey.core.randomness import Stage
 from munkey.core.registry import Registry
 from munkey.settings import DataSettings, InferenceSettings, ModelSettings, Section, TrainSettings
@@ -334,6 +334,16 @@ class FittedFamily(Family):
         keys, tokens = torch.from_numpy(self.stored(added.keys)), torch.from_numpy(labels).float()[:, None]
         memory = system.memory.extended(added.ids, keys, tokens)
         return replace(system, memory=memory, model=self.head(cast(FittedArchitecture, system.architecture), memory))
+
+    def logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+    ) -> np.ndarray:
+        """Answers of its weights to keys, for a family that asks for these; others answer by their rows."""
+        import torch
+
+        assert retrieval is not None and retrieval.keys is not None
+        assert system.model is not None
+        return to_host(system.model(to_device(torch.from_numpy(retrieval.keys), device))).numpy()
 
     def stored(self, keys: np.ndarray) -> np.ndarray:
         """Keys (N, d) float32 as its memory holds them."""

@@ -91,6 +91,11 @@ class Plan(Cases):
         family, owner = self.params.method(method).original, self.owner(case, "full", *self.training_sections)
         return {"original": fill(self.layout.system, case=owner, seed=seed, subset="full", system=family.original)}
 
+    def unlearn_input(self, case: str, seed: str, rate: str, method: str) -> Files:
+        """What a method starts from: the data, its original, and what is to be forgotten."""
+        forget = self.forget_set(case, seed, f"rate{rate}")
+        return self.prepared(case) | self.original(case, seed, method) | forget
+
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
         """Systems and records of every candidate of a method's search, in the order of the grid."""
         numbers = range(len(self.params.candidates(case, method)))

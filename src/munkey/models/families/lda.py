@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
-from munkey.core.device import to_device, to_host
-from munkey.models.family import FittedArchitecture, FittedFamily, Retrieval, System, family
-from munkey.settings import DataSettings, Positive, Section
+from munkey.core.device import to_host
+from munkey.models.family import FittedArchitecture, FittedFamily, System, family
+from munkey.settings import Positive, Section
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from torch import nn
 
-    from munkey.data.image_set import ImageSet
     from munkey.memory.exemplars import ExemplarMemory
     from munkey.memory.sums import Sums
     from munkey.models.networks.closed_form import Head
@@ -89,15 +88,6 @@ class LinearFamily(FittedFamily):
         from munkey.models.networks.closed_form import Head
 
         return Head(np.zeros((architecture.classes, architecture.key_dim)), np.zeros(architecture.classes))
-
-    def logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
-    ) -> np.ndarray:
-        import torch
-
-        assert retrieval is not None and retrieval.keys is not None
-        assert system.model is not None
-        return to_host(system.model(to_device(torch.from_numpy(retrieval.keys), device))).numpy()
 
 
 @family

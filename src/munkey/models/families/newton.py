@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from munkey.core.device import to_device, to_host
 from munkey.core.randomness import Stage
-from munkey.models.family import FittedArchitecture, FittedFamily, Retrieval, System, family
-from munkey.settings import DataSettings, InferenceSettings, Positive, Section
+from munkey.models.family import FittedArchitecture, FittedFamily, System, family
+from munkey.settings import InferenceSettings, Positive, Section
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from torch import nn
 
-    from munkey.data.image_set import ImageSet
     from munkey.encoders.keys import Keys
     from munkey.memory.exemplars import ExemplarMemory
     from munkey.models.networks.logistic import PerturbedHead
@@ -81,12 +79,3 @@ class NewtonFamily(FittedFamily):
 
         shape = architecture.classes, architecture.key_dim
         return PerturbedHead(np.zeros(shape), np.zeros(shape))
-
-    def logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
-    ) -> np.ndarray:
-        import torch
-
-        assert retrieval is not None and retrieval.keys is not None
-        assert system.model is not None
-        return to_host(system.model(to_device(torch.from_numpy(retrieval.keys), device))).numpy()
