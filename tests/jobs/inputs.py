@@ -1,0 +1,34 @@
+"""A prepared data set, its keys and its nearest neighbors, as files."""
+
+from pathlib import Path
+
+import numpy as np
+
+from munkey.data.prepared import Dataset, load, prepare
+from munkey.data.source import Source
+from munkey.encoders import keys
+from munkey.memory import neighbors
+
+CLASSES = ["cat", "dog", "fox"]
+SPLITS = np.repeat(["train", "val", "test"], [180, 9, 21])
+LABELS = np.arange(210) % 3
+UNITS = [None if number % 10 == 9 else f"person {number // 10 % 12}" for number in range(210)]
+
+
+def prepared(folder: Path) -> Dataset:
+    """180 training samples of three classes; twelve persons own nine tenths of them."""
+    images = np.random.default_rng(0).integers(0, 256, (210, 2, 2, 3), dtype=np.uint8)
+    prepare(Source(images, LABELS, SPLITS, CLASSES, units=UNITS), folder)
+    return load(folder)
+
+
+def keyed(folder: Path, dataset: Dataset, depth: int) -> tuple[Path, Path]:
+    """The files of keys, in 30 separate heaps, and of the `depth` nearest training samples of every sample."""
+    generator = np.random.default_rng(1)
+    heaps = generator.normal(size=(30, 8)).repeat(7, axis=0)[: len(dataset.ids)]
+    vectors = keys.at_unit_norm((heaps + 0.01 * generator.normal(size=heaps.shape)).astype(np.float32))
+    keys.write(folder / "keys.npz", dataset.ids, vectors)
+    members = keys.read(folder / "keys.npz", dataset.ids_of("train"))
+    found = neighbors.nearest(keys.Keys(dataset.ids, vectors), members, depth)
+    neighbors.write(folder / "neighbors.npz", dataset.ids, found)
+    return folder / "keys.npz", folder / "neighbors.npz"
