@@ -5,6 +5,7 @@ import pytest
 import yaml
 from PIL import Image
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
@@ -77,6 +78,7 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
     with pytest.raises(UnknownNamesError, match="person 1"):
         loaded.forget(units="person 1")
     assert loaded.add(X[:1], [3]).tolist() == [124] and 124 in loaded.ids_
+    assert loaded.forget(124).tolist() == [124] and 124 not in loaded.ids_
     with pytest.raises(ValueError, match="only a fit can learn a class"):
         loaded.add(X[:1], [5])
     with pytest.raises(ValueError, match="name what is to be forgotten"):
@@ -98,6 +100,10 @@ def test_an_exact_family_forgets_pictures_to_the_bit_and_is_deployed_with_its_en
 
 
 def test_what_it_cannot_do_is_said_before_any_picture_is_read(tmp_path):
+    unfitted = MunkeyClassifier()
+    for do in (lambda: unfitted.save(tmp_path / "model"), lambda: unfitted.forget(1), lambda: unfitted.predict(X)):
+        with pytest.raises(NotFittedError):
+            do()
     with pytest.raises(ValueError, match="must be one of munkey, knn, lda, ncm"):
         MunkeyClassifier(family="vit").fit("no pictures", [1])
     with pytest.raises(ValueError, match="p_image"):

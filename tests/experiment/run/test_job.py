@@ -1,5 +1,6 @@
 """A job writes everything it prints to its log, keeps to its limits, and records what it did."""
 
+import bdb
 import os
 import pdb
 import platform
@@ -78,6 +79,15 @@ def test_the_job_that_munkey_job_asks_for_prints_to_the_terminal(tmp_path, monke
     with job(str(tmp_path / "job.log"), 1, ["results/z.csv"]):
         print("hello")
     assert seconds_of(tmp_path / "job.log") == pytest.approx(0, abs=1)
+
+
+def test_leaving_the_debugger_ends_the_job_without_a_traceback(tmp_path, monkeypatch):
+    monkeypatch.setenv(IN_TERMINAL, "results/x.csv")
+    with (
+        pytest.raises(SystemExit, match="The debugger was left, and with it this job"),
+        job(str(tmp_path / "job.log"), 1, ["results/x.csv"]),
+    ):
+        raise bdb.BdbQuit
 
 
 def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 
 from munkey.report.figures import diagram, projection, retrieval, theme
 from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.figures.curves import neighbors_plot, sensitivity_plot
+from munkey.report.figures.curves import neighbors_plot, scenarios_plot, sensitivity_plot, streams_plot
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.losses import loss_curves
@@ -28,6 +28,7 @@ from munkey.report.figures.selection import selection_plot
 from munkey.report.figures.shares import forest_plot, limits, strata_plot
 from munkey.report.tables.frontier import Design, points
 from munkey.report.tables.ranks import ranks_of
+from munkey.report.tables.summary import Row
 from tests.report.figures.test_relearning import relearned
 from tests.report.tables.test_audit_grid import audited
 from tests.report.tables.test_frontier import AUDIT, DESIGNS, found, summary
@@ -134,6 +135,25 @@ def trainings():
     )
 
 
+def after_requests():
+    """ToW of two methods at two rates after two requests; one method was not asked for the second."""
+    lines = itertools.product(("scenario/class", "scenario/cluster"), (0.1, 0.02), ("b", "d"))
+    frame = pd.DataFrame([{"case": case, "rate": rate, "method": name} for case, rate, name in lines])
+    return frame.assign(ToW=np.linspace(0.4, 0.95, 8))[:-1]
+
+
+def streamed():
+    """Four requests, three seeds: two methods, and a retrained model at the first and the last request."""
+    lines = itertools.product(range(3), range(5), ("MUNKEY", "SCRUB", "Retrain"))
+    curves = pd.DataFrame([{"seed": seed, "done": done, "title": title} for seed, done, title in lines])
+    curves = curves.assign(TA=np.linspace(90, 60, 45), seconds=np.geomspace(0.1, 2000, 45))
+    lines = itertools.product(range(1, 5), ("MUNKEY", "SCRUB"), (0, 1))
+    shares = pd.DataFrame([{"done": done, "title": title, "request": number} for done, title, number in lines])
+    return curves[(curves["title"] != "Retrain") | curves["done"].isin([1, 4])], shares.assign(
+        left=np.linspace(-200, 300, 16)
+    )
+
+
 ALL = {
     "k_curve": lambda: neighbors_plot(curve()),
     "pairs": lambda: selection_plot(grid(), 0.3),
@@ -152,6 +172,8 @@ ALL = {
     "ranks": lambda: rank_diagram(ranks_of(gaps(10)), "b"),
     "relearning": lambda: relearning_plot(relearned()),
     "audit grid": lambda: grid_plot(audited()),
+    "scenarios": lambda: scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")]),
+    "streams": lambda: streams_plot(*streamed()),
 }
 # SHA-256 of each as SVG, when somebody last looked at it.
 DRAWN = json.loads(Path(__file__).with_name("drawn.json").read_text())
