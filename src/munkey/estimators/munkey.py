@@ -147,7 +147,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the highest probability: (N,)."""
-        return cast(np.ndarray, self.classes_[self.predict_proba(X).argmax(axis=1)])
+        best = self.predict_proba(X).argmax(axis=1)
+        return cast(np.ndarray, self.classes_[best])
 
     def forget(self, ids: Iterable[int] | int | None = None, *, units: Iterable[Any] | str | None = None) -> np.ndarray:
         """As that of `ForgettingLDA`, but a class stays among `classes_`: MUNKEY's network knows it."""
