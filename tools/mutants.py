@@ -1,9 +1,11 @@
 """Draws single changes ("mutants") of the package, applies each to a copy, and lists which ones the tests notice.
 
+    python -m tools.mutants --map                        which test runs which line: once for a state of src, 15 minutes
     python -m tools.mutants --count 150 --seed 0 --jobs 2 --rooms deploy experiment
 
-A room is a folder or module of src/munkey; its tests lie in tests/ROOM, those beside the changed module run first. The
-copy is a clone of the last commit. A change that no test notices is a hole, or changes nothing that matters.
+A room is a folder or module of src/munkey. The tests that run a changed line come first; then all beside the module and
+of its room, tests/ROOM, since what runs in jobs and at import has no line of the map. The copy is a clone of the last
+commit. A change that no test notices is a hole, or changes nothing that matters.
 """
 
 import argparse
@@ -24,12 +26,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import coverage
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/munkey")
-TESTS_OF = {  # of rooms without a folder of tests
-    "settings.py": "tests/experiment",
-    "jobs": "tests/integration/test_paper.py",
-    "__init__.py": "tests/deploy/model",
+FOLDER = ROOT / "cache" / "mutants"
+TEST = "MUTANTS_TEST"  # the test that runs, for the processes that it starts
+MOST = 200  # tests that run a line and are tried for it
+TESTS_OF = {  # of rooms without a folder of tests, and what runs their jobs
+    "settings.py": ["tests/experiment"],
+    "jobs": ["tests/jobs", "tests/integration/test_paper.py"],
+    "__init__.py": ["tests/deploy/model"],
 }
 PAIRS = ("Lt LtE", "Gt GtE", "Eq NotEq", "Is IsNot", "In NotIn", "And Or", "Add Sub", "Mult Div")
 OPPOSITE: dict[type[ast.AST], Any] = {}
@@ -59,10 +66,17 @@ class Mutant:
 
     @property
     def tests(self) -> list[str]:
-        """Folders of tests: the nearest first, then that of the room."""
-        room = TESTS_OF.get(self.room, f"tests/{self.room}")
-        nearest = Path("tests", *self.path.parent.relative_to(PACKAGE).parts) if self.path.parent != PACKAGE else room
-        return list(dict.fromkeys(str(each) for each in (nearest, room) if (ROOT / each).exists()))
+        """Folders of tests: the nearest first, then those of the room."""
+        room = TESTS_OF.get(self.room, [f"tests/{self.room}"])
+        nearest = [] if self.path.parent == PACKAGE else [f"tests/{self.path.parent.relative_to(PACKAGE)}"]
+        return list(dict.fromkeys(each for each in (*nearest, *room) if (ROOT / each).exists()))
+
+    def ran(self, lines: dict[int, list[str]]) -> list[str]:
+        """The tests that run a changed line, those beside the module first and whole pipelines last."""
+        changed = range(self.line, self.line + self.old.count("\n") + 1)
+        own = {test.partition("[")[0] for line in changed for test in lines.get(line, ())} - {""}
+        near = self.tests[0] if self.tests else ""
+        return sorted(own, key=lambda test: ("/integration/" in test, not test.startswith(near), test))[:MOST]
 
     def changed(self, source: bytes) -> bytes:
         """The file with this change."""
@@ -108,10 +122,12 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that a run depends on: no annotations, texts, imports for types, options of commands."""
+    """The nodes that a run depends on: no annotations, texts, imports for types, options of commands, strict=True."""
     if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in UNCHANGED_CALLS:
         return
     if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+        return
+    if isinstance(node, ast.keyword) and node.arg in UNCHANGED_KEYWORDS:
         return
     yield node
     for name, value in ast.iter_fields(node):
@@ -159,9 +175,36 @@ def draw(count: int, seed: int, rooms: list[str]) -> list[Mutant]:
     return drawn
 
 
-def passes(project: Path, tests: str, timeout: float, output: int | None = subprocess.DEVNULL) -> bool:
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """As a plugin of pytest: what runs from now on is run by this test."""
+    os.environ[TEST] = nodeid
+    if measured := coverage.Coverage.current():
+        measured.switch_context(nodeid)
+
+
+def map_file() -> Path:
+    """Where the map of this state of src lies."""
+    tree = subprocess.run(["git", "rev-parse", "HEAD:src"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return FOLDER / f"{tree.strip()}.coverage"
+
+
+def draw_map(jobs: int) -> None:
+    """Run all tests once, and note which of them run which line. Tests that fail are said, and count as well."""
+    clone(project := FOLDER / "project")
+    parts = FOLDER / "parts"
+    shutil.rmtree(parts, ignore_errors=True)
+    settings = f"source = {project / PACKAGE}\ndata_file = {parts}/part\nparallel = true\nsigterm = true"
+    (FOLDER / "coverage.ini").write_text(f"[run]\n{settings}\ncontext = ${{{TEST}-}}\n")
+    os.environ["COVERAGE_PROCESS_START"] = str(FOLDER / "coverage.ini")
+    passes(project, ["-p", "tools.mutants", "-n", str(jobs), "--dist", "loadfile"], 7200, output=None)
+    made = coverage.Coverage(map_file(), config_file=FOLDER / "coverage.ini")
+    made.combine([str(parts)])
+    made.save()
+
+
+def passes(project: Path, tests: list[str], timeout: float, output: int | None = subprocess.DEVNULL) -> bool:
     """Whether these tests of a copy of the project pass; not if they take too long."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     paths = {"PYTHONPATH": f"{project}/src", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, cwd=project, env=os.environ | paths, stdout=output, stderr=output, start_new_session=True
@@ -181,12 +224,17 @@ def clone(project: Path) -> None:
 
 def run(drawn: list[Mutant], jobs: int, timeout: float) -> None:
     """Try each change in one of `jobs` copies, and print if it is noticed. Raises SystemExit if tests fail already."""
+    if not map_file().exists():
+        raise SystemExit("no map of this state of src: first, python -m tools.mutants --map")
+    known = coverage.CoverageData(map_file())
+    known.read()
+    lines = {path: known.contexts_by_lineno(str(FOLDER / "project" / path)) for path in {each.path for each in drawn}}
     copies: queue.Queue[Path] = queue.Queue()
     noticed: dict[str, list[bool]] = defaultdict(list)
 
     def try_unchanged(tests: str) -> None:
         project = copies.get()
-        if not passes(project, tests, timeout, output=None):
+        if not passes(project, ["-x", tests], timeout, output=None):
             raise SystemExit(f"{tests} fail, or take more than {timeout:g} s, without any change")
         copies.put(project)
 
@@ -195,7 +243,8 @@ def run(drawn: list[Mutant], jobs: int, timeout: float) -> None:
         file = project / mutant.path
         source = file.read_bytes()
         file.write_bytes(mutant.changed(source))
-        found = not all(passes(project, tests, timeout) for tests in mutant.tests)
+        tried = (tests for tests in (mutant.ran(lines[mutant.path]), *([each] for each in mutant.tests)) if tests)
+        found = not all(passes(project, ["-x", *tests], timeout) for tests in tried)
         if file.exists():
             file.write_bytes(source)
         else:  # a change can make the tests remove their own copy
@@ -222,5 +271,6 @@ if __name__ == "__main__":
     parser.add_argument("--rooms", nargs="*", default=[], help="folders of src/munkey; default: all")
     parser.add_argument("--jobs", type=int, default=2, help="copies that are tested at once (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one folder of tests")
+    parser.add_argument("--map", action="store_true", help="note which test runs which line, and stop")
     asked = parser.parse_args()
-    run(draw(asked.count, asked.seed, asked.rooms), asked.jobs, asked.timeout)
+    draw_map(asked.jobs) if asked.map else run(draw(asked.count, asked.seed, asked.rooms), asked.jobs, asked.timeout)

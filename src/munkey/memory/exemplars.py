@@ -78,7 +78,7 @@ class Fused(NamedTuple):
 def similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
     """softmax(cos / tau) over the present neighbors: (..., K) -> (..., K); zero where absent (sec. 3.2, w_j)."""
     scores = (cosines / temperature).masked_fill(~present, -torch.inf)
-    return torch.nan_to_num(scores.softmax(dim=-1), nan=0.0)
+    return torch.nan_to_num(scores.softmax(dim=-1))
 
 
 def rank_weights(present: Tensor) -> Tensor:
