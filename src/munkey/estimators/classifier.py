@@ -204,7 +204,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _labeled(self, X: Any, y: Any, ids: Iterable[int] | None, units: Sequence[Any] | None, start: int) -> HeldRows:
         """Checked rows. start: 0: the first ones, which say what the columns are; else the first id by default."""
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=not start)
+        X, y = validate_data(self, X, y, reset=not start)
         check_classification_targets(y)
         numbers = np.arange(start, start + len(X)) if ids is None else checked_ids(ids)
         if len(numbers) != len(X) or len(np.unique(numbers)) != len(X):

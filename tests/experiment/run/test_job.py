@@ -14,7 +14,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
-from munkey.experiment.run.job import IN_TERMINAL, KILLED, job, last_words, now, seconds_of
+from munkey.experiment.run.job import IN_TERMINAL, KILLED, POST_MORTEM, job, last_words, now, seconds_of
 from munkey.experiment.run.record import write_record
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -79,6 +79,17 @@ def test_the_job_that_munkey_job_asks_for_prints_to_the_terminal(tmp_path, monke
     with job(str(tmp_path / "job.log"), 1, ["results/z.csv"]):
         print("hello")
     assert seconds_of(tmp_path / "job.log") == pytest.approx(0, abs=1)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_debugger_starts_where_a_job_in_the_terminal_fails_if_that_was_asked_for(tmp_path, monkeypatch, asked):
+    started = []
+    monkeypatch.setattr(pdb, "post_mortem", started.append)
+    monkeypatch.setenv(IN_TERMINAL, "results/x.csv")
+    monkeypatch.setenv(POST_MORTEM, "1") if asked else monkeypatch.delenv(POST_MORTEM, raising=False)
+    with pytest.raises(SystemExit), job(str(tmp_path / "job.log"), 1, ["results/x.csv"]):
+        raise ValueError("the reason")
+    assert len(started) == asked
 
 
 def test_leaving_the_debugger_ends_the_job_without_a_traceback(tmp_path, monkeypatch):
