@@ -39,6 +39,24 @@ def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
     assert left(model) == without(10, 12)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--ids", "12", "--request", "S"], 1),
+        (["--ids", "12", "--certificate", "receipt.json"], 0),
+        (["--ids", "10", "--request", "R"], 0),
+        (["--ids", "11", "--ignore-missing"], 0),
+        (["--ids", "12", "--dry-run"], 0),
+    ],
+    ids=["deleted", "purged", "repeated", "nothing", "dry run"],
+)
+def test_that_names_stay_is_said_only_where_this_deletion_left_them(words, said, munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    munkey("forget", model, "--ids", "10", "--request", "R")
+    ended = munkey("forget", model, *words)
+    assert ended.code == 0 and ended.out.count(f"stay in the directory until `munkey purge {model}`") == said
+
+
 def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
     (tmp_path / "ids").write_text("10\n12,\n\n14 16\n")
     ended = munkey(

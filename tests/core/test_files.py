@@ -91,6 +91,18 @@ def test_what_a_killed_process_left_is_removed_when_the_file_is_written_again(tm
     assert len(left) == 1 and left[0].startswith(".more.out.json.")
 
 
+@pytest.mark.parametrize(("error", "stays"), [(PermissionError, True), (ProcessLookupError, False)])
+def test_what_a_process_of_somebody_else_is_writing_stays(error, stays, tmp_path, monkeypatch):
+    def refused(process, signal):
+        raise error
+
+    monkeypatch.setattr(os, "kill", refused)
+    (tmp_path / ".out.txt.4711-x.txt").touch()
+    with atomic(tmp_path / "out.txt"):
+        pass
+    assert (tmp_path / ".out.txt.4711-x.txt").exists() is stays
+
+
 def test_a_written_file_can_be_read_by_others(tmp_path):
     write_json(tmp_path / "out.json", {})
     assert stat.S_IMODE((tmp_path / "out.json").stat().st_mode) == 0o644

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from munkey.core.files import UnwritableFileError
 from munkey.deploy import certificate
 from munkey.deploy.certificate import Certificate, CertificateError
 from munkey.deploy.model.manifest import self_digest
@@ -216,6 +217,13 @@ def test_a_file_is_whole_on_the_disk_before_it_has_a_name(tmp_path, monkeypatch)
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, path.exists())))
     certificate.write_new(path, "salt")
     assert synced == [(4, False)] and path.read_text() == "salt"
+
+
+def test_a_file_that_appears_while_it_is_written_is_named_and_stays(tmp_path):
+    (tmp_path / "salt.txt").write_text("another")
+    with pytest.raises(UnwritableFileError, match=r"cannot be written \(File exists\): '.*salt\.txt'"):
+        certificate.write_new(tmp_path / "salt.txt", "salt")
+    assert (tmp_path / "salt.txt").read_text() == "another"
 
 
 @pytest.mark.parametrize("nameless", [True, False])

@@ -1,5 +1,6 @@
 """The embedded encoder: its weights and their order are read right, and its keys tell real classes apart."""
 
+import inspect
 import tarfile
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_sample_images
 
 from munkey.data.image_set import to_unit
+from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, extract
 from munkey.encoders.registry import ENCODERS, find
 from munkey.memory.neighbors import nearest
@@ -28,6 +30,12 @@ def test_the_embedded_encoder_sees_a_palace_and_a_daisy():
     with torch.no_grad():
         classes = (encode(photographs) @ weight.T + bias).argmax(dim=1)
     assert classes.tolist() == [698, 985]
+
+
+def test_weights_that_do_not_fit_timms_model_are_refused(monkeypatch):
+    monkeypatch.setattr("timm.create_model", lambda *_, **__: torch.nn.Linear(1, 1))
+    with pytest.raises(RuntimeError, match="efficientnet-lite0: the package's weights do not fit timm's"):
+        inspect.unwrap(embedded._pretrained)()
 
 
 def knn_accuracy(encode, train, train_labels, test, test_labels):

@@ -9,8 +9,9 @@ import torch
 from PIL import Image
 
 from munkey.data.image_set import to_unit
-from munkey.encoders.hub_models import from_processor
-from munkey.encoders.registry import ENCODERS, find
+from munkey.encoders import hub_models
+from munkey.encoders.hub_models import from_processor, from_transformers, look_up
+from munkey.encoders.registry import ENCODERS, MissingEncoderError, find
 from tests.conftest import ROOT
 from tests.encoders.inputs import settings, tiny
 
@@ -61,3 +62,29 @@ def test_without_a_network_one_message_says_what_to_fetch(tmp_path):
     messages = done.stdout.splitlines()
     for name, message in zip(("vit-b16", "dinov2", "clip"), messages, strict=True):
         assert "hf download" in message and ENCODERS[name].revision in message and "--local-dir encoders/" in message
+
+
+@pytest.mark.parametrize("load", [look_up, lambda *of: from_transformers(*of, "cpu")], ids=["look up", "load"])
+@pytest.mark.parametrize(("revision", "pinned"), [("1234567", " --revision 1234567"), (None, "")])
+def test_a_repository_that_cannot_be_had_is_answered_with_the_command_that_fetches_it(
+    load, revision, pinned, monkeypatch
+):
+    import transformers
+
+    asked = []
+
+    def missing(*name, **options):
+        asked.append((*name, options["revision"]))
+        raise OSError("no network")
+
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", missing)
+    said = f"run `hf download some/model{pinned} --local-dir encoders/model`, .* set keys.encoder: encoders/model$"
+    with pytest.raises(MissingEncoderError, match=said):
+        load("some/model", revision)
+    assert asked == [("some/model", revision)]
+
+
+def test_a_published_encoder_is_built_from_its_repository_at_the_revision_of_the_settings(monkeypatch):
+    monkeypatch.setattr(hub_models, "from_transformers", lambda *of: of)
+    built = ENCODERS["dinov2"].build(settings("dinov2", revision="12" * 20), "cpu")
+    assert built == ("facebook/dinov2-base", "12" * 20, "cpu")

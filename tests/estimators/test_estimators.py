@@ -3,10 +3,12 @@
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,7 +143,7 @@ def test_pipelines_cross_validation_and_searches_take_them():
 def test_copies_are_whole_and_apart(kind):
     model = fitted_on(kind, np.arange(N))
     copied = pickle.loads(pickle.dumps(model))
-    copied.forget([1])
+    copied.forget(one for one in [1])
     assert bits(model) == bits(fitted_on(kind, np.arange(N))) and 1 not in copied.ids_
     assert not hasattr(clone(model), "ids_")
 
@@ -192,6 +194,32 @@ def test_a_directory_that_is_none_damaged_or_of_another_kind_is_refused(tmp_path
     manifest.write_text(manifest.read_text().replace("0.2", "0.3"))
     with pytest.raises(UnreadableModelError, match="was changed after it was written"):
         munkey.ForgettingLDA.load(tmp_path / "model")
+
+
+def test_a_memory_that_is_not_that_of_its_model_is_refused(tmp_path):
+    kind = munkey.ForgettingNCM
+    for name in ("model", "other", "labels"):
+        fitted_on(kind, np.arange(N)).save(tmp_path / name)
+    shutil.rmtree(tmp_path / "model" / "memory")
+    shutil.copytree(tmp_path / "other" / "memory", tmp_path / "model" / "memory")
+    with Store.open(tmp_path / "labels" / "memory", writer=True) as store:
+        store.add([N], store.view.keys[:1], store.view.tokens[:1], [4])
+    for name, said in (
+        ("model", "is the memory of another model"),
+        ("labels", "with a label that means no class"),
+    ):
+        with pytest.raises(UnreadableModelError, match=rf"{name}/memory: .*{said}"):
+            kind.load(tmp_path / name)
+
+
+@each
+def test_the_names_of_columns_are_kept_in_the_directory(kind, tmp_path):
+    table = pd.DataFrame(X, columns=list("abcde"))
+    kind().fit(table, Y).save(tmp_path / "model")
+    loaded = kind.load(tmp_path / "model")
+    assert loaded.feature_names_in_.tolist() == list("abcde")
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(table[list("edcba")])
 
 
 def test_without_scikit_learn_it_is_said_what_to_install():

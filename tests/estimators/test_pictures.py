@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from munkey import ForgettingLDA, PictureKeys
 from munkey.deploy.errors import PictureError
@@ -50,3 +51,7 @@ def test_a_pipeline_forgets_the_pictures_of_a_person(files):
 def test_what_is_no_picture_is_named(tmp_path):
     with pytest.raises(PictureError, match=r"none\.png: there is no such file"):
         PictureKeys(image_size=SIDE).transform([tmp_path / "none.png"])
+
+
+def test_it_needs_no_fit():
+    check_is_fitted(PictureKeys())

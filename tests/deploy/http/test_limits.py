@@ -23,10 +23,11 @@ from PIL import Image
 from starlette.requests import Request
 
 from munkey import ForgettingLDA
-from munkey.deploy.http.bodies import RequestLimits, undecoded_pictures
-from munkey.deploy.http.server import serve
+from munkey.deploy.http.bodies import Question, RequestLimits, asked_about, undecoded_pictures
+from munkey.deploy.http.server import VARIABLES, serve
 from munkey.deploy.http.service import application
 from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
 from tests.deploy.inputs import IDS, model_in, picture_in
 
 TOKENS = {"predict": "may predict", "verify": "may verify", "forget": "may forget"}
@@ -209,10 +210,36 @@ def test_as_many_pixels_as_the_limit_are_accepted_and_one_more_is_not(service):
         undecoded_pictures([file.getvalue()] * 2, RequestLimits(pixels=9))
 
 
+def test_as_many_rows_as_the_limit_are_accepted_and_one_more_is_not():
+    assert len(asked_about(Question(rows=[[0.5, 1.0]] * 3), RequestLimits(pictures=3))) == 3
+    with pytest.raises(HTTPException, match="send images, or at most 3 rows of one length") as raised:
+        asked_about(Question(rows=[[0.5, 1.0]] * 4), RequestLimits(pictures=3))
+    assert raised.value.status_code == 422
+
+
 def test_what_fails_within_is_said_as_json(service, monkeypatch):
     monkeypatch.setattr(Predictor, "purge", lambda self: 1 / 0)
     failed = service.ask("POST", "/purge", role="forget")
     assert (failed.status, failed.json) == (500, {"error": "an error of the service itself: ZeroDivisionError"})
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "retry"),
+    [
+        (LockedMemoryError("store.db: kept busy; try again"), "store.db: kept busy; try again", "1"),
+        (OSError("the disk is full"), "the memory cannot be used now: the disk is full", None),
+        (ClosedMemoryError("closed"), "the memory cannot be used now: closed", None),
+        (UnreadableMemoryError(Path("/m"), "damaged"), "the memory cannot be used now: /m: damaged. Nothing", None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_memory_that_cannot_be_used_is_not_the_fault_of_who_asks(error, said, retry, service, monkeypatch):
+    def fails(_):
+        raise error
+
+    monkeypatch.setattr(Predictor, "purge", fails)
+    failed = service.ask("POST", "/purge", role="forget")
+    assert (failed.status, failed.headers.get("retry-after")) == (503, retry) and failed.json["error"].startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -299,3 +326,10 @@ def test_how_to_send_rows_is_said_of_a_model_of_embeddings(tmp_path, monkeypatch
     said: list[str] = []
     serve(tmp_path / "model", "127.0.0.1", 0, None, said.append)
     assert """-d '{"rows": [[0.1, 0.2, …]]}' http""" in said[0] and "PICTURE" not in said[0]
+
+
+def test_two_roles_with_one_token_are_refused_and_named(tmp_path, monkeypatch):
+    for role in ("verify", "forget"):
+        monkeypatch.setenv(VARIABLES[role], "a token for both of them")
+    with pytest.raises(ValueError, match=r"each role needs a token of its own: .*verify, forget$"):
+        serve(tmp_path / "model", "127.0.0.1", 0, None, print)

@@ -193,6 +193,7 @@ def test_it_tells_its_health_and_verifies_itself(service):
         ("POST", "/predict", truncated(), {"Content-Type": "image/png"}, 422, "cannot be read as a picture"),
         ("POST", "/predict", png(6000, 5000), {"Content-Type": "image/png"}, 413, "30,000,000 pixels"),
         ("POST", "/predict", b"x" * (RequestLimits.bytes + 1), JSON, 413, "at most 8,388,608 bytes"),
+        ("POST", "/predict", b"x" * RequestLimits.bytes, JSON, 422, "the body: "),
         ("POST", "/forget", {"ids": ["10"]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", {"ids": [1.5]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", {"ids": [-1]}, ALLOWED, 422, "ids must lie between 0 and 2^63 - 1"),

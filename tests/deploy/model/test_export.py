@@ -1,5 +1,6 @@
 """An export: whole or not there, with all that is needed to answer, and nothing that runs."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -7,16 +8,19 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from munkey.cli import use
 from munkey.core.files import CONFIGFILES, read_csv, write_csv, write_json
 from munkey.deploy.errors import ExportError, UnreadableModelError
 from munkey.deploy.model import export as exporting
+from munkey.deploy.model import model as loading
 from munkey.deploy.model.export import export, renew
 from munkey.deploy.model.manifest import MODEL_FORMAT
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.trained_system import find
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.encoders import keys
-from munkey.encoders.registry import EncoderEntry
+from munkey.encoders.registry import EncoderEntry, MissingEncoderError
+from munkey.models import system
 from munkey.settings import EncoderSettings
 from tests.deploy.inputs import sections
 
@@ -47,6 +51,13 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
 
 
+def test_the_command_says_how_much_was_exported_and_how_it_is_searched(result, tmp_path, capsys):
+    use.export(str(result), tmp_path / "out")
+    with Predictor.load(tmp_path / "out") as model:
+        head, search = model.head, model.search.described()
+    assert capsys.readouterr().out == f"{tmp_path / 'out'}: 36 samples, head {head}\nsearch: {search}\n"
+
+
 @pytest.mark.parametrize("source", [{}, {"reader": "csv", "path": "results/../pictures/list.csv"}])
 def test_the_folder_of_the_pictures_is_named_in_full(run, source):
     chosen = sections(Path("results/../pictures"))
@@ -68,13 +79,26 @@ def test_units_go_along_and_a_picture_has_one_digest_whether_it_was_exported_or_
         assert model.verify().sound
 
 
+FOLDER = EncoderEntry("FOLDER", "", "own", None, None, lambda settings: None, lambda settings, device: None)
+
+
 def test_an_encoder_in_a_folder_is_named_in_full(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    entry = EncoderEntry("FOLDER", "", "own", None, None, lambda settings: None, lambda settings, device: None)
-    monkeypatch.setattr(exporting, "installed", lambda name: entry)
+    monkeypatch.setattr(exporting, "installed", lambda name: FOLDER)
     monkeypatch.setattr(exporting, "probe_key", lambda *of: [1.0])
     settings = EncoderSettings(encoder="./mine", revision=None, image_size=None, batch_size=1)
     assert exporting._encoder(settings).settings.encoder == str(tmp_path / "mine")
+
+
+@pytest.mark.parametrize(("error", "more"), [(ModuleNotFoundError, True), (RuntimeError, False)])
+def test_an_encoder_that_needs_another_package_says_what_to_install(error, more, monkeypatch):
+    def fails(settings, device):
+        raise error("No module named 'timm'")
+
+    monkeypatch.setattr(loading, "installed", lambda name: dataclasses.replace(FOLDER, build=fails))
+    with pytest.raises(MissingEncoderError, match=r"the encoder mine cannot be loaded here .*; nothing was") as raised:
+        loading.built(EncoderSettings(encoder="mine", revision=None, image_size=None, batch_size=1), "cpu")
+    assert ("pip install 'munkey[experiment]' brings" in str(raised.value)) is more
 
 
 @pytest.mark.parametrize(
@@ -108,6 +132,24 @@ def test_a_system_without_a_memory_is_refused_and_those_with_one_are_listed(sett
     write_json(other / "record.json", {"settings": settings})
     with pytest.raises(ExportError, match=r"scrub.*only systems with a memory .* there are: full/original-m$"):
         export("tiny/toy/seed0/rate0.1/scrub", "out")
+
+
+def test_a_system_that_lost_its_memory_is_refused(run):
+    file = run / "models" / "toy" / "seed0" / "full" / "original-m" / "system.safetensors"
+    system.save(file, dataclasses.replace(system.load(file), memory=None))
+    with pytest.raises(ExportError, match=r"original-m.*only systems with a memory can be exported"):
+        export("tiny", "out")
+
+
+def test_a_system_that_was_taken_out_of_its_results_is_refused(run):
+    shutil.move(run / "models" / "toy" / "seed0" / "full" / "original-m", "taken")
+    with pytest.raises(ExportError, match=r"taken.*: does not lie in the results of a run, results/NAME/models/"):
+        export("taken", "out")
+
+
+def test_a_result_that_was_not_measured_yet_is_exported(run):
+    shutil.rmtree(run / "metrics")
+    assert "91.50" not in (export("tiny", "out") / "README.md").read_text()
 
 
 def test_settings_that_were_changed_since_are_noticed(run, monkeypatch):

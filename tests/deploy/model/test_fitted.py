@@ -13,15 +13,18 @@ from munkey.deploy.model.export import export
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.errors import UnknownIdsError
+from munkey.deploy.store.matrices import MemoryView
 from munkey.encoders import keys
 from munkey.memory.neighbors import nearest
 from munkey.memory.sums import Sums
 from munkey.models import system
 from munkey.models.family import FAMILIES, Retrieval, System, forgotten
+from munkey.settings import InferenceSettings
 from tests.deploy.inputs import CLASSES, IDS, result_in
 from tests.models.inputs import fitted
 
 LETTERS = {"knn": "k", "lda": "l", "ncm": "n"}
+INFERENCE = InferenceSettings(k=4, fusion="ensemble", temperature=1.0)
 ORDER = np.random.default_rng(1).permutation(IDS)
 every = pytest.mark.parametrize("family", LETTERS)
 summed = pytest.mark.parametrize("family", ["lda", "ncm"])
@@ -156,11 +159,37 @@ def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, picture
             used.predict(pictures)
 
 
+@summed
+def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(run, family, model, pictures, monkeypatch):
+    rows, gone = MemoryView.rows, ORDER[:1]
+
+    def meanwhile(view, numbers):
+        monkeypatch.setattr(MemoryView, "rows", rows)
+        read = rows(view, numbers)
+        used.store.delete(gone)
+        return read
+
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        monkeypatch.setattr(MemoryView, "rows", meanwhile)
+        answer = used.predict(pictures).logits
+    assert MemoryView.rows is rows
+    original = system.load(place(run, family) / "system.safetensors")
+    assert answer.tobytes() == pipeline(run, forgotten(original, gone)).tobytes()
+
+
 @every
-def test_a_manifest_without_the_settings_of_its_family_is_refused(family, model):
-    for change in ({"settings": None}, {"family": "munkey"}):
-        manifest = read_manifest(model)
-        manifest.model_copy(update=change).write(model)
-        with pytest.raises(UnreadableModelError, match="its settings are not those of its family"):
-            Predictor.load(model)
-        manifest.write(model)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"settings": None}, "its settings are not those of its family"),
+        ({"family": "munkey"}, "its settings are not those of its family"),
+        ({"encoder": None}, "it lacks the encoder, the size of its pictures, or settings of inference"),
+        ({"stored": None}, "it lacks the encoder, the size of its pictures, or settings of inference"),
+        ({"inference": INFERENCE}, "it lacks the encoder, the size of its pictures, or settings of inference"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
+)
+def test_a_manifest_without_what_its_family_needs_is_refused(change, said, family, model):
+    read_manifest(model).model_copy(update=change).write(model)
+    with pytest.raises(UnreadableModelError, match=said):
+        Predictor.load(model)

@@ -18,7 +18,7 @@ from PIL import Image, features
 from munkey.data.pictures import decode
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http import bodies
-from munkey.deploy.model.images import FORMATS, content_digests, pixels, undecoded
+from munkey.deploy.model.images import FORMATS, content_digests, embeddings, pixels, undecoded
 from munkey.deploy.model.manifest import PictureSize
 from tests.data.inputs import picture
 
@@ -141,6 +141,12 @@ def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
     assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["1.png", "2.png"]
 
 
+def test_a_folder_without_a_picture_is_named(tmp_path):
+    (tmp_path / "notes.txt").write_text("no picture")
+    with pytest.raises(PictureError, match=rf"^{tmp_path}: holds no picture \(BMP, GIF, JPEG"):
+        pixels(tmp_path, STORED)
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_of_the_formats_is_read(name, tmp_path):
     if (library := {"JPEG2000": "jpg_2000", "WEBP": "webp"}.get(name)) and not features.check(library):
@@ -208,3 +214,27 @@ def test_damaged_pictures_are_read_or_refused(content, kept, flipped, tmp_path_f
 def test_what_is_no_picture_is_refused(given_images):
     with pytest.raises(PictureError):
         pixels(given_images, STORED)
+
+
+HEADER = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000, 3), }\n"
+HUGE = b"\x93NUMPY\x01\x00" + len(HEADER).to_bytes(2, "little") + HEADER
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *((f"rows.{ending}", b"a,b,c\n1,2,3\n") for ending in ("npy", "csv", "txt")),
+        *(("rows.npy", content) for content in (b"", b"PK\x03\x04", HUGE)),
+        ("none.csv", None),
+    ],
+)
+def test_a_file_that_holds_no_rows_is_named_with_what_would(name, content, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(PictureError, match=rf"{name}: .*rows of 3 finite numbers each, also as a \.npy file"):
+        embeddings(tmp_path / name, 3)
+
+
+def test_no_rows_at_all_are_refused():
+    with pytest.raises(PictureError, match="no row was given"):
+        embeddings([], 3)

@@ -13,7 +13,9 @@ from PIL import Image
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
-from munkey.deploy.errors import PictureError, UnknownNamesError
+from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError
+from munkey.deploy.model import manifest
+from munkey.deploy.model import predictor as module
 from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.predictor import Predictor
@@ -239,6 +241,30 @@ def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(predictor,
     monkeypatch.setattr(Store, "sources_of", naming)
     found = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
     assert found.neighbors.ids[0, 0] == one and found.files[0, 0].endswith(f"{one}.png")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_answers_that_are_no_numbers_are_said_to_be_damage(value, predictor, images, monkeypatch):
+    logits = np.array([[0, 1, value]], np.float32)
+    monkeypatch.setattr(LoadedNetwork, "logits", lambda *_: logits)
+    with pytest.raises(UnreadableModelError, match="its answers are not finite: `verify` says whether the memory"):
+        predictor.predict(images.images[:1])
+
+
+def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypatch):
+    size = (directory / "manifest.json").stat().st_size
+    monkeypatch.setattr(manifest, "LARGEST", size)
+    Predictor.load(directory).close()
+    monkeypatch.setattr(manifest, "LARGEST", size - 1)
+    with pytest.raises(UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than a model's can"):
+        Predictor.load(directory)
+
+
+def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ASKED", 2)
+    assert predictor.similar([0, 1], above=1e-6)
+    with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 at once"):
+        predictor.similar([0, 1, 2])
 
 
 def test_logits_far_apart_have_probabilities():

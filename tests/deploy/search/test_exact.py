@@ -1,6 +1,7 @@
 """Exact search equals the pipeline's, bit for bit, whatever bfloat16 cannot tell apart and whatever is deleted."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from munkey.deploy.search import exact, ranking
 from tests.conftest import unit_rows
 from tests.deploy.search.inputs import close_directions, expected, view_of
+
+MEASURED = exact.multiplies_bfloat16
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -152,3 +155,21 @@ def test_rows_before_the_first_are_left_out():
     found = exact.nearest(view_of(np.arange(300), keys), keys[:12], 4, first=200)
     wanted = expected(view_of(np.arange(200, 300), keys[200:]), keys[:12], 4)
     np.testing.assert_array_equal(found.neighbors.ids, wanted.ids)
+
+
+def test_a_processor_without_bfloat16_is_not_timed_with_it(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    monkeypatch.setattr(exact, "products", lambda *_: pytest.fail("torch would emulate it"))
+    assert MEASURED.__wrapped__() is False
+
+
+def test_float32_products_are_whole_whatever_precision_torch_is_set_to(monkeypatch):
+    import torch
+
+    queries, keys = unit_rows(20, 100), unit_rows(30, 100, seed=1)
+    whole = exact.products(queries, keys, torch.float32).numpy()
+    monkeypatch.setattr(exact, "tensor", lambda _: pytest.fail("torch would round"))
+    monkeypatch.setattr(torch.backends.mkldnn, "matmul", SimpleNamespace(fp32_precision="bf16"))
+    np.testing.assert_allclose(exact.products(queries, keys, torch.float32).numpy(), whole, atol=1e-6)

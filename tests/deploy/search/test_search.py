@@ -102,6 +102,18 @@ def test_only_rows_that_the_index_does_not_cover_are_searched_exactly(store, mon
     assert firsts == [COUNT - 1, COUNT]
 
 
+def test_an_index_takes_up_new_rows_and_none_is_made_where_there_was_none(store, monkeypatch):
+    search = Search(store, ALL)
+    search.extend()
+    assert store.read_index() is None
+    search.build(STRANGERS)
+    store.add([9000], QUERIES[:1], [[9000.0]])
+    search.extend()
+    assert store.read_index().covered == COUNT + 1
+    monkeypatch.setattr(Search, "build", lambda _: pytest.fail("it lacks nothing"))
+    search.extend()
+
+
 def test_a_reader_follows_a_writer_in_deletions_additions_and_its_index(store, folder):
     with Store.open(folder) as reader:
         search = Search(reader, ALL)

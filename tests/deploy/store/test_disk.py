@@ -44,6 +44,14 @@ def test_what_is_there_stays(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_a_lock_whose_file_cannot_be_written_is_released(tmp_path):
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(IsADirectoryError):
+        disk.lock(tmp_path)
+    (tmp_path / "lock").rmdir()
+    disk.unlock(disk.lock(tmp_path))
+
+
 def test_a_commit_waits_for_the_disk(folder):
     with create(folder) as store:
         settings = [store._ledger._number(f"PRAGMA {name}") for name in ("synchronous", "secure_delete")]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from munkey.audits.attacks.storage import traces as traces_of
+from munkey.deploy.store import recovery
 from munkey.deploy.store import store as module
 from munkey.deploy.store.rows import entry
 from munkey.deploy.store.store import Store
@@ -137,3 +138,14 @@ def test_files_that_were_replaced_while_the_memory_was_open_are_not_called_purge
         keys.write_bytes(content)
         with pytest.raises(OSError, match="keys: was replaced while the memory was open"):
             store.purge()
+
+
+def test_a_memory_that_is_compacted_while_it_is_searched_for_foreign_files_names_none(folder):
+    with create(folder) as store:
+        (folder / "generation-1" / "mine").write_text("x")
+        state = store.state
+        assert recovery.foreign(folder, state) == ("generation-1/mine",)
+        (folder / "generation-1" / "mine").unlink()
+        store.compact()
+        (folder / "mine").write_text("x")
+        assert recovery.foreign(folder, state) == ()

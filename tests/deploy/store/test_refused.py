@@ -14,6 +14,7 @@ import pytest
 from munkey.deploy.store import disk
 from munkey.deploy.store import store as module
 from munkey.deploy.store.errors import UnreadableMemoryError
+from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.matrices import NAMES
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import add, content, create, expected, raw
@@ -32,13 +33,14 @@ GONE = {"delete": IDS[:1], "batch": IDS[:20]}
 
 
 @contextmanager
-def no_file_longer_than(size: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+def limited(size: int, of: int = resource.RLIMIT_FSIZE) -> Iterator[None]:
+    """By the system: no file longer than this, or no descriptor from this number on."""
+    before = resource.getrlimit(of)
+    resource.setrlimit(of, (size, before[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        resource.setrlimit(of, before)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -52,7 +54,7 @@ def test_a_disk_without_space_leaves_a_memory_of_before_or_after(operation, fold
         after |= expected(*raw(30, 5)) if operation == "add" else {}
         allowed = [before, after]
         try:
-            with no_file_longer_than(size), Store.open(target, writer=True) as store:
+            with limited(size), Store.open(target, writer=True) as store:
                 OPERATIONS[operation](store)
                 allowed = [after]
         except OSError as error:
@@ -90,6 +92,14 @@ def test_a_write_that_fails_is_never_taken_for_done(operation, name, folder, mon
     check(folder, [before, after])
 
 
+def test_a_deletion_that_the_ledger_has_no_space_for_is_refused_and_leaves_all(folder):
+    with create(folder, 3000) as store:
+        before = content(store)
+        with limited(40_000), pytest.raises(OSError, match=rf"{folder}/store\.db: cannot be written \("):
+            store.delete(raw(3000)[0])
+    check(folder, [before])
+
+
 CODE = """
 import os, sys
 from munkey.deploy.store.store import Store
@@ -118,3 +128,10 @@ def test_what_cannot_be_opened_at_all_is_named(folder, monkeypatch):
     (folder / "store.db").mkdir()
     with pytest.raises(UnreadableMemoryError, match="not a memory"):
         Store.open(folder)
+
+
+def test_a_ledger_that_the_system_does_not_open_is_not_called_damaged(folder):
+    create(folder).close()
+    said = rf"{folder}/store\.db: unable to open database file; even a reader needs"
+    with limited(0, resource.RLIMIT_NOFILE), pytest.raises(OSError, match=said):
+        Ledger(folder / "store.db")

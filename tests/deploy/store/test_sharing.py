@@ -3,15 +3,20 @@
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+import time
+from functools import partial
 
 import numpy as np
 import pytest
 
+from munkey.deploy.store import recovery
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 from munkey.deploy.store.ledger import Ledger
+from munkey.deploy.store.matrices import Matrices
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import content, create, raw
 
@@ -128,6 +133,32 @@ def test_a_reader_finishes_what_a_killed_writer_began_before_it_verifies(folder)
         subprocess.run([sys.executable, "-c", code], check=False)
         report = reader.verify()
         assert report.sound and (report.live, report.dead) == (9, 3) and len(content(reader)) == 9
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_reader_waits_until_a_writer_has_hidden_what_it_deletes(hangs, folder, monkeypatch):
+    hide, hidden = Matrices.hide, []
+    monkeypatch.setattr(recovery, "PATIENCE_S", 0.05 if hangs else 60)
+    monkeypatch.setattr(Matrices, "hide", lambda *of: hidden.append(of))
+    monkeypatch.setattr(time, "sleep", lambda _: hangs or hide(*hidden[0]))
+    with create(folder) as store:
+        store.delete(IDS[:3])
+        if hangs:
+            with pytest.raises(LockedMemoryError, match="one writer at a time"):
+                Store.open(folder)
+        else:
+            with Store.open(folder) as reader:
+                assert content(reader).keys() == set(IDS[3:].tolist())
+
+
+def test_a_memory_that_another_program_keeps_busy_is_locked_and_not_damaged(folder, monkeypatch):
+    create(folder).close()
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
+    with contextlib.closing(sqlite3.connect(folder / "store.db")) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LockedMemoryError, match=r"store\.db: kept busy by another process; try again"):
+            Store.open(folder)
 
 
 def test_a_row_that_came_and_went_while_a_reader_looked_is_no_damage(folder, monkeypatch):

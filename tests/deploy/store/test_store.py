@@ -152,6 +152,11 @@ def test_rows_that_do_not_fit_are_refused(folder, ids, keys, tokens, said):
         assert store.verify().sound
 
 
+def test_labels_are_as_many_as_ids(folder):
+    with create(folder) as store, pytest.raises(ValueError, match="2 labels for 1 ids"):
+        store.add([1], KEYS[:1], TOKENS[:1], [0, 1])
+
+
 def test_an_empty_memory_takes_rows(folder):
     with Store.create(folder, IDS[:0], KEYS[:0], TOKENS[:0]) as store, Store.open(folder) as reader:
         assert store.verify().sound and content(reader) == {}

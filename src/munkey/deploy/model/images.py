@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def embeddings(rows: "Images", width: int) -> tuple[np.ndarray, tuple[str | None
             if path:
                 read = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
             part = np.asarray(read if path else one, dtype=np.float64)
-        except (ValueError, TypeError, OSError) as error:
+        except (ValueError, TypeError, OSError, EOFError, MemoryError, BadZipFile) as error:
             raise PictureError(f"{said}, also as a .npy file or a .csv file without a header ({error})") from error
         if part.ndim != 2 or part.shape[1] != width or not len(part) or not np.isfinite(part).all():
             raise PictureError(f"{said}, not an array of shape {part.shape} or one with NaN")
