@@ -92,6 +92,7 @@ def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them
 def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_after_the_correction():
     """Two-sided at 5 % over 10 tests: 2.81 sd; one-sided 80 %: 0.84."""
     assert found(share(chance=2.0)).limit == pytest.approx(2 * (2.807 + 0.842), abs=0.01)
+    assert Findings(Refused("there is 1 pair"), {}, {}).limit == np.inf
 
 
 def test_what_flags_a_row_are_the_tests_below_the_level_in_their_order():

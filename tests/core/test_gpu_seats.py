@@ -85,6 +85,14 @@ def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_pat
         waits.kill()
 
 
+def test_who_waits_for_a_gpu_says_so_once(take: Take, monkeypatch, capsys) -> None:
+    free = iter([False, False, True])
+    monkeypatch.setattr(gpu_seats, "_lock", lambda _: next(free))
+    monkeypatch.setattr(gpu_seats, "LOOK_AGAIN_S", 0.0)
+    assert take(1, ["GPU-a"]) == "GPU-a"
+    assert capsys.readouterr().out == "waiting for a GPU: other jobs use GPU-a.0\n"
+
+
 @pytest.mark.parametrize(("at_once", "expected"), [(4, "4"), (None, "1")])
 def test_without_a_limit_each_gpu_takes_one_job(monkeypatch, at_once, expected) -> None:
     monkeypatch.setenv(gpu_seats.AT_ONCE, "to be restored")

@@ -75,6 +75,8 @@ def test_a_forget_set_depends_on_its_generator_alone(sampling):
 def test_a_forget_set_of_nothing_or_everything_is_refused(rate):
     with pytest.raises(ValueError, match=rf"{rate} of 100 training samples is \d+: change forget\.rates"):
         draw(IDS, LABELS, rate, "stratified", np.random.default_rng(0))
+    with pytest.raises(ValueError, match=rf"{rate} of 100 training samples is \d+: change forget\.rates"):
+        ranked(IDS, np.zeros(100), rate, "hard", np.random.default_rng(0))
 
 
 def test_forgetting_a_whole_class_is_refused():

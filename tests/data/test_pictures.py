@@ -56,6 +56,11 @@ def test_transparent_becomes_white_and_16_bit_keeps_its_high_byte(tmp_path):
     assert (block[1] == 0x12).all()
 
 
+def test_a_picture_that_has_its_size_is_taken_as_it_is():
+    image = np.zeros((4, 4, 3), np.uint8)
+    assert pictures.resize(image, 4) is image and pictures.resize(image, 3).shape == (3, 3, 3)
+
+
 def test_dark_16_bit_gray_stays_dark(tmp_path):
     dark = Image.fromarray(np.full((2, 2), 200, np.uint16))
     assert decoded(dark, "png", tmp_path).max() == 0

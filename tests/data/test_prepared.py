@@ -62,6 +62,7 @@ def one_test_image_of_each_class(source):
         (lambda s: {"images": s.images.astype(np.float32)}, r"\(12, 4, 5, 3\) float32"),
         (lambda s: {"images": s.images[..., 0]}, r"must be \(N, H, W, 3\) uint8, not \(12, 4, 5\)"),
         (lambda s: {"images": s.images[:11]}, "11 images, 12 labels and 12 splits"),
+        (lambda s: {"splits": s.splits[:11]}, "12 labels and 11 splits: must be equal in number"),
         (lambda s: {"classes": ["cat"], "labels": 0 * s.labels}, "one class, 'cat', is nothing to learn"),
         (lambda s: {"labels": s.labels + 1}, "labels run from 1 to 2, but there are 2 classes"),
         (lambda s: {"labels": s.labels - 1}, "labels run from -1 to 0"),

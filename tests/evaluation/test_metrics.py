@@ -265,6 +265,7 @@ def test_rf_jsd_by_hand_compares_mean_answers_by_class():
     found = rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([0, 1]))
     divergence = (0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25) + np.log(1 / 0.75)) / 2
     assert found == pytest.approx((divergence + 0) / 2, abs=1e-12)
+    assert np.isnan(rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([3, 3])))
 
 
 def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_path):
@@ -285,6 +286,14 @@ def test_what_is_fitted_at_once_took_the_seconds_of_its_fit(run):
     write_json(run.training, {"train_epoch_s": 0.25, "history": []})
     values = {line["metric"]: line["value"] for line in metrics.measured(run)}
     assert values["train_s"] == values["train_epoch_s"] == 0.25
+
+
+def test_of_a_certified_method_budget_delta_and_epsilon_are_measured_too(run):
+    certificate = {"budget": 0.5, "delta": 1e-4, "epsilon": 1.25}
+    before = metrics.measured(run)
+    write_json(run.record, {"unlearn_s": 1.5, "search_s": 20.0, "cpu_s": 3.0, "facts": certificate | {"steps": 2}})
+    values, others = ({line["metric"]: line["value"] for line in lines} for lines in (metrics.measured(run), before))
+    assert values == others | certificate
 
 
 def test_what_is_measured_of_a_case_names_it(run):

@@ -32,6 +32,13 @@ def test_a_system_without_a_memory_answers_every_sample(dataset):
     np.testing.assert_array_equal(arrays["logits"], expected)
 
 
+def test_units_stand_beside_their_samples_and_none_is_empty(dataset):
+    system = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
+    grouped = replace(dataset, units=("Ann", None, *["Bo"] * 4, "Cy"))
+    units = predictions(system, grouped, Asked(dataset.ids[[0, 1, 6]]), DATA, "cpu")["units"]
+    assert units.tolist() == ["Ann", "", "Cy"]
+
+
 def test_a_memory_without_pathways_has_nothing_to_cut(dataset):
     system = fitted("knn", Keys(QUERIES.ids[:6], QUERIES.keys[:6]), dataset.labels[:6])
     arrays = predictions(system, dataset, Asked(dataset.ids, retrieval(system.memory, None)), DATA, "cpu")

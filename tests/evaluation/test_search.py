@@ -6,7 +6,7 @@ import pytest
 from munkey.core.files import write_json
 from munkey.data import forget_sets
 from munkey.data.prepared import Dataset
-from munkey.evaluation.search import Candidate, choose, ranked, report, scorer
+from munkey.evaluation.search import Candidate, choose, ranked, report, scorer, search_result
 from munkey.models import system
 from munkey.models.family import FAMILIES, System
 from tests.conftest import VIT, generator, image_set, lively
@@ -46,6 +46,17 @@ def test_where_all_lose_too_much_the_one_that_loses_least_is_taken():
     assert choose([Candidate(50, 50), Candidate(60, 70)], 92, drop=5.0) == 1
 
 
+def test_a_search_is_written_with_all_candidates_and_the_seconds_of_all_of_it(capsys):
+    records = [{"settings": {"method": {"lr_factor": each}}, "unlearn_s": 2 * each} for each in (0.5, 1.5)]
+    found = search_result([Candidate(90, 95), Candidate(89, 88)], records, 1, 92.0, 0.25)
+    tried = [
+        {"settings": {"lr_factor": 0.5}, "gap": 5, "unlearn_s": 1.0, "val_accuracy": 90, "forget_accuracy": 95},
+        {"settings": {"lr_factor": 1.5}, "gap": 1, "unlearn_s": 3.0, "val_accuracy": 89, "forget_accuracy": 88},
+    ]
+    assert found == {"chosen": 1, "original_val_accuracy": 92.0, "search_s": 4.25, "candidates": tried}
+    assert capsys.readouterr().out == f"chosen: {tried[1]}\n"
+
+
 def search(*candidates):
     """A search of candidates (validation accuracy, forget accuracy) where the original has 90 %."""
     table = [
@@ -76,6 +87,8 @@ def test_searches_that_tried_different_settings_are_not_mixed(tmp_path):
 
 
 def test_the_report_reads_the_searches_of_a_run(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no search\.json of a method here"):
+        list(report(tmp_path, drop=5))
     for seed in (0, 1):
         folder = tmp_path / f"seed{seed}/rate0.1/cf"
         write_json(folder / "search.json", search((89, 86), (88, 88)))

@@ -6,12 +6,14 @@ import torch
 
 from munkey.core.randomness import Stage
 from munkey.data.forget_sets import ForgetSplit
+from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.evaluation.streams import Asker, Stream, moments, stream_of
-from munkey.models.family import FAMILIES, System
+from munkey.memory.neighbors import nearest
+from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import InferenceSettings
-from tests.conftest import unit_rows
-from tests.models.inputs import fitted
+from tests.conftest import VIT, generator, lively, unit_rows
+from tests.models.inputs import DATA, QUERIES, answered, fitted, seven_samples
 from tests.unlearn.world import original, same, tensors
 
 SPLIT = ForgetSplit(np.arange(100, 150), np.arange(20))
@@ -62,6 +64,31 @@ def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
     found = moments(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
     assert asked == [("s", 0), ("s1", 0), ("s12", 4), ("s123", 4), ("s1234", 4), ("s12345", 7), ("s123456", 7)]
     assert [(each.done, each.seconds) for each in found] == [(0, 0), *((number, 0.5) for number in range(1, 7))]
+
+
+def asker(**inference: object) -> Asker:
+    samples = seven_samples()
+    dataset = Dataset(samples.images, samples.ids, samples.labels, np.array(["train"] * 7), ["a", "b", "c"])
+    return Asker(dataset, QUERIES, {"data": DATA.model_dump(), "inference": inference}, 4, "cpu")
+
+
+@pytest.mark.parametrize("name", ["knn", "lda"])
+def test_a_system_is_asked_about_every_sample_with_what_was_added_in_its_memory(name: str):
+    ask, samples = asker(), seven_samples()
+    part, whole = (fitted(name, ask.of(samples.ids[:count]), samples.labels[:count]) for count in (5, 7))
+    for system, near, added in ((part, QUERIES.ids[:5], []), (whole, QUERIES.ids, [5, 6])):
+        expected = answered(system, samples, Retrieval(nearest(QUERIES, ask.of(near), 4), None, QUERIES.keys))
+        np.testing.assert_array_equal(ask.answers(part, samples.ids[added]), expected)
+
+
+def test_a_memory_is_asked_as_the_parameters_say_and_a_system_without_one_about_its_images(munkey_system: System):
+    knobs = {"k": 2, "fusion": "softmax", "temperature": 0.5}
+    ask, samples = asker(**knobs), seven_samples()
+    near = nearest(QUERIES, ask.of(munkey_system.memory.ids.numpy()), 4)
+    expected = answered(munkey_system, samples, Retrieval(near, InferenceSettings(**knobs)))
+    np.testing.assert_array_equal(ask.answers(munkey_system, samples.ids[:0]), expected)
+    plain = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
+    np.testing.assert_array_equal(ask.answers(plain, samples.ids[:3]), answered(plain, samples))
 
 
 @pytest.mark.parametrize("name", ["knn", "lda", "ncm"])

@@ -56,6 +56,14 @@ def test_the_page_alone_trains_nothing_and_takes_what_exists(finished: Project, 
     assert made.planned("--", "page") == {}  # it is the page of `paper`, with every part
 
 
+def test_every_table_is_in_the_form_that_its_name_says_and_every_column_has_a_name(made: Project) -> None:
+    results = made.path / "results/default"
+    for path in results.rglob("*.csv"):
+        assert all(path.read_text().splitlines()[0].split(",")), path
+    for path in results.rglob("*.tex"):  # where there is nothing to compare, a comment says so
+        assert not path.with_suffix(".md").read_text().count("| ") or "\\begin{tabular}" in path.read_text(), path
+
+
 def test_one_more_value_adds_its_own_work_alone(made: Project, tmp_path: Path) -> None:
     project = made.copy(tmp_path / "project")
     ablations = {"inference.k": [1, 4, 8], "munkey.token_dim": [128, 32]}  # the latter trains an original and an oracle

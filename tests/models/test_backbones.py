@@ -116,6 +116,15 @@ def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_pa
     torch.testing.assert_close(network.train()(pixels), network(pixels))  # no depth is drawn at random
 
 
+def test_a_model_of_timms_own_gets_pictures_as_it_was_trained_on_them(tmp_path: Path) -> None:
+    own = pretrained(tmp_path, model="timm:resnet18.a1_in1k")
+    made: Any = FAMILIES["pretrained"].architecture(recipe("pretrained", own), 10)
+    assert (made.name, made.arguments, made.image_size, made.classes) == ("resnet18.a1_in1k", {}, 16, 10)
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
+    np.testing.assert_allclose(made.scale, 0.3 / np.array(std))
+    np.testing.assert_allclose(made.shift, (0.4 - np.array(mean)) / std)
+
+
 def test_a_vit_of_ours_saved_for_timm_answers_the_same_there(tmp_path: Path) -> None:
     """Its names and its arithmetic are timm's: so it can be trained here and fine-tuned by anyone."""
     family = FAMILIES["vit"]
@@ -173,7 +182,8 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(config: dict[str, Any], 
     assert "network = 'resnet50': must be one of pretrained, resnet18, vit" in refusal(network="resnet50")
     asked = {"network": "pretrained"}
     assert "pretrained.model = 'timm:vit_smoll" in refusal(**asked, pretrained__model="timm:vit_smoll_patch16_224")
-    assert "must be timm:NAME, or a folder" in refusal(**asked, pretrained__model="resnet18")
+    for name in ("resnet18", "timm:hf-hub:somebody/something"):
+        assert "must be timm:NAME, or a folder" in refusal(**asked, pretrained__model=name)
     assert "pretrained.model = '/no/where': there is no such folder" in refusal(**asked, pretrained__model="/no/where")
     load(changed(changed(config, "network", "pretrained"), "pretrained.model", f"{tmp_path}/"))
 

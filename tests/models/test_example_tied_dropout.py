@@ -56,11 +56,14 @@ def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_an
     """Fixed channels are left as they are: the original's mode `train`."""
     model, samples, images = deep(), seven_samples(), normalized(seven_samples())
     training = Training(samples, 3, recipe(params, NAME), "cpu", quiet)
-    answer = FAMILIES[NAME].learner(System(NAME, DEEP, model), model, training).answer
+    system = System(NAME, DEEP, model)
+    fresh, further = FAMILIES[NAME].learner(system, model, training), FAMILIES[NAME].resumed(system, training)
+    assert further.system.model is not model
     held = torch.from_numpy(DEEP.held(samples.ids)).float()
     expected = written_out(model, images, torch.cat([torch.ones(7, 4), held], dim=1)[:, None])
     for index in (torch.arange(7), torch.tensor([5, 0, 3]), torch.arange(7).flip(0)):
-        torch.testing.assert_close(answer(images[index], index), expected[index])
+        for learner in (fresh, further):
+            torch.testing.assert_close(learner.answer(images[index], index), expected[index])
 
 
 def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monkeypatch):

@@ -78,6 +78,7 @@ def test_what_a_family_cannot_do_is_refused():
     with pytest.raises(TypeError, match="vit has no memory"):
         FAMILIES["vit"].features(None, None, None, "cpu")
     assert FAMILIES["vit"].cut_logits(None, None, None, "cpu") == {}
+    assert FAMILIES["vit"].path_logits(None, None, None, "cpu", None) == {}
 
 
 def test_two_families_cannot_share_a_letter():

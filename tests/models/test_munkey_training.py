@@ -10,10 +10,10 @@ import torch
 from munkey.core.ids import NOBODY
 from munkey.memory.neighbors import Neighbors
 from munkey.models.families.munkey import Draw, Exemplars
-from munkey.models.family import MemberKeys
+from munkey.models.family import FAMILIES, MemberKeys, Training
 from munkey.settings import Fusion
-from tests.conftest import unit_rows
-from tests.models.inputs import STAGE, member_keys, recipe, trained
+from tests.conftest import image_set, unit_rows
+from tests.models.inputs import STAGE, member_keys, quiet, recipe, trained
 
 IDS = 10 + 2 * np.arange(8)
 AGGREGATIONS = pytest.mark.parametrize("aggregation", get_args(Fusion))
@@ -150,3 +150,8 @@ def test_the_tokens_of_direct_key_share_no_storage_with_the_keys(exemplars):
     with torch.no_grad():
         part.tokens.zero_()
     np.testing.assert_array_equal(part.memory.keys, unit_rows(8, 4))
+
+
+def test_without_keys_and_neighbors_it_is_not_trained(params):
+    with pytest.raises(ValueError, match="keys and neighbors of its samples"):
+        FAMILIES["munkey"].train(Training(image_set(4), 3, recipe(params, "munkey"), "cpu", quiet))

@@ -60,6 +60,11 @@ def delete(ids):
     return unlearn("sisa", forget_ids=ids, data={"retain": without(ids)})
 
 
+def test_its_models_are_not_initialized_before_their_training_begins():
+    with pytest.raises(ValueError, match="initialized when their training begins"):
+        FAMILIES["sisa"].build(SisaArchitecture(**vars(VIT), shards=2, slices=3), torch.Generator())
+
+
 # Deletion
 
 

@@ -81,6 +81,20 @@ def test_a_checkpoint_of_another_architecture_is_refused_with_the_difference(mun
     assert "width" not in str(refused.value)
 
 
+def test_a_file_of_another_family_is_refused(munkey_system, tmp_path):
+    save(tmp_path / "s.safetensors", munkey_system)
+    with pytest.raises(ValueError, match=r"s\.safetensors holds a model of the family munkey, not the one expected"):
+        load(tmp_path / "s.safetensors", VIT)
+
+
+@pytest.mark.parametrize("family", ["vit", "munkey", "knn"])
+def test_all_that_a_system_computes_with_goes_to_a_device(munkey_system, family):
+    moved = systems(munkey_system)[family].on("meta")
+    tensors = list(moved.model.state_dict().values()) if moved.model else []
+    tensors += [moved.memory.keys, moved.memory.tokens] if moved.memory else []
+    assert tensors and {tensor.device.type for tensor in tensors} == {"meta"}
+
+
 def test_a_length_of_tokens_that_is_not_known_agrees_with_every_length(munkey_system, tmp_path):
     save(tmp_path / "s.safetensors", munkey_system)
     loaded = load(tmp_path / "s.safetensors", replace(MUNKEY, token_dim=None))

@@ -16,7 +16,7 @@ from munkey.experiment.params.load import ParamsError, load
 from munkey.models.family import System
 from munkey.settings import DataSettings, FinetuneSettings, Section
 from munkey.unlearn import prepare
-from munkey.unlearn.contract import METHODS, Tuned, Tuning, method
+from munkey.unlearn.contract import FINE_TUNING, METHODS, Images, Tuned, Tuning, method
 from tests.pages import block
 from tests.unlearn.world import (
     CROPS,
@@ -382,6 +382,22 @@ def test_a_name_is_registered_once_and_an_unknown_one_lists_the_valid_ones() -> 
         again(lambda system, *_: system)
     with pytest.raises(KeyError, match="neggrad-plus"):
         METHODS["negrad"]
+
+
+@pytest.mark.parametrize(
+    ("needs", "passes"),
+    [
+        ({"retain images", "retain labels"}, 3 * 4 * 90),
+        ({"forget images", "retain labels"}, 3 * 4 * 10),
+        ({"forget images", "retain images", "val images"}, 3 * 4 * 100),
+        ({"forget labels"}, 0),
+    ],
+)
+def test_a_method_that_says_nothing_of_its_cost_is_fine_tuning_on_all_images_that_it_needs(
+    needs: set[str], passes: int
+) -> None:
+    plain = replace(METHODS["cf"], needs=frozenset(needs), cost=FINE_TUNING)
+    assert plain.passes(Images(retain=90, forget=10, val=20, epochs=4, batch=7), settings("cf")) == passes
 
 
 def test_needs_that_there_are_none_of_are_refused_at_once() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from torch.nn import functional as F
 
 from munkey.data.image_set import LabeledImages
+from munkey.unlearn.contract import METHODS
 from tests.unlearn.test_newer import RATE, assert_equal, descend, one_batch, pixels
 from tests.unlearn.world import (
     BATCH,
@@ -119,6 +121,16 @@ def test_fcs_spreads_then_contrasts_and_repairs_in_turns(monkeypatch: pytest.Mon
     system, asked = unlearn("fcs", tuned=one_batch(2), changed=changed)
     assert [entry["epoch"] for entry in asked.history] == [1, 2]
     assert_equal(weights(system), model, start)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("msg", "Conv2d in this network$"), ("msg-linear", r"Linear in this network, in a part '\.blocks\.'")],
+)
+def test_msg_refuses_a_network_without_layers_that_it_could_renew(name: str, words: str) -> None:
+    other = replace(original(name), model=torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    with pytest.raises(ValueError, match=f"MSG finds no {words}"):
+        METHODS[name].run(other, request(name), settings(name))
 
 
 @pytest.mark.parametrize(("name", "layers"), [("msg", ["patch_embed.proj"]), ("msg-linear", LINEAR)])

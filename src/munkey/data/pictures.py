@@ -101,16 +101,12 @@ def _unit_to_uint8(values: np.ndarray) -> np.ndarray:
 def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     """(n, H, W[, 1 or 3]) uint8, or floats in [0, 1], as (n, H, W, 3) uint8.
 
-    Raises SourceError for values out of range, another shape, or NaN: then it names the images, counted from `first`.
+    Raises SourceError for values out of range, or NaN: then it names the images, counted from `first`.
     """
     if np.issubdtype(images.dtype, np.floating):
         images = _floats_to_uint8(images, name, first)
-    if images.dtype != np.uint8:
-        raise SourceError(name, [f"pixels must be uint8, or floats in [0, 1], not {images.dtype}"])
     if images.ndim == 3:
         images = images[..., None]
-    if images.shape[-1] not in (1, 3):
-        raise SourceError(name, [f"images must have 1 or 3 channels, not {images.shape[-1]}"])
     return np.repeat(images, 3, axis=-1) if images.shape[-1] == 1 else images
 
 

@@ -66,3 +66,6 @@ def test_what_cannot_be_sorted_is_refused():
     pairs = population(4, 0.0, np.random.default_rng(0))
     other = strata(replace(pairs, nothing=population(4, 0.0, np.random.default_rng(1))))
     assert isinstance(other, Refused) and "same halves" in other.why
+    four = halves(4, np.random.default_rng(0), pool=4)  # of which none is in the top tenth
+    small = strata(Pairs(np.random.default_rng(1).normal(size=four.deleted.shape), four))
+    assert isinstance(small, Refused) and "too small" in small.why

@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 from torchvision.datasets import CIFAR10, CIFAR100
 
+from munkey.data.download import MissingDataError
 from munkey.data.registry import DATASETS
 from munkey.data.sets import cifar
 from munkey.data.sets.cifar import combine, with_superclasses
+from munkey.data.sizes import SIZES, Size
 from munkey.data.source import Source
 from tests.data.inputs import RNG, counts
+
+BOTH = pytest.mark.parametrize(("name", "published"), [("cifar10", CIFAR10), ("cifar100", CIFAR100)])
 
 
 def test_cifar_s_two_parts_are_one_source():
@@ -26,19 +30,61 @@ def test_cifar_s_two_parts_are_one_source():
     np.testing.assert_array_equal(np.concatenate(list(source.images))[:6], parts[0].data)
 
 
-@pytest.mark.parametrize(("name", "published"), [("cifar10", CIFAR10), ("cifar100", CIFAR100)])
+@BOTH
 def test_what_is_downloaded_is_what_torchvision_names(name, published):
     archive = DATASETS[name].archive()
     assert (archive.url, archive.name, archive.md5) == (published.url, published.filename, published.tgz_md5)
 
 
+def write_superclasses(folder, train, test):
+    """The files of CIFAR-100 that name the superclass of each sample."""
+    folder.mkdir(exist_ok=True)
+    (folder / "train").write_bytes(pickle.dumps({"coarse_labels": train}))
+    (folder / "test").write_bytes(pickle.dumps({"coarse_labels": test}))
+    (folder / "meta").write_bytes(pickle.dumps({"coarse_label_names": ["fish", "flowers"]}))
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """Has torchvision read six black training images and some white test images, the latter of class `cat`."""
+    monkeypatch.setattr(cifar, "FOLDER", tmp_path)
+
+    def patched(name, published, test=10):
+        class Small(published):
+            def __init__(self, root, train, download):
+                assert root == str(tmp_path) and download
+                if not test:
+                    raise RuntimeError("no network")
+                self.data = np.full((6 if train else test, 4, 4, 3), 0 if train else 255, np.uint8)
+                self.targets, self.classes = [1] * 6 if train else [0] * test, ["cat", "dog"]
+
+        monkeypatch.setattr(cifar, "_reader", lambda asked: {name: Small}[asked])
+        monkeypatch.setitem(SIZES, name, Size(6, 4, 6, 4, 2))
+        return DATASETS[name].load(None)
+
+    return patched
+
+
+@BOTH
+def test_its_training_images_are_train_and_its_test_images_val_and_test(small, tmp_path, name, published):
+    write_superclasses(tmp_path / "cifar-100-python", [0] * 6, [1] * 10)
+    source = small(name, published)
+    assert source.splits[:6].tolist() == ["train"] * 6 and counts(source.splits) == [6, 4, 6]
+    assert [int(block.max()) for block in source.images] == [0, 255]
+    assert (source.labels.tolist(), source.classes) == ([1] * 6 + [0] * 10, ["cat", "dog"])
+    assert source.units == (["fish"] * 6 + ["flowers"] * 10 if name == "cifar100" else None)
+
+
+@BOTH
+def test_other_images_than_those_published_are_refused_and_missing_ones_named(small, name, published):
+    with pytest.raises(ValueError, match=f"{name} should have"):
+        small(name, published, test=9)
+    with pytest.raises(MissingDataError, match=published.filename):
+        small(name, published, test=0)
+
+
 def test_superclasses_come_from_the_files_in_their_published_form(tmp_path):
-    for name, content in {
-        "train": {"coarse_labels": [1, 0, 1, 0]},
-        "test": {"coarse_labels": [0, 1]},
-        "meta": {"coarse_label_names": ["fish", "flowers"]},
-    }.items():
-        (tmp_path / name).write_bytes(pickle.dumps(content))
+    write_superclasses(tmp_path, [1, 0, 1, 0], [0, 1])
     source = Source(
         np.zeros((6, 2, 2, 3), np.uint8), np.array([2, 0, 2, 1, 1, 2]), np.array(["train"] * 6), ["a", "b", "c"]
     )

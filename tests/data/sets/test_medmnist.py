@@ -1,8 +1,13 @@
-"""The MedMNIST data sets have the sizes that their package states."""
+"""The MedMNIST data sets have the sizes and the classes that their package states."""
 
+import pytest
 from medmnist import INFO
 
+from munkey.data.download import PublishedFile
 from munkey.data.registry import DATASETS
+from munkey.data.sizes import SIZES, Size
+from tests.data.inputs import counts
+from tests.data.sets.test_npz import archive
 
 
 def test_the_medmnist_counts_are_those_of_its_package():
@@ -11,3 +16,20 @@ def test_the_medmnist_counts_are_those_of_its_package():
         described = DATASETS[name].description.replace(",", "")
         assert str(sizes["train"]) in described
     assert INFO["pathmnist"]["n_samples"]["val"] == 4_000 + 6_004
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("bloodmnist", (12, 15, 9)), ("dermamnist", (12, 15, 9)), ("pathmnist", (12, 4, 11))]
+)
+def test_each_is_read_from_its_archive_with_its_classes_or_refused_for_other_numbers(
+    name, sizes, tmp_path, monkeypatch
+):
+    """PathMNIST takes val and test from its val split."""
+    archive(tmp_path / f"{name}_224.npz", {"train": 12, "val": 15, "test": 9})
+    monkeypatch.setattr(PublishedFile, "obtain", lambda file: tmp_path / file.name)
+    with pytest.raises(ValueError, match=f"{name} should have"):
+        DATASETS[name].load(None)
+    monkeypatch.setitem(SIZES, name, Size(*sizes, 6, 3))
+    source = DATASETS[name].load(None)
+    assert counts(source.splits) == list(sizes)
+    assert source.classes == [INFO[name]["label"][str(number)] for number in range(len(INFO[name]["label"]))]

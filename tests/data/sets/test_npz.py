@@ -76,6 +76,17 @@ def test_labels_out_of_range_and_nan_in_any_part_are_reported_together(tmp_path)
     assert "test_images: image 3 has pixels that are not finite" in faults
 
 
+def test_a_damaged_array_and_nan_in_another_are_reported_together(tmp_path):
+    path, labels = tmp_path / "x.npz", np.arange(4) % 2
+    images = {"train_images": np.full((4, 64, 64), 7, np.uint8), "test_images": np.full((4, 64, 64), np.nan)}
+    np.savez(path, **images, train_labels=labels, test_labels=labels)
+    content = bytearray(path.read_bytes())
+    content[content.index(bytes([7] * 10_000)) + 9_000] = 8  # far behind the header
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match=r"(?s)train_images: cannot be read.*test_images: image 0 has pixels that"):
+        list(DATASETS["npz"].load(settings(path)).images)
+
+
 def changed(path, part, change):
     """Write an archive of 9, 6 and 6 images in which one array is changed."""
     written = archive(path, {"train": 9, "val": 6, "test": 6})
@@ -102,6 +113,7 @@ def refusal(path, **kind):
         ("test_images", lambda a: a[:0], r"test_images: holds no images, its shape is \(0, 6, 6, 3\)"),
         ("test_images", lambda a: a[:, :0], r"test_images: holds no images, its shape is \(6, 0, 6, 3\)"),
         ("test_images", lambda a: a.astype(np.int64), r"test_images: pixels must be uint8, .* not int64"),
+        ("test_images", lambda a: 2.0 + 0 * a, r"test_images: float pixels must lie in \[0, 1\], not \[2\.0, 2\.0\]"),
         ("test_images", lambda a: a.astype(object), r"test_images: pixels must be uint8, .* not object"),
         (
             "test_images",

@@ -5,7 +5,10 @@ import zipfile
 import numpy as np
 import pytest
 
+from munkey.data.download import PublishedFile
+from munkey.data.registry import DATASETS
 from munkey.data.sets import tinyimagenet
+from munkey.data.sizes import SIZES, Size
 from munkey.data.source import SourceError
 from tests.data.inputs import counts, picture
 
@@ -26,16 +29,18 @@ def small(tmp_path):
     return root
 
 
+def in_zip(root):
+    """The same folder in an archive."""
+    with zipfile.ZipFile(root.parent / "t.zip", "w") as archive:
+        for path in sorted(root.rglob("*")):
+            archive.write(path, path.relative_to(root.parent))
+    return root.parent / "t.zip"
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
     root = small(tmp_path)
-    if zipped:
-        with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
-            for path in sorted(root.rglob("*")):
-                archive.write(path, path.relative_to(tmp_path))
-        source = tinyimagenet.read_zip(tmp_path / "t.zip")
-    else:
-        source = tinyimagenet.read_folder(root)
+    source = tinyimagenet.read_zip(in_zip(root)) if zipped else tinyimagenet.read_folder(root)
     assert source.classes == ["n01", "n02"]
     assert source.labels.tolist() == [0, 0, 0, 1, 1, 1] + [1, 0] * 5
     assert counts(source.splits) == [6, 4, 6]
@@ -59,3 +64,16 @@ def test_what_is_wrong_with_an_unpacked_folder_is_named(tmp_path, change, messag
     change(small(tmp_path))
     with pytest.raises(SourceError, match=message):
         tinyimagenet.read_folder(tmp_path / tinyimagenet.NAME)
+
+
+@pytest.mark.parametrize("unpacked", [True, False])
+def test_an_unpacked_folder_stands_in_for_the_archive_and_other_images_than_those_published_are_refused(
+    unpacked, tmp_path, monkeypatch
+):
+    archive = in_zip(small(tmp_path))
+    monkeypatch.setattr(PublishedFile, "obtain", {True: None, False: lambda _: archive}[unpacked])
+    monkeypatch.setattr(tinyimagenet, "FOLDER", tmp_path if unpacked else tmp_path / "none")
+    with pytest.raises(ValueError, match="tinyimagenet should have"):
+        DATASETS["tinyimagenet"].load(None)
+    monkeypatch.setitem(SIZES, "tinyimagenet", Size(6, 4, 6, 6, 2))
+    assert counts(DATASETS["tinyimagenet"].load(None).splits) == [6, 4, 6]

@@ -3,16 +3,23 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from munkey.core.files import CONFIGFILES, DamagedFileError
+from munkey.core.randomness import Stage
+from munkey.data.prepared import prepare
 from munkey.data.sizes import Size
+from munkey.data.source import Source
 from munkey.experiment.cost import estimate
+from munkey.experiment.cost.flops import Measured
 from munkey.experiment.cost.machines import ASSUMED, RESULTS, machine
 from munkey.experiment.cost.workload import Workload, counted, size_of
 from munkey.experiment.params.load import ParamsError, load, read_params
 from munkey.experiment.plan.plan import Plan
+from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS, Images
 
 ROOT = Path(__file__).parents[3]
@@ -82,6 +89,14 @@ def test_a_job_that_cannot_fit_is_refused_with_what_to_do():
     assert not estimate.estimate(plan_of("workflow/presets/paper.yaml"), "run", EPYC).refusals
 
 
+@pytest.mark.parametrize(("share", "tight"), [(0.79, False), (0.81, True), (0.99, True), (1.01, False)])
+def test_a_job_that_barely_fits_is_warned_of(share, tight):
+    heaviest = max(each.memory for each in estimate.estimate(plan_of(), "run", EPYC).work) + estimate.PROCESS
+    costs = estimate.estimate(plan_of(), "run", replace(EPYC, memory=heaviest / share))
+    said = [line for line in costs.warnings if "takes more than 80% of the memory" in line]
+    assert (len(said) == 1) == tight and bool(costs.refusals) == (share > 1)
+
+
 def test_attention_in_float32_and_many_pictures_are_warned_of():
     """128 x 11 blocks x 3 heads x 197^2 x 4 bytes; 89,996 pictures of 224 px."""
     plan = plan_of("workflow/presets/paper.yaml")
@@ -110,6 +125,36 @@ def test_every_method_that_needs_data_costs_something(method):
     assert (passes > 0) == bool(METHODS[method].needs)
 
 
+# Counted by hand from the papers' steps: forward passes, of which a backward pass counts two; graphs; models; pictures.
+COUNTED = {
+    "amun": (3 * (10 * (1 + 50 * 11) + 10 * 100), 1, 2, 10 + 6 * 10),
+    "assd": (330, 1, 3, 0),
+    "bad-teacher": (10 * (27 + 10) * 5, 1, 3, 0),
+    "boundary-shrink": (700, 1, 2, 0),
+    "delete": (400, 1, 2, 0),
+    "fcs": (3130, 1, 1, 0),
+    "jit": ((3 + 25) * 10, 1, 1, 0),
+    "lfssd": (330, 1, 3, 0),
+    "lotus": (20 + 10 * (4 * 37 + 10), 1, 2, 0),
+    "msg": (2760, 1, 4, 0),
+    "msg-linear": (2760, 1, 4, 0),
+    "neggrad-plus": (5400, 2, 1, 0),
+    "rum": (16_210, 2, 3, 0),
+    "salun": (3030, 1, 3, 0),
+    "scrub": (3980, 1, 3, 0),
+    "sfron": (3540, 1, 4, 0),
+    "ssd": (330, 1, 3, 0),
+    "unsir": (2340, 1, 1, 10),
+}
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].cost.passes])
+def test_every_methods_cost_is_as_counted_by_hand(method):
+    cost, settings = METHODS[method].cost, plan_of().params.unlearn[method]
+    pictures = cost.pictures(IMAGES) if cost.pictures else 0
+    assert (METHODS[method].passes(IMAGES, settings), cost.graphs, cost.models, pictures) == COUNTED[method]
+
+
 def test_fine_tuning_takes_three_passes_of_each_image_and_epoch():
     settings = plan_of().params.unlearn["cf"]
     assert METHODS["cf"].passes(IMAGES, settings) == 3 * IMAGES.epochs * IMAGES.retain  # a backward pass counts two
@@ -125,6 +170,28 @@ def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monke
         match=r"the size of digits is not known yet; prepare it first: `snakemake .* --configfile my\.yaml -- results/",
     ):
         size_of(plan, "digits")
+    labels, splits = np.arange(18) % 3, np.repeat(["train", "train", "val", "test", "test", "test"], 3)
+    source = Source(np.zeros((18, 5, 5, 3), np.uint8), labels, splits, ["a", "b", "c"])
+    prepare(source, Path(plan.prepared("digits")["samples"]).parent)
+    assert size_of(plan, "digits") == Size(6, 3, 9, 5, 3)
+
+
+def test_what_would_have_to_be_downloaded_is_not_read_to_be_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("munkey.experiment.cost.workload.SIZES", {})
+    with pytest.raises(ParamsError, match=r"the size of tinyimagenet .*: it would have to be downloaded"):
+        counted(plan_of(datasets=["tinyimagenet"]), "tinyimagenet")
+
+
+def test_a_network_that_is_no_vit_of_ours_is_counted_as_it_is_built():
+    plan, family = plan_of(network="resnet18", methods=["cf"]), FAMILIES["resnet18"]
+    work = estimate.estimate(plan, "run", EPYC).work
+    found = {each.what: each for each in work if each.step == "train"}["original-r"]
+    made = family.architecture(family.recipe(plan.train_settings("digits", "r"), Stage("any")), 10)
+    weights = family.build(made, torch.Generator()).parameters()
+    assert isinstance(found.network, Measured) and found.network.image_size == 16
+    assert found.network.weights == sum(each.numel() for each in weights)
+    assert found.operations == 3 * 40 * 1078 * found.network.step
 
 
 def test_a_limit_per_class_counts(config):

@@ -37,7 +37,8 @@ def test_a_reader_of_a_file_refuses_a_folder_and_the_reverse(config: Config, tmp
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "x" * 5000, "a\0b", ""])
 def test_a_path_that_leads_nowhere_is_refused(config: Config, path: str) -> None:
-    assert "source.path = " in refusal(config, datasets=["imagefolder"], source__path=path)
+    said = refusal(config, datasets=["imagefolder"], source__path=path)
+    assert "- source.path = " in said and "overrides" not in said
 
 
 def test_the_home_folder_is_meant_by_a_tilde(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,6 +75,23 @@ def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Pa
     load(config | {"keys": keys, "ablations": {}})
     (folder / "config.json").write_text(json.dumps({"architecture": "vit_tiny_patch16_224"}))
     load(config | {"keys": keys, "ablations": {}})
+
+
+@pytest.mark.parametrize(
+    ("encoder", "key", "value", "words"),
+    [
+        ("efficientnet-lite0", "image_size", None, "it must be a number of pixels"),
+        ("timm:resnet18", "image_size", 96, "it must be null: its own preprocessing"),
+        ("efficientnet-lite0", "revision", "0" * 40, "it must be null"),
+        ("vit-b16", "revision", None, "it must be a commit of its hub repository"),
+    ],
+)
+def test_a_size_or_revision_that_an_encoder_does_not_take_is_refused(
+    config: Config, encoder: str, key: str, value: object, words: str
+) -> None:
+    fitting = {"image_size": 96 if encoder == "efficientnet-lite0" else None, "revision": None}
+    keys = config["keys"] | {"encoder": encoder} | fitting | {key: value}
+    assert f"keys.{key} = {value}: with encoder {encoder} {words}" in refusal(config, keys=keys)
 
 
 def test_a_model_that_timm_does_not_have_is_refused_with_similar_names(config: Config) -> None:

@@ -4,6 +4,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from munkey.core.files import write_json
 from munkey.data.registry import DATASETS
@@ -69,12 +70,14 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("train.precision", "half", ["train.precision = 'half'", "'bfloat16'"]),
         # wrong types
         ("train.epochs", "ten", ["train.epochs = 'ten'", "integer"]),
+        ("train.epochs", "3", ["train.epochs = '3'", "integer"]),
         ("train.epochs", 1.5, ["train.epochs = 1.5", "integer"]),
         ("train.epochs", True, ["train.epochs = True", "integer"]),
         ("train.lr", "1e-3", ["train.lr = '1e-3'", "number", "write 1.0e-3"]),
         ("train.betas", 0.9, ["train.betas = 0.9", "list"]),
         ("train", None, ["train = None", "dictionary"]),
         ("datasets", "digits", ["datasets = 'digits'", "list"]),
+        ("scenarios", 3, ["scenarios = 3", "dictionary"]),
         ("overrides.digits.train", 3, ["overrides.digits.train = 3", "dictionary"]),
         ("unlearn.cf", 3, ["unlearn.cf = 3", "dictionary"]),
         # values out of range
@@ -90,6 +93,9 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("munkey.neighbors", [0, 2], ["munkey.neighbors.0 = 0", "greater than or equal to 1"]),
         ("munkey.neighbors", [2, 33], ["munkey.neighbors = 33", "less than keys.depth = 33"]),
         ("inference.k", 34, ["inference.k = 34", "at most keys.depth = 33"]),
+        ("source.split", [0.5, 0.2, 0.2], ["split = [0.5, 0.2, 0.2]", "must sum to 1"]),
+        ("forget.sampling", "relied-on", ["names = null", "sampling relied-on is of units"]),
+        ("scenarios", {"x": {"sampling": "known"}}, ["scenarios.x", "names = null", "sampling known is of units"]),
         ("source.limit_per_class", 1, ["source.limit_per_class = 1", "forgetting 0.1", "leave a class empty"]),
         ("inference.temperature", 0.0, ["inference.temperature = 0.0", "greater than 0"]),
         ("train.lr", float("inf"), ["train.lr = inf", "finite"]),
@@ -179,6 +185,12 @@ def test_as_many_neighbors_can_be_read_as_are_looked_up(config, path, value):
 
 def test_whole_numbers_are_numbers(config):
     assert load(changed(config, "train.lr", 1)).train.lr == 1.0
+
+
+def test_parameters_that_were_checked_cannot_be_changed(config):
+    params = load(config)
+    with pytest.raises(ValidationError, match="frozen"):
+        params.train.lr = 1.0
 
 
 def test_an_override_replaces_what_it_names_and_nothing_else(config):

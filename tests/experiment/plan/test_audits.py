@@ -87,6 +87,22 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
     assert systems[11]["logits"][3] == f"{folder}/control/seed3/rate0.1/munkey.npz"
 
 
+def test_every_model_of_an_audit_is_evaluated_with_its_own_record_and_that_of_its_training(plan: Plan):
+    runs, systems = AuditPlan(plan).runs_of("digits"), AuditPlan(plan).systems_of("digits")
+    assert [run.logits for run in runs] == [path for each in systems for path in each["logits"]]
+    first = {(run.method, run.case): run for run in runs if run.seed == 1}
+    models = "results/default/models/digits/audit"
+    for name, case, record, training in (
+        ("original-t", "pool", "full/original-t", "full/original-t"),
+        ("cf", "pool", "rate0.1/cf", "full/original-t"),
+        ("retrain-t", "pool", "rate0.1/retrain-t", "rate0.1/retrain-t"),
+        ("munkey", "control", "rate0.1/munkey", "full/original-m"),
+    ):
+        run = first[name, f"audit/{case}"]
+        expected = [f"{models}/{case}/seed1/{each}/record.json" for each in (record, training)]
+        assert [run.record, run.training] == expected and (run.forget, run.rate) == (half(1), "0.1")
+
+
 def test_without_a_method_of_munkeys_there_is_nothing_to_control():
     systems = AuditPlan(small_plan(AUDIT | {"methods": ["cf"]})).systems_of("digits")
     assert [(system["name"], system["role"]) for system in systems] == [
@@ -126,6 +142,8 @@ def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
 def test_the_halves_cover_the_largest_number_of_pairs():
     assert AuditPlan(small_plan(AUDIT)).halves_of("digits") == [half(seed) for seed in range(6)]
     assert len(AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 5})).halves_of("digits")) == 10
+    grid = AuditPlan(small_plan(AUDIT | {"audit.grid_pairs": 4}))
+    assert grid.grid_halves_of("digits") == [half(seed) for seed in range(8)]
 
 
 def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_from_the_pool():
@@ -220,10 +238,17 @@ def test_a_bad_audit_is_refused_before_any_job(key: str, value: object, words: s
     assert words in str(refused.value)
 
 
+@pytest.mark.parametrize("changes", [{"audit.pool_of": "hardest"}, {"audit.pool": 0.5}])
+def test_another_pool_can_be_drawn_where_it_lies_apart_from_the_first(changes: dict[str, object]):
+    drawn = AUDIT | {"audit.draw": 1}
+    assert load(small_config(drawn | {"audit.pool": 0.4})).audit.draw == 1
+    with pytest.raises(ParamsError, match="draw = 1 must be 0, but for random pools of at most"):
+        load(small_config(drawn | changes))
+
+
 def test_storage_is_searched_in_every_unlearned_system_that_holds_a_memory():
-    held = AuditPlan(small_plan(AUDIT | {"methods": ["knn", "cf", "munkey"], "forget.rates": [0.1, 0.02]})).memories_of(
-        "digits"
-    )
+    plan = small_plan(AUDIT | {"methods": ["knn", "cf", "munkey"], "forget.rates": [0.1, 0.02]})
+    held = AuditPlan(plan).memories_of("digits")
     assert {each["key"]["method"] for each in held} == {"knn", "munkey"}
     assert {each["key"]["rate"] for each in held} == {"0.1", "0.02"}
     first, of_munkey = (
@@ -235,6 +260,8 @@ def test_storage_is_searched_in_every_unlearned_system_that_holds_a_memory():
         f"{first}/rate0.1/munkey/system.safetensors",
     ]
     assert of_munkey[0]["forget"] == "results/default/forget/digits/seed0/rate0.1.csv"
+    files = AuditPlan(plan).files_of_memories("digits")
+    assert files == sorted({path for each in held for path in (*each["files"], each["forget"])})
 
 
 def test_the_report_shows_an_audit_unless_it_is_told_not_to():

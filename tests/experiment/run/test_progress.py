@@ -55,6 +55,22 @@ def test_the_first_jobs_of_a_rule_do_not_speak_for_all_of_it(clock):
     assert progress.seconds_left == pytest.approx(0.9 * 480 / 9 + 0.1 * 50)
 
 
+def test_a_rule_of_which_nothing_is_known_is_like_the_others_whose_work_is_not_known(clock):
+    progress = Progress({"table": 1, "figure": 1, "train": 1, "page": 2}, clock)
+    progress.work = {"train": 100.0}
+    after(progress, 10, 0, "train")
+    assert progress.seconds_left == 0
+    after(progress, 4, 1, "table")
+    after(progress, 2, 2, "figure")
+    assert progress.seconds_left == pytest.approx(2 * 3)
+
+
+def test_jobs_that_took_no_time_say_nothing_of_the_rest(clock):
+    progress = Progress({"table": 2}, clock)
+    after(progress, 0, 0, "table")
+    assert progress.seconds_left is None and progress.left == ""
+
+
 def test_jobs_at_once_share_the_time_that_is_left(clock):
     progress = Progress({"train": 6}, clock)
     for number in range(2):

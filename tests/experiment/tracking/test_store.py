@@ -4,11 +4,13 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
+from mlflow.exceptions import MlflowException
 
 from munkey.experiment.tracking import store as stores
-from munkey.experiment.tracking.store import StoreError, every, open_store
+from munkey.experiment.tracking.store import MlflowStore, StoreError, every, open_store
 
 
 def refusal(uri: str) -> str:
@@ -71,6 +73,26 @@ def test_another_mirror_that_does_not_end_is_named(checkout, monkeypatch):
     monkeypatch.setattr(stores, "TURN_S", 0.2)
     with open_store("sqlite:///mlflow.db"):
         assert "mlflow.db.lock" in refusal("sqlite:///mlflow.db")
+
+
+class Taken:
+    """A client in whose store others make the experiment `digits`, and no other, between two questions."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def get_experiment_by_name(self, name: str) -> SimpleNamespace | None:
+        self.asked += 1
+        return SimpleNamespace(experiment_id="7") if name == "digits" and self.asked > 1 else None
+
+    def create_experiment(self, name: str, artifact_location: str | None) -> str:
+        raise MlflowException(f"{name} cannot be made")
+
+
+def test_an_experiment_that_another_mirror_made_just_now_is_taken():
+    assert MlflowStore(Taken(), "http://host", None).experiment("digits") == "7"  # type: ignore[arg-type]
+    with pytest.raises(MlflowException, match="other cannot be made"):
+        MlflowStore(Taken(), "http://host", None).experiment("other")  # type: ignore[arg-type]
 
 
 def test_a_search_goes_on_until_its_last_page():

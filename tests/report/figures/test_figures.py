@@ -320,6 +320,12 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
     assert first.shape == (40, 2)
 
 
+@pytest.mark.parametrize("points", [np.zeros((4, 6)), np.full((5, 6), np.nan), np.zeros(30)])
+def test_too_few_points_for_neighbors_and_what_is_not_finite_are_not_projected(points):
+    with pytest.raises(ValueError, match="at least 5 finite points"):
+        projection.umap_2d(points, 0)
+
+
 @pytest.mark.parametrize(
     ("draw", "frame", "message"),
     [

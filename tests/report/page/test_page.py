@@ -158,6 +158,15 @@ def test_a_figures_caption_names_its_data_set(tmp_path):
         assert made.data == "data:image/svg+xml;base64,c3Zn" and made.file == f"../figures/{stem}.svg"
 
 
+def test_the_figure_of_a_frontier_names_its_data_set_and_has_a_picture_for_a_phone(tmp_path, results):
+    write_text(tmp_path / "digits/frontier.svg", "svg")
+    designs = [Design("cf", "CF", "weights", ""), Design("retrain-t", "Retrain (T)", "anew", "")]
+    made = page.frontier(tmp_path / "digits", points(results.main, None, designs))
+    assert (made.name, made.file) == ("frontier-digits", "../audit/digits/frontier.svg")
+    assert made.caption == f"{page.FRONTIER} digits." and made.data == "data:image/svg+xml;base64,c3Zn"
+    assert 'width="280.8pt"' in base64.b64decode(made.narrow.partition(",")[2]).decode()
+
+
 def test_the_origin_names_each_value_once_and_the_whole_span():
     records = [
         {"started": f"2026-01-{start}", "ended": f"2026-01-{end}"}

@@ -42,9 +42,6 @@ class LinearFamily(FittedFamily):
     holds = "keys, labels, weights"
     seconds = False
 
-    def solved(self, sums: Sums, settings: Section) -> Head:
-        raise NotImplementedError
-
     def stored(self, keys: np.ndarray) -> np.ndarray:
         from munkey.memory.sums import rounded
 
@@ -63,7 +60,7 @@ class LinearFamily(FittedFamily):
 
     def headed(self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory) -> Head:
         """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
-        head = self.solved(sums, self.settings_of(architecture)).to(memory.keys.device)
+        head = cast("Head", self.solved(sums, self.settings_of(architecture)).to(memory.keys.device))
         head.sums = sums
         return head
 
