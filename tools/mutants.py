@@ -199,7 +199,7 @@ def draw_map(jobs: int) -> None:
     if not passes(project, ["-p", "tools.mutants", "-n", str(jobs), "--dist", "loadfile"], 7200, output=None):
         raise SystemExit("these tests fail without any change")
     made = coverage.Coverage(map_file(), config_file=FOLDER / "coverage.ini")
-    made.combine([str(parts)])
+    made.combine([str(part) for part in parts.iterdir()], strict=True)
     made.save()
 
 
