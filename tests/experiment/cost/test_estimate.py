@@ -11,8 +11,9 @@ from PIL import Image
 from munkey.core.files import CONFIGFILES, DamagedFileError
 from munkey.core.randomness import Stage
 from munkey.data.prepared import prepare
-from munkey.data.sizes import Size
+from munkey.data.sizes import SIZES, Size
 from munkey.data.source import Source
+from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost import estimate
 from munkey.experiment.cost.flops import Measured
 from munkey.experiment.cost.machines import ASSUMED, RESULTS, machine
@@ -42,6 +43,15 @@ def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured()
     assert originals.operations == pytest.approx(3 * 40 * 1078 * originals.network.step)
     assert costs.hours[1] == pytest.approx(0.108, rel=0.35)
     assert not costs.refusals and not costs.warnings
+
+
+def test_in_an_audit_training_images_outside_its_pool_are_not_asked():
+    asked = []
+    for case in ("", "audit/pool"):
+        run = Evaluation("digits", case, "0.25", 0, "original-t", "logits", "record", "record", "forget")
+        work = Workload(plan_of(), [run], {"digits": SIZES["digits"]}).all()
+        asked += [each.operations / each.network.forward for each in work if each.step == "evaluate"]
+    assert asked == [1797, 1797 - 539]  # half of 1,078 training images are in the pool
 
 
 def test_the_paper_has_more_with_its_search_ablations_and_selection():
