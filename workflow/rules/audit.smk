@@ -60,8 +60,8 @@ use rule job as audit with:
         halves=lambda w: AUDITS.halves_of(w.dataset),
         logits=lambda w: [path for system in AUDITS.systems_of(w.dataset) for path in system["logits"]],
     output:
-        **printed(audited_by("table")),
-        **picture(audited_by("shares"), "shares", "Audit"),
+        **printed(audit_part("table")),
+        **picture(audit_part("shares"), "shares", "Audit"),
         table=fill(LAYOUT.audit, part="table.csv"),
         controls=fill(LAYOUT.audit, part="controls.json"),
         strata=fill(LAYOUT.audit, part="strata.md"),
@@ -83,8 +83,8 @@ use rule job as audit_grid with:
             path for point in AUDITS.grid_of(w.dataset) for path in point["before"] + point["after"] + point["alone"]
         ],
     output:
-        **printed(audited_by("grid")),
-        **picture(audited_by("grid"), "grid", "Audit"),
+        **printed(audit_part("grid")),
+        **picture(audit_part("grid"), "grid", "Audit"),
         table=fill(LAYOUT.audit, part="grid.csv"),
     log:
         LAYOUT.log("audit/{dataset}/grid"),
@@ -101,7 +101,7 @@ use rule job as frontier with:
         main_table=table("main", "csv"),
         audit_table=fill(LAYOUT.audit, part="table.csv"),
     output:
-        **picture(audited_by("frontier"), "frontier", "Audit"),
+        **picture(audit_part("frontier"), "frontier", "Audit"),
         csv=fill(LAYOUT.audit, part="frontier.csv"),
         markdown=fill(LAYOUT.audit, part="frontier.md"),
     log:
@@ -118,7 +118,7 @@ use rule job as attacks with:
         lambda w: plan.files_of(PLAN.main_of(w.dataset)),
         metrics=LAYOUT.metrics,
     output:
-        **printed(audited_by("attacks")),
+        **printed(audit_part("attacks")),
         table=fill(LAYOUT.audit, part="attacks.csv"),
     log:
         LAYOUT.log("audit/{dataset}/attacks"),
@@ -134,7 +134,7 @@ use rule job as storage with:
     input:
         lambda w: AUDITS.files_of_memories(w.dataset),
     output:
-        **printed(audited_by("storage")),
+        **printed(audit_part("storage")),
         table=fill(LAYOUT.audit, part="storage.csv"),
     log:
         LAYOUT.log("audit/{dataset}/storage"),
@@ -152,7 +152,7 @@ use rule gpu_job as differencing_table with:
         neighbors=lambda w: PLAN.neighbors(w.dataset, PARAMS.seeds[0], "full"),
         originals=lambda w: [PLAN.original(w.dataset, PARAMS.seeds[0], name)["original"] for name in AUDITS.deleting()],
     output:
-        **printed(audited_by("differencing")),
+        **printed(audit_part("differencing")),
         table=fill(LAYOUT.audit, part="differencing.csv"),
     log:
         LAYOUT.log("audit/{dataset}/differencing"),

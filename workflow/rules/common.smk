@@ -65,8 +65,8 @@ def picture(path, caption, category):
     return {"svg": fill(path, ending="svg"), "png": png}
 
 
-def audited_by(attack):
-    return fill(LAYOUT.audit, part=f"{attack}.{{ending}}")
+def audit_part(name):
+    return fill(LAYOUT.audit, part=f"{name}.{{ending}}")
 
 
 # What the pages have in common: parts of their templates, and what columns mean.
