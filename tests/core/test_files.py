@@ -22,6 +22,7 @@ from munkey.core.files import (
     read_bytes,
     read_csv,
     read_json,
+    read_npy,
     read_npz,
     read_table,
     sum_file,
@@ -158,6 +159,14 @@ def test_the_same_arrays_give_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 2e9)  # years later
     write_npz(tmp_path / "b.npz", ARRAYS)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_an_array_that_could_run_code_is_not_read(tmp_path):
+    write_npy(tmp_path / "a.npy", np.array([{"any": "object"}], dtype=object))
+    write_npz(tmp_path / "a.npz", {"a": np.array([{"any": "object"}], dtype=object)})
+    for read, name in ((read_npy, "a.npy"), (read_npz, "a.npz")):
+        with pytest.raises(ValueError, match="allow_pickle=False"):
+            read(tmp_path / name)
 
 
 @pytest.mark.parametrize("read", [read_npz, read_json, read_csv, read_table, map_npy])

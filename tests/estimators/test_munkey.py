@@ -1,5 +1,7 @@
 """A classifier of pictures: fitted, it is a deployed directory, and scikit-learn's tools take it."""
 
+import pickle
+
 import numpy as np
 import pytest
 import yaml
@@ -97,6 +99,11 @@ def test_an_exact_family_forgets_pictures_to_the_bit_and_is_deployed_with_its_en
         assert deployed.predict(X).probabilities.tobytes() == never.predict_proba(X).tobytes()
         assert deployed.manifest.encoder.settings.image_size == 32 and deployed.verify().sound
     assert MunkeyClassifier.load(tmp_path / "model").get_params() == made.get_params()
+
+
+def test_until_it_is_fitted_it_can_be_sent_to_another_process():
+    unfitted = MunkeyClassifier(k=3, family="knn")
+    assert pickle.loads(pickle.dumps(unfitted)).get_params() == unfitted.get_params()
 
 
 def test_what_it_cannot_do_is_said_before_any_picture_is_read(tmp_path):

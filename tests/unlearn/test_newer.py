@@ -93,8 +93,11 @@ def test_lotus_stops_once_the_forget_set_is_answered_as_unsurely_as_new_data(mon
     assert [entry["epoch"] for entry in asked.history] == [1] and asked.facts == {"epochs": 1}
 
 
-def test_sfron_ascends_with_a_mask_before_the_first_retain_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As sfron.py of its authors: one forget step, masked and clipped, then retain steps; a cosine of both."""
+@pytest.mark.parametrize(("every", "max_norm"), [(5, 0.05), (1, 100.0)])
+def test_sfron_ascends_with_a_mask_before_a_retain_step(
+    every: int, max_norm: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As sfron.py of its authors: forget steps, masked and clipped, among retain steps; a cosine of both."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     (kept, labels), (dropped, gone) = whole("retain"), whole("forget")
     start, model = (original("cf").copy_of_model() for _ in range(2))
@@ -108,18 +111,21 @@ def test_sfron_ascends_with_a_mask_before_the_first_retain_step(monkeypatch: pyt
     for name, mask in zip(dict(start.named_parameters()), masks, strict=True):
         if name.endswith("qkv.bias"):
             mask.view(3, -1)[1] = False  # 0 / 0 of rounding noise: TINY / TINY is below 1.5
-    losses = F.cross_entropy(model(dropped), gone, reduction="none")
-    coefficients = 1 / (losses.detach() ** 0.5 + 1e-15)
-    ascent = -3.0 * (coefficients / coefficients.sum() * losses * len(losses)).mean()
-    gradients = [g * m for g, m in zip(torch.autograd.grad(ascent, tuple(model.parameters())), masks, strict=True)]
-    norm = torch.stack([g.norm() for g in gradients]).norm()
-    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-        parameter.data -= RATE * gradient * min(1.0, 0.05 / (norm.item() + 1e-6))
-    descend(model, F.cross_entropy(model(kept), labels))
-    descend(model, F.cross_entropy(model(kept), labels), RATE / 2)
-    changed = {"lr_factor": 1.0, "every": 5, "alpha": 3.0, "lam": 0.5, "gamma": 1.5, "max_norm": 0.05}
+    norms = []
+    for step, share in enumerate((1.0, 0.5)):  # of both rates: (1 + cos(pi * step / 2)) / 2
+        if step % every == 0:
+            losses = F.cross_entropy(model(dropped), gone, reduction="none")
+            coefficients = 1 / (losses.detach() ** 0.5 + 1e-15)
+            ascent = -3.0 * share * (coefficients / coefficients.sum() * losses * len(losses)).mean()
+            climbed = torch.autograd.grad(ascent, tuple(model.parameters()))
+            gradients = [g * mask for g, mask in zip(climbed, masks, strict=True)]
+            norms.append(torch.stack([g.norm() for g in gradients]).norm().item())
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter.data -= RATE * share * gradient * min(1.0, max_norm / (norms[-1] + 1e-6))
+        descend(model, F.cross_entropy(model(kept), labels), RATE * share)
+    changed = {"lr_factor": 1.0, "every": every, "alpha": 3.0, "lam": 0.5, "gamma": 1.5, "max_norm": max_norm}
     system, asked = unlearn("sfron", tuned=one_batch(2), changed=changed)
-    assert norm > 0.05 and asked.facts == {"movable": sum(int(mask.sum()) for mask in masks)}
+    assert min(norms) > 0.05 and max(norms) < 100 and asked.facts == {"movable": sum(int(mask.sum()) for mask in masks)}
     assert_equal(weights(system), model, start)
 
 

@@ -22,6 +22,7 @@ def test_by_hand():
     assert found.before.n == found.highest.n == found.area.n == 2
 
 
+@pytest.mark.filterwarnings("error")
 def test_one_seed_has_no_sd():
     found = relearning(Curves(STEPS, SYSTEM[:1], ORACLE[:1]))
     assert found.highest.mean == 4 and math.isnan(found.highest.sd) and found.highest.n == 1

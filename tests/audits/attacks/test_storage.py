@@ -172,6 +172,12 @@ def test_a_trace_could_not_stand_anywhere():
             traces(hopeless)
 
 
+def test_in_half_precision_what_lies_between_two_numbers_is_rounded_to_the_even_one():
+    ties = (np.arange(0x3F800000, 0x3F880000, 0x10000, "<u4") + 0x8000).view("<f4")
+    assert bfloat16(ties).tobytes() in traces(ties)
+    assert bfloat16(-ties).tobytes() in traces(-ties)
+
+
 def test_a_sparse_row_is_told_by_two_numbers_that_are_not_0():
     row = np.zeros(40, dtype=np.float32)
     row[[9, 20, 23]] = 0.5, 0.25, 0.75

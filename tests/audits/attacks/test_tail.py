@@ -1,5 +1,6 @@
 """The tail: by hand, and what an average does not show."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -79,6 +80,7 @@ def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
     )
 
 
-def test_one_pair_is_refused():
+def test_one_pair_is_refused_and_two_are_not():
+    assert math.isfinite(tail(population(2, 1.0, np.random.default_rng(0))).tenth)
     refused = tail(population(1, 1.0, np.random.default_rng(0)))
     assert isinstance(refused, Refused) and "2 pairs" in refused.why

@@ -119,6 +119,14 @@ def test_attention_in_float32_and_many_pictures_are_warned_of():
     assert not any("streamed" in w for w in estimate.estimate(plan, "run", CARD).warnings)
 
 
+def test_pictures_that_exceed_half_a_cpus_memory_are_read_again_in_every_epoch():
+    """89,996 of 3 x 224^2 bytes: 13.5 GB."""
+    plan = plan_of("workflow/presets/paper.yaml")
+    for memory, again in ((26.8e9, True), (27.4e9, False)):
+        said = estimate.estimate(plan, "run", replace(EPYC, memory=memory)).warnings
+        assert ("13.5 GB of pictures of pathmnist are read from disk again in every epoch" in said) == again
+
+
 def test_many_seeds_of_a_small_model_on_a_gpu_want_several_jobs_on_it():
     costs = estimate.estimate(plan_of(seeds=list(range(50))), "run", CARD)
     said = [line for line in costs.warnings if "bound by launches" in line]

@@ -28,6 +28,8 @@ def test_rates_are_those_of_each_data_set():
     plan = small_plan(TWO)
     assert plan.rates == {"digits": ["0.02", "0.1"], "cifar10": ["0.05"]}
     assert [plan.largest_rate(name) for name in ("digits", "cifar10")] == ["0.1", "0.05"]
+    tiny = small_plan({"datasets": ["cifar10"], "forget.rates": [0.00005, 0.1]})
+    assert (tiny.rates, tiny.largest_rate("cifar10")) == ({"cifar10": ["5e-05", "0.1"]}, "0.1")
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,8 @@ def test_a_family_that_is_fitted_reads_keys_and_no_neighbors(plan: Plan):
     assert lda.train_input("digits", "1", "rate0.1", "l") == keys | forgotten
     system = {"system": "results/default/models/digits/seed1/rate0.1/lda/system.safetensors"}
     assert lda.evaluate_input("digits", "1", "rate0.1", "lda") == system | keys
+    newton = small_plan({"methods": ["newton"]}).evaluate_input("digits", "1", "full", "original-w")
+    assert newton == {"system": "results/default/models/digits/seed1/full/original-w/system.safetensors"} | keys
 
 
 def test_an_evaluation_reads_the_system_and_what_its_memory_finds(plan: Plan):

@@ -5,15 +5,18 @@ import os
 import pdb
 import platform
 import re
+import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
 from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
+from munkey.experiment.run import job as module
 from munkey.experiment.run.job import IN_TERMINAL, KILLED, POST_MORTEM, job, last_words, now, seconds_of
 from munkey.experiment.run.record import write_record
 
@@ -178,7 +181,16 @@ print(before["max_rss_mb"], after["max_rss_mb"] - before["max_rss_mb"], after["c
 """
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     start, held, cpu = map(float, printed.split())
-    assert start < 200 and 190 < held < 220 and cpu >= 0.9
+    assert start < 200 and 190 < held < 220 and 0.9 <= cpu < 60
+
+
+@pytest.mark.parametrize(("platform", "unit"), [("darwin", 1), ("linux", 2**10)])
+def test_where_no_file_tells_the_memory_the_system_does_in_its_own_unit(platform, unit, tmp_path, monkeypatch):
+    peak = SimpleNamespace(ru_maxrss=300 * 2**20 // unit)
+    monkeypatch.setattr(resource, "getrusage", lambda _: peak)
+    monkeypatch.setattr(module, "Path", lambda _: tmp_path / "none")
+    monkeypatch.setattr(sys, "platform", platform)
+    assert module.usage()["max_rss_mb"] == 300
 
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="needs glibc")
