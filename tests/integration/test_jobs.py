@@ -12,17 +12,12 @@ import pytest
 from tests.integration.conftest import Project
 
 FORGET = "results/default/forget/digits/seed0/rate0.1.csv"
-FUNCTION = '''"""How many samples a data set has."""
+IMPORTS = "from munkey.core.files import read_csv, write_text\n"
+FUNCTION = '''
 
-from pathlib import Path
-
-from munkey.core.files import write_text
-from munkey.data.prepared import load
-
-
-def counts(images: Path, counts: Path, dataset: str, unit: str) -> None:
+def counts(samples: Path, counts: Path, dataset: str, unit: str) -> None:
     """Write how many samples there are."""
-    write_text(counts, f"{dataset}: {len(load(images.parent).ids)} {unit}")
+    write_text(counts, f"{dataset}: {len(read_csv(samples))} {unit}")
 '''
 RULE = """
 
@@ -35,7 +30,7 @@ use rule job as counts with:
         LAYOUT.log("counts/{dataset}"),
     params:
         unit="samples",
-        code=code("counts.counts"),
+        code=code("data.counts"),
     message:
         "count the samples of {wildcards.dataset}"
 """
@@ -119,13 +114,15 @@ def test_a_debugger_starts_where_the_job_of_munkey_job_fails(project: Project) -
 
 
 def test_a_rule_is_added_by_one_function_and_one_rule(project: Project) -> None:
-    (project.path / "src/munkey/jobs/counts.py").write_text(FUNCTION)
+    module = project.path / "src/munkey/jobs/data.py"
+    jobs = module.read_text().replace("from pathlib import Path\n", f"from pathlib import Path\n{IMPORTS}") + FUNCTION
+    module.write_text(jobs)
     with (project.path / "workflow/rules/data.smk").open("a") as rules:
         rules.write(RULE)
     made = "results/default/counts/digits.txt"
     project.make(made)
     assert re.fullmatch(r"digits: \d+ samples", (project.path / made).read_text())
-    (project.path / "src/munkey/jobs/counts.py").write_text(FUNCTION.replace("unit: str)", "unit: str, size: int)"))
+    module.write_text(jobs.replace("unit: str)", "unit: str, size: int)"))
     refused = project.make(made, check=False)
-    said = "TypeError: rule counts: munkey.jobs.counts.counts needs size; name it among the rule's input"
+    said = "TypeError: rule counts: munkey.jobs.data.counts needs size; name it among the rule's input"
     assert refused.returncode != 0 and said in refused.stderr
