@@ -16,6 +16,7 @@ def test_progress_passes_everything_on_and_counts_it(capsys, items):
         ["batch 1/3", "batch 2/3", "batch 3/3"],
         ["batch 1/?", "batch 2/?", "batch 3/?"],
     )
+    assert all(("s left" in line) == ("/3" in line) for line in lines)
 
 
 def test_progress_is_printed_at_the_end_even_if_it_was_quick(capsys):

@@ -192,6 +192,7 @@ def test_hard_samples_have_the_fewest_votes_easy_ones_the_most():
     votes = np.linspace(0, 1, 100)
     for sampling, places in (("hard", range(10)), ("easy", range(90, 100)), ("medium", range(45, 55))):
         assert ranked(IDS, votes, 0.1, sampling, generator()).tolist() == IDS[list(places)].tolist()
+    assert ranked(IDS, votes, 0.01, "easy", generator()).tolist() == [IDS[-1]]
     ties = [tuple(ranked(IDS, np.ones(100), 0.1, "hard", np.random.default_rng(seed))) for seed in range(5)]
     assert len(set(ties)) == 5
 

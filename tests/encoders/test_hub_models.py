@@ -44,6 +44,19 @@ def test_pictures_are_resized_unless_a_processor_says_otherwise(said, resized):
     assert (size and (size.height, size.width)) == ((32, 48) if resized else None)
 
 
+@pytest.mark.parametrize(
+    ("said", "cropped"),
+    [
+        ({"do_center_crop": True, "crop_size": {"height": 24, "width": 16}}, (24, 16)),
+        ({"do_center_crop": False, "crop_size": {"height": 24, "width": 16}}, None),
+        ({"do_center_crop": True}, None),
+    ],
+)
+def test_pictures_are_cropped_where_a_processor_says_so_and_how_large(said, cropped):
+    crop = from_processor(NORMAL | said).crop
+    assert (crop and (crop.height, crop.width)) == cropped
+
+
 OFFLINE = """
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.settings import EncoderSettings

@@ -369,6 +369,15 @@ def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_
     assert (found["probe"], found["FM"]) == (100, 50)  # all losses are equal
 
 
+@pytest.mark.parametrize("sampling", ["stratified", "uniform", "cluster", "class"])
+def test_of_other_requests_than_random_ones_the_attack_is_within_classes(sampling, monkeypatch):
+    monkeypatch.setattr(metrics, "within_classes", lambda *_: -1.0)
+    labels, splits = np.arange(24) % 3, np.repeat(["train", "test", "val"], [12, 6, 6])
+    predictions = {"ids": np.arange(24), "labels": labels, "splits": splits, "logits": 4.0 * np.eye(3)[labels]}
+    found = measure(predictions, np.arange(4), np.random.default_rng(0), sampling)["MIA"]
+    assert (found == -1) == (sampling in ("cluster", "class"))
+
+
 def test_a_probe_tells_a_class_that_the_logits_tell_and_guesses_one_that_they_do_not():
     generator = np.random.default_rng(0)
     gone = np.arange(200) % 4 == 0

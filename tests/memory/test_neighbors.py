@@ -109,6 +109,8 @@ def test_a_sample_is_left_out_wherever_it_stands():
     assert others.ids.tolist() == [[7, 8, 9], [2, 7, 9], [7, 8, NOBODY], absent]
     np.testing.assert_allclose(others.cosines, [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.9, 0.8, 0], [0, 0, 0]], rtol=1e-6)
     assert others.cosines.dtype == np.float32
+    whole = without_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 4)
+    assert whole.ids[:, -1].tolist() == [*absent, NOBODY] and not whole.cosines[:, -1].any()
 
 
 def test_the_order_of_the_others_stays_in_long_rows_too():

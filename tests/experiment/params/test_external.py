@@ -120,6 +120,7 @@ def test_the_names_of_timms_models_are_those_that_timm_lists() -> None:
         ("sqlite://mlflow.db", "must be sqlite:///FILE"),
         ("sqlite:///", "must be sqlite:///FILE"),
         ("http://", "no host"),
+        ("http://host:0", "no host"),
         ("https://host:port", "no host"),
         ("postgresql+nosuch://u:secret@host/x", "cannot be used"),
         ("mysql+mysqlconnector://u:secret@host/x", "cannot be used"),
