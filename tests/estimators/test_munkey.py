@@ -81,6 +81,8 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
         loaded.forget(units="person 1")
     assert loaded.add(X[:1], [3]).tolist() == [124] and 124 in loaded.ids_
     assert loaded.forget(124).tolist() == [124] and 124 not in loaded.ids_
+    assert loaded.add(X[1:3], [3, 7], units=["person 8", 9]).tolist() == [125, 126]
+    assert loaded.forget(units=[9]).tolist() == [126] and loaded.forget(units="person 8").tolist() == [125]
     with pytest.raises(ValueError, match="only a fit can learn a class"):
         loaded.add(X[:1], [5])
     with pytest.raises(ValueError, match="name what is to be forgotten"):

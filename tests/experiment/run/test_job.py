@@ -193,6 +193,16 @@ def test_where_no_file_tells_the_memory_the_system_does_in_its_own_unit(platform
     assert module.usage()["max_rss_mb"] == 300
 
 
+def test_the_c_library_is_asked_by_its_own_numbers_and_may_refuse_or_be_another(monkeypatch):
+    asked = []
+    library = SimpleNamespace(mallopt=lambda *option: asked.append(option))
+    monkeypatch.setattr(module.ctypes, "CDLL", lambda _: library)
+    module.keep_freed_memory()
+    assert asked == [(-1, 2**31 - 1), (-4, 0)]  # M_TRIM_THRESHOLD and M_MMAP_MAX of <malloc.h>
+    del library.mallopt
+    module.keep_freed_memory()
+
+
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_freed_memory_is_kept_for_the_next_tensor():
     """Allocating, filling and freeing 50 MB twenty times causes far fewer page faults."""

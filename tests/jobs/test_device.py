@@ -1,0 +1,46 @@
+"""A job computes on the device that it is given, and notes which one that was."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from munkey.core import gpu
+from munkey.core.files import read_json
+from munkey.jobs import audit, keys
+from munkey.models import system
+from munkey.settings import EncoderSettings
+from tests.conftest import unit_rows
+from tests.jobs.inputs import keyed, prepared
+
+
+def test_keys_are_extracted_there_and_its_name_is_kept_beside_them(tmp_path, monkeypatch):
+    asked, settings = [], EncoderSettings(encoder="any", image_size=None, revision=None, batch_size=64)
+
+    def extract(encode, images, size, device, progress, blocks):
+        asked.append((encode, device))
+        blocks.mkdir(parents=True)
+        return unit_rows(len(images), 4)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gpu, "name", lambda: "a card")
+    monkeypatch.setattr(keys, "extract", extract)
+    monkeypatch.setattr(keys, "find", lambda _: SimpleNamespace(build=lambda _, device: f"encoder on {device}"))
+    prepared(tmp_path / "data")
+    for device in ("cuda", "cpu"):
+        keys.keys(tmp_path / "data/images.npy", tmp_path / device / "keys.npz", settings, device)
+    made = [read_json(tmp_path / device / keys.ORIGIN)["device"] for device in ("cuda", "cpu")]
+    assert asked == [("encoder on cuda", "cuda"), ("encoder on cpu", "cpu")]
+    assert made[0] == "a card" != made[1]
+
+
+def test_whoever_holds_two_versions_holds_them_there(tmp_path, monkeypatch):
+    def load(path, device="cpu"):
+        raise InterruptedError(f"{path} to {device}")
+
+    monkeypatch.setattr(system, "load", load)
+    dataset = prepared(tmp_path / "data")
+    files = tmp_path / "data/images.npy", *keyed(tmp_path, dataset, 6)
+    outputs = [tmp_path / name for name in ("table.csv", "table.md", "table.tex")]
+    with pytest.raises(InterruptedError, match="original to meta"):
+        audit.differencing(*files, ["original"], *outputs, "digits", {"lda": {}}, "meta")
+    assert not any(output.exists() for output in outputs)
