@@ -57,6 +57,12 @@ def test_pictures_are_cropped_where_a_processor_says_so_and_how_large(said, crop
     assert (crop and (crop.height, crop.width)) == cropped
 
 
+def test_numbers_stay_as_they_are_where_a_processor_does_not_normalize_them():
+    plain = from_processor(NORMAL | {"do_normalize": False})
+    assert (plain.mean, plain.std) == ([0, 0, 0], [1, 1, 1])
+    assert (from_processor(NORMAL).mean, from_processor(NORMAL).std) == ([0.5] * 3, [0.5] * 3)
+
+
 OFFLINE = """
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.settings import EncoderSettings

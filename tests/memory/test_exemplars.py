@@ -24,6 +24,16 @@ def test_forgetting_drops_exactly_those_rows(ids):
     assert torch.equal(left.tokens, memory.tokens[kept])
 
 
+def test_labels_are_kept_where_the_memory_has_some():
+    memory = memory_of(IDS)
+    labeled = ExemplarMemory(memory.ids, memory.keys, memory.tokens, torch.tensor([0, 1, 2, 0, 1]))
+    left = labeled.forget(np.array([5, 13]))
+    assert left.labels.tolist() == [0, 2, 1] and memory.forget(np.array([5])).labels is None
+    added = left.extended(np.array([4]), memory.keys[:1], memory.tokens[:1], torch.tensor([9]))
+    assert added.labels.tolist() == [0, 9, 2, 1]
+    assert left.extended(np.array([4]), memory.keys[:1], memory.tokens[:1]).labels is None
+
+
 def test_forgetting_leaves_the_memory_itself_untouched():
     memory, same = memory_of(IDS), memory_of(IDS)
     left = memory.forget(np.array([5, 13]))

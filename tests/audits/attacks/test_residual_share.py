@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, ttest_1samp
+from scipy.stats import binom, norm, ttest_1samp
 from scipy.stats import t as student
 
 from munkey.audits.attacks.residual_share import (
@@ -102,6 +102,15 @@ def test_of_unequal_numbers_of_pairs_the_fewer_give_the_degrees_of_freedom():
     own, nothing, t = np.array([0.95, 1.05]), np.array([3.95, 4.0, 4.05]), student.ppf(0.975, 1)
     a, b, c = 16 - t**2 * 0.0025 / 3, 4.0, 1 - t**2 * 0.0025
     estimate = ratio(own, nothing, paired=False)
+    roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
+
+
+def test_a_spread_over_samples_adds_to_that_over_pairs_as_a_normal_one():
+    """Fieller with t² / n of the pairs, and z² of the samples."""
+    own, nothing, t, z = np.array([0.95, 1.05]), np.array([3.95, 4.05]), student.ppf(0.975, 1), norm.ppf(0.975)
+    a, b, c = 16 - t**2 * 0.0025 - z**2 * 0.04, 4 - t**2 * 0.0025 - z**2 * 0.02, 1 - t**2 * 0.0025 - z**2 * 0.03
+    estimate = ratio(own, nothing, paired=True, among=np.array([[0.03, 0.02], [0.02, 0.04]]))
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
 

@@ -25,6 +25,11 @@ def archive(path, sizes, dtype=np.uint8, shape=(6, 6, 3), classes=3):
     return written
 
 
+def test_data_sets_of_the_users_own_say_what_must_be_at_their_path():
+    kinds = {entry.name: entry.needs_path for entry in DATASETS.values() if entry.needs_path}
+    assert kinds == {"csv": "file", "npz": "file", "idx": "folder", "imagefolder": "folder"}
+
+
 @pytest.mark.parametrize("shape", [(6, 6, 3), (6, 6)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_npz_in_the_medmnist_layout(tmp_path, shape, dtype, monkeypatch):

@@ -113,11 +113,12 @@ def test_the_table_is_that_of_the_largest_rate_with_the_front_in_bold():
 
 
 def test_what_must_be_stored_follows_from_family_and_needs():
-    assert {name: METHODS[name].stored for name in ("lda", "knn", "munkey", "cf", "scrub", "sisa")} == {
+    assert {name: METHODS[name].stored for name in ("lda", "knn", "munkey", "cf", "sfron", "scrub", "sisa")} == {
         "lda": "keys, labels, weights",
         "knn": "keys, labels",
         "munkey": "weights, keys, tokens",
         "cf": "weights, retain set",
+        "sfron": "weights, training set",
         "scrub": "weights, training set, val set",
         "sisa": "weights after each slice, retain set",
     }

@@ -77,6 +77,8 @@ def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found
         "88.00 ± 0.00",
     ]
     assert lines.loc["MUNKEY", ["Request [s]", "In all [s]"]].tolist() == ["3", "6"]
+    every, at_once, in_the_end = lines.loc["MUNKEY", lines.columns[-4:-1]].str.split().str[0].astype(float)
+    assert (every, at_once, in_the_end) == pytest.approx((30, 0, 60), abs=12)
     assert lines.loc["RETRAIN-M", ["TA after 0", "In all [s]", "Left of all [%]"]].tolist() == ["–", "–", "–"]
     assert triangle.title == "MUNKEY: left of each request [%]" and triangle.frame["after 1"].tolist()[1] == ""
 
