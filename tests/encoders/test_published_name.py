@@ -69,6 +69,12 @@ def test_an_encoder_that_is_not_a_folder_keeps_its_name(name):
     assert known_as(name) == name
 
 
+def test_a_name_without_a_slash_is_no_folder_though_there_is_one(folder, tmp_path, monkeypatch):
+    folder(PAPERS_CONFIG, PAPERS_PROCESSOR)
+    monkeypatch.chdir(tmp_path.parent)
+    assert (known_as(tmp_path.name), known_as(f"./{tmp_path.name}")) == (tmp_path.name, "vit-b16")
+
+
 @pytest.mark.parametrize(("content", "message"), [("{", "is not valid JSON"), ("[]", "is no configuration")])
 @pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json"])
 def test_a_broken_configuration_is_named_and_nobody_is_told_to_delete_it(folder, tmp_path, name, content, message):

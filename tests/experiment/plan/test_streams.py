@@ -4,6 +4,7 @@ import pytest
 
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.plan.streams import StreamPlan
+from munkey.settings import StreamSettings
 from tests.experiment.inputs import small_plan
 
 HALVES = {
@@ -35,6 +36,10 @@ def test_a_method_starts_from_the_audits_model_and_an_oracle_from_nothing(stream
     original = {"original": f"{models}/original-m/system.safetensors"}
     assert streams.inputs("digits", "3", "munkey") == HALVES | original | keys
     assert streams.inputs("digits", "3", "retrain-m") == HALVES | keys
+
+
+def test_nothing_need_be_added():
+    assert StreamSettings(pairs=2, requests=3, additions=[]).additions == []
 
 
 def test_additions_after_the_last_request_are_refused():

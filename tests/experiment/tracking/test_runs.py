@@ -92,6 +92,14 @@ def test_each_run_stands_after_the_one_that_it_is_nested_under(results):
     assert all(run.tags[NOTE] == NOTES[run.tags["kind"]] for run in runs)
 
 
+def test_of_a_single_seed_the_run_over_seeds_does_not_say_which(results):
+    runs = runs_of(replace(results, evaluations=results.evaluations[:2], searches={}))
+    assert [run.name for run in runs] == [
+        *("Original (M) @0.1", "Original (M) @0.1 seed 0", "SCRUB @0.1", "SCRUB @0.1 seed 0", "Tables")
+    ]
+    assert runs[0].params["seeds"] == "0" and not {"seed"} & {*runs[0].params, *runs[0].tags}
+
+
 def test_a_seed_is_shown_with_its_metrics_settings_provenance_inputs_curves_and_files(results):
     original, _, _, scrub = runs_of(results)[1:5]
     names = {"dataset": "digits", "rate": "0.1", "seed": "0", "method": "scrub"}
