@@ -6,7 +6,7 @@ import pytest
 
 from munkey.core import gpu
 from munkey.core.files import read_json
-from munkey.jobs import audit, keys
+from munkey.jobs import audit, evaluate, keys, relearn
 from munkey.models import system
 from munkey.settings import EncoderSettings
 from tests.conftest import unit_rows
@@ -33,11 +33,28 @@ def test_keys_are_extracted_there_and_its_name_is_kept_beside_them(tmp_path, mon
     assert made[0] == "a card" != made[1]
 
 
-def test_whoever_holds_two_versions_holds_them_there(tmp_path, monkeypatch):
+@pytest.fixture
+def read_to(monkeypatch):
+    """Ends where a system is read, and says to which device."""
+
     def load(path, device="cpu"):
         raise InterruptedError(f"{path} to {device}")
 
     monkeypatch.setattr(system, "load", load)
+
+
+@pytest.mark.usefixtures("read_to")
+def test_a_system_is_read_to_it(tmp_path):
+    prepared(tmp_path / "data")
+    images, out = tmp_path / "data/images.npy", tmp_path / "out"
+    with pytest.raises(InterruptedError, match="original to meta"):
+        evaluate.evaluate(images, "original", out, {}, "meta")
+    with pytest.raises(InterruptedError, match="original to meta"):
+        relearn.relearn(images, "original", tmp_path / "forget.csv", out, "digits", 0, {}, "meta")
+
+
+@pytest.mark.usefixtures("read_to")
+def test_whoever_holds_two_versions_holds_them_there(tmp_path):
     dataset = prepared(tmp_path / "data")
     files = tmp_path / "data/images.npy", *keyed(tmp_path, dataset, 6)
     outputs = [tmp_path / name for name in ("table.csv", "table.md", "table.tex")]
