@@ -46,6 +46,7 @@ SWAPPED = {"min": "max", "max": "min"}
 UNCHANGED_CALLS = {"Option", "Argument", "Field", "dataclass", "TypeVar", "cast", "Typer"}  # of texts and types
 UNCHANGED_KEYWORDS = {"strict", "encoding", "help", "metavar", "title", "description", "citation", "label"}
 Located = ast.expr | ast.stmt
+tracing: list[Any] = [None]  # what notes the lines that run
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,8 @@ def pytest_runtest_logstart(nodeid: str) -> None:
     """As a plugin of pytest: what runs from now on is run by this test."""
     os.environ[TEST] = nodeid
     if measured := coverage.Coverage.current():
+        tracing[0] = sys.gettrace() or tracing[0]
+        sys.settrace(tracing[0])  # the debuggers that are tested leave none
         measured.switch_context(nodeid)
 
 

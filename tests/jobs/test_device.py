@@ -50,7 +50,7 @@ def test_a_system_is_read_to_it(tmp_path):
     with pytest.raises(InterruptedError, match="original to meta"):
         evaluate.evaluate(images, "original", out, {}, "meta")
     with pytest.raises(InterruptedError, match="original to meta"):
-        relearn.relearn(images, "original", tmp_path / "forget.csv", out, "digits", 0, {}, "meta")
+        relearn.relearn(images, "original", tmp_path / "forget.csv", out, "digits", 0, {}, "meta", 0.5)
 
 
 @pytest.mark.usefixtures("read_to")

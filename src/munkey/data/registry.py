@@ -22,8 +22,8 @@ class DatasetEntry:
     """needs_path: of which kind source.path must be; None for a data set that is not the user's own.
 
     folder: where the data set is used as it is found, with no checksum of what is in it; more: the files that one at
-    source.path refers to; archive: the file that it is
-    downloaded as, asked for only where it matters, because the libraries that know it are heavy.
+    source.path refers to; archive: the file that it is downloaded as, asked for only where it matters, because the
+    libraries that know it are heavy.
     """
 
     name: str

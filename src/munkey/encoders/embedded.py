@@ -48,7 +48,7 @@ def _pretrained() -> "nn.Module":
     import timm
     import torch
 
-    model = timm.create_model("tf_efficientnet_lite0", num_classes=1000)
+    model = timm.create_model("tf_efficientnet_lite0")
     weights = torch.load(_file(), map_location="cpu", weights_only=True)
     names = model.state_dict()
     if [value.shape for value in weights.values()] != [value.shape for value in names.values()]:

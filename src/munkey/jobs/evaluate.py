@@ -48,9 +48,9 @@ def unlearn_audited(
     rate: str,
     settings: Sections,
     device: str,
+    resident_share: float,
     neighbors: Path | None = None,
     keyfile: Path | None = None,
-    resident_share: float = 0.5,
 ) -> None:
     """In an audit, apply a method and ask what it leaves about the pool, `forget` and `absent`: all that is kept."""
     left = unlearn(

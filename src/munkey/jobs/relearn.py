@@ -37,11 +37,11 @@ def relearn(
     seed: int,
     settings: Sections,
     device: str,
+    resident_share: float,
     keyfile: Path | None = None,
     neighbors: Path | None = None,
     retrieved: Path | None = None,
     selected: Path | None = None,
-    resident_share: float = 0.5,
 ) -> None:
     """Train a system further on the retain set, and note what it answers about the forget set on the way.
 
@@ -71,10 +71,10 @@ def trace(
     seed: int,
     settings: Sections,
     device: str,
+    resident_share: float,
     keyfile: Path | None = None,
     neighbors: Path | None = None,
     selected: Path | None = None,
-    resident_share: float = 0.5,
 ) -> None:
     """Train an original once more, watched: P_s after every epoch, tokens and [CLS] at start, middle and end."""
     data, traced = prepared.load(images.parent), FAMILIES[family]
@@ -101,9 +101,9 @@ def stream(
     additions: list[int],
     depth: int,
     device: str,
+    resident_share: float,
     original: Path | None = None,
     keyfile: Path | None = None,
-    resident_share: float = 0.5,
 ) -> None:
     """Forget one half of an audit's pool in `requests` requests, one after another, and ask after each.
 
