@@ -16,8 +16,8 @@ from munkey.data.source import Source
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost import estimate
 from munkey.experiment.cost.flops import Measured
-from munkey.experiment.cost.machines import ASSUMED, RESULTS, machine
-from munkey.experiment.cost.workload import Workload, counted, size_of
+from munkey.experiment.cost.machines import ASSUMED, BENCHED, RESULTS, machine
+from munkey.experiment.cost.workload import Work, Workload, counted, size_of
 from munkey.experiment.params.load import ParamsError, load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES
@@ -238,6 +238,13 @@ def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named
     assert f"NOT COUNTED: {why}" in list(estimate.totals(costs, EPYC))
     with pytest.raises(ParamsError, match="the size of torn is not known yet"):
         estimate.estimate(Plan(load({**config, "datasets": ["torn"], "overrides": overrides})), "run", EPYC)
+
+
+def test_jobs_that_are_alike_are_added_up_and_need_the_memory_of_the_largest():
+    one = Work("train", "vit", "digits", 2, 10, 1e9, 3e6, BENCHED["small ViT"], 64, held=5.0)
+    other = replace(one, jobs=3, steps=7, operations=2e9, memory=4e6, batch=128, held=1.0)
+    both = replace(other, jobs=5, steps=17, operations=3e9, held=5.0)
+    assert one.with_(other) == other.with_(one) == both
 
 
 def test_an_unknown_machine_lists_those_there_are():

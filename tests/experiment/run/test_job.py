@@ -85,14 +85,17 @@ def test_the_job_that_munkey_job_asks_for_prints_to_the_terminal(tmp_path, monke
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_debugger_starts_where_a_job_in_the_terminal_fails_if_that_was_asked_for(tmp_path, monkeypatch, asked):
+def test_a_debugger_starts_where_a_job_in_the_terminal_fails_if_that_was_asked_for(
+    tmp_path, monkeypatch, capsys, asked
+):
     started = []
     monkeypatch.setattr(pdb, "post_mortem", started.append)
     monkeypatch.setenv(IN_TERMINAL, "results/x.csv")
     monkeypatch.setenv(POST_MORTEM, "1") if asked else monkeypatch.delenv(POST_MORTEM, raising=False)
     with pytest.raises(SystemExit), job(str(tmp_path / "job.log"), 1, ["results/x.csv"]):
         raise ValueError("the reason")
-    assert len(started) == asked
+    printed = capsys.readouterr().err
+    assert len(started) == asked and "Traceback" in printed and printed.endswith("ValueError: the reason\n")
 
 
 def test_leaving_the_debugger_ends_the_job_without_a_traceback(tmp_path, monkeypatch):
