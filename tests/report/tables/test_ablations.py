@@ -20,6 +20,7 @@ def test_each_case_is_compared_with_the_oracle_of_its_own_kind():
     summary = summary_of("digits")
     gaps = summary[summary["method"] == "after"].set_index("case")["gap_mean"]
     assert gaps.to_dict() == pytest.approx(CASES)
+    assert summary["case"].unique().tolist() == list(CASES) != sorted(CASES)  # in the order of params
     assert set(summary["knob"]) == {"inference.fusion", "inference.k", "munkey.architecture", "aggregation"}
     assert set(summary["value"]) == {"ensemble", "rank", "8", "direct-key"}
 

@@ -1,0 +1,43 @@
+"""What is trained anew for a stream of requests: with keys where it has a memory, and on what is left alone."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+
+from munkey.core.randomness import Stage
+from munkey.data import forget_sets
+from munkey.encoders import keys
+from munkey.evaluation.streams import Asker, stream_of
+from munkey.jobs import relearn
+from munkey.models.family import FAMILIES, Family, Training
+from tests.conftest import ROOT
+from tests.jobs.inputs import keyed, prepared
+
+
+@pytest.mark.parametrize("family", [each for each in FAMILIES.values() if each.learns], ids=lambda each: each.name)
+def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has_a_memory(
+    family: Family, tmp_path, monkeypatch
+):
+    trainings = []
+
+    def train(_: Family, training: Training) -> SimpleNamespace:
+        trainings.append(training)
+        return SimpleNamespace(system=None)
+
+    monkeypatch.setattr(type(family), "train", train)
+    monkeypatch.setattr(Asker, "answers", lambda *_: np.zeros((1, 3)))
+    dataset = prepared(tmp_path / "data")
+    held = keys.read(keyed(tmp_path, dataset, 6)[0], dataset.ids) if family.has_memory else None
+    ask = Asker(dataset, held, yaml.safe_load((ROOT / "params.yaml").read_text()), 6, "cpu")
+    train = dataset.ids_of("train")
+    order = stream_of(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
+    moments = list(relearn._retrained(order, ask, family.oracle, "digits", 0))
+    assert [each.done for each in moments] == [1, 2, 4]
+    for moment, training in zip(moments, trainings, strict=True):
+        left = order.members(moment.done)
+        assert np.array_equal(training.samples.ids, left)
+        assert (training.members is not None) == family.has_memory
+        if training.members:
+            assert np.array_equal(training.members.keys, held.keys[dataset.rows(left)])
