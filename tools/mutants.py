@@ -149,6 +149,8 @@ def mutants_of(path: Path) -> list[Mutant]:
         start = starts[old.lineno - 1] + old.col_offset
         end = starts[(old.end_lineno or old.lineno) - 1] + (old.end_col_offset or 0)
         text = ast.unparse(ast.fix_missing_locations(new))
+        if text == ast.unparse(old):  # `while True`
+            continue
         text = f"({text})" if isinstance(new, ast.BinOp | ast.BoolOp | ast.Compare) else text
         found.append(Mutant(path, old.lineno, start, end, source[start:end].decode(), text))
     return found

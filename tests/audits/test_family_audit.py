@@ -1,5 +1,6 @@
 """A row for each system and path, beside controls that are made of the same family."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -116,6 +117,18 @@ def test_a_rows_numbers_are_those_of_the_statistics():
 @pytest.mark.parametrize(("left", "kind"), [(0.0, "none found"), (0.5, "residue"), (-0.6, "over-forgets")])
 def test_the_verdict_is_that_of_what_was_left(left: float, kind: str):
     assert line(family(left), "method")["verdict"] == kind
+
+
+def test_where_partners_answer_alike_nothing_is_tested_and_no_p_or_limit_is_said():
+    audit = family()
+    method = audit.systems[1]
+    alike = replace(method, margins={path: rows[::2].repeat(2, axis=0) for path, rows in method.margins.items()})
+    untested = FamilyAudit(
+        audit.family, [audit.systems[0], alike, *audit.systems[2:]], audit.halves, np.random.default_rng(0)
+    )
+    row = line(untested, "method")
+    assert not [name for name in row if name.endswith("_p")] and not {"p", "limit"} & row.keys()
+    assert {"p", "limit"} <= line(audit, "method").keys()
 
 
 def test_each_control_is_that_of_its_system():

@@ -147,6 +147,12 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
         assert "cat, dog & co, fish" in refused.err
 
 
+def test_it_says_which_ids_the_added_pictures_got(munkey, model, tmp_path):
+    first, second, third = (picture_in(tmp_path, f"{name}.png") for name in "abc")
+    assert munkey("add", model, first, "--label", "fish").out == "added 1 of class fish: id 60\n"
+    assert "added 2 of class fish: ids 61 to 62" in munkey("add", model, second, third, "--label", "fish").out
+
+
 def test_samples_are_listed_as_a_request_takes_them(munkey, model, tmp_path):
     words = ["list", model, "--class", "cat", "--class", "fish", "--files", "pets/1*.png", "pets/2?.png"]
     listed = munkey(*words, "--json").json["samples"]

@@ -14,6 +14,8 @@ from munkey.data.prepared import prepare
 from munkey.data.source import Source
 from munkey.encoders import keys
 from munkey.experiment.cost import machines, preflight
+from munkey.experiment.run.fork_server import SWITCH
+from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
 from munkey.report.tables import paper
 from tests.conftest import ROOT, unit_rows
 from tests.evaluation.test_search import search
@@ -45,6 +47,22 @@ def test_it_prints_the_same_as_json(munkey):
     seconds = sum(each["seconds"] for each in said.json["work"])
     assert said.json["hours"] == {"1": pytest.approx(seconds / 3600), "8": pytest.approx(seconds / 8 / 3600)}
     assert sum(each["jobs"] for each in said.json["work"] if each["step"] == "train") == 84
+
+
+@pytest.mark.parametrize("pdb", [False, True])
+def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked(munkey, monkeypatch, pdb):
+    calls = []
+
+    def run(command, env, **_):
+        calls.append((command, env))
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    file = "results/default/forget/digits/seed0/rate0.1.csv"
+    assert munkey("job", file, *(["--pdb"] if pdb else [])).code == 3
+    ((command, environment),) = calls
+    assert command[-3:] == ["--force", "--", file] and (environment[IN_TERMINAL], environment[SWITCH]) == (file, "0")
+    assert (POST_MORTEM in environment) == pdb
 
 
 @pytest.mark.parametrize(
@@ -176,7 +194,8 @@ def test_the_constants_of_fitted_families_are_searched_on_validation_alone(munke
     assert all(-0.5 < worse <= better < 0 for better, worse in losses)
     assert all(float(line.split()[-2]) > 80 for line in lines if "accuracy" in line)
     (folder / "one").rename(folder / "other")
-    assert munkey("search-fitted", tmp_path / "data/signs", "--keys", folder / "other/keys.npz").code == 0
+    again = munkey("search-fitted", tmp_path / "data/signs", "--keys", folder / "other/keys.npz")
+    assert again.code == 0 and again.out.count("likelihood") == 9  # three settings of each family
     (folder / "other/keys.npz").unlink()
     refused = munkey("search-fitted", tmp_path / "data/signs")
     assert refused.code == 2 and "name its keys with --keys; there are: none, below" in refused.err

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from medmnist import INFO
 
+from munkey.data.sizes import SIZES
 from munkey.data.splits import apportion, by_class, expect, held_out
 
 
@@ -13,6 +15,14 @@ def test_held_out_samples_are_split_40_to_60_the_same_every_time():
     assert ((first == "val").sum(), (first == "test").sum()) == (4_000, 6_000)
     np.testing.assert_array_equal(first, held_out("cifar10", 10_000))
     assert (held_out("pathmnist", 10_004, 4_000) == "test").sum() == 6_004
+
+
+def test_the_sizes_of_known_data_sets_are_those_of_what_is_downloaded_and_held_out():
+    counts = {"cifar10": 60_000, "cifar100": 60_000, "cifar20": 60_000, "tinyimagenet": 110_000, "digits": 1_797}
+    published = {name: dict(INFO[name]["n_samples"]) for name in ("bloodmnist", "dermamnist", "pathmnist")}
+    del published["pathmnist"]["test"]  # not used: what is held out is its val split
+    counts |= {name: sum(sizes.values()) for name, sizes in published.items()}
+    assert {name: size.images for name, size in SIZES.items()} == counts
 
 
 @pytest.mark.parametrize(("count", "val"), [(3, 1), (4, 2), (20_000, 8_000)])  # 1.2 and 1.6 of the first two

@@ -222,6 +222,11 @@ def test_the_names_of_columns_are_kept_in_the_directory(kind, tmp_path):
         loaded.predict(table[list("edcba")])
 
 
+def test_what_munkey_does_not_have_is_no_attribute_of_it():
+    with pytest.raises(AttributeError, match="module 'munkey' has no attribute 'nothing'"):
+        munkey.nothing  # noqa: B018
+
+
 def test_without_scikit_learn_it_is_said_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None; import munkey; munkey.ForgettingLDA"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)

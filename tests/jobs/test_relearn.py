@@ -9,7 +9,7 @@ import yaml
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.encoders import keys
-from munkey.evaluation.streams import Asker, stream_of
+from munkey.evaluation.streams import Answered, Asker, stream_of
 from munkey.jobs import relearn
 from munkey.models.family import FAMILIES, Family, Training
 from tests.conftest import ROOT
@@ -41,3 +41,15 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
         assert (training.members is not None) == family.has_memory
         if training.members:
             assert np.array_equal(training.members.keys, held.keys[dataset.rows(left)])
+
+
+def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path):
+    dataset = prepared(tmp_path)
+    train, test = dataset.ids_of("train"), dataset.ids_of("test")
+    order = stream_of(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
+    right = np.isin(dataset.ids, [*order.members(2)[:3], test[0]])
+    moment = Answered(2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)])
+    assert relearn._numbers(dataset, order, moment) == {
+        **{"done": 2, "seconds": 0.5},
+        **{"RA": pytest.approx(300 / len(order.members(2))), "TA": pytest.approx(100 / len(test))},
+    }

@@ -1,6 +1,6 @@
 """LDA and nearest class mean: what they answer, and that a deletion leaves what a fit on the rest gives, to the bit."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 from munkey.encoders.keys import Keys
 from munkey.memory import sums
 from munkey.memory.sums import Sums, rounded
-from munkey.models.family import Retrieval, forgotten
+from munkey.models.family import FAMILIES, Retrieval, forgotten
 from tests.conftest import unit_rows
 from tests.models.inputs import answered, fitted
 
@@ -137,3 +137,12 @@ def test_lda_of_classes_that_do_not_spread_is_the_nearest_mean():
         lda = answers(fitted("lda", members, labels, CLASSES, temperature=1.0))
         ncm = answers(fitted("ncm", members, labels, CLASSES, temperature=1.0))
         np.testing.assert_allclose(lda - np.log(1 / 4), ncm, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["knn", "lda", "ncm"])
+def test_what_a_search_tries_differs_and_may_stand_in_params(name):
+    family = FAMILIES[name]
+    names, values = zip(*family.tried, strict=True)
+    assert all(len(each) == len(set(each)) > 1 for each in values)
+    for chosen in product(*values):
+        family.settings(**dict(zip(names, chosen, strict=True)))

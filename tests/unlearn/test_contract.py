@@ -354,6 +354,8 @@ def test_a_method_is_refused_where_it_is_not_defined() -> None:
     asked = {"methods": ["unsir"], "forget": PARAMS["forget"] | {"sampling": "class"}}
     with pytest.raises(ParamsError, match=r"but scenarios\.hard\.sampling is hard"):
         load(PARAMS | asked)
+    hard = PARAMS["scenarios"]["hard"] | {"sampling": "class"}
+    assert load(PARAMS | asked | {"scenarios": {"hard": hard}}).methods == ["unsir"]
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -44,8 +44,10 @@ def test_delete_follows_the_originals_answers_without_the_true_class(monkeypatch
         taught = teacher(images).detach()
         taught[torch.arange(len(labels)), labels] = -1e10
         descend(student, F.kl_div(F.log_softmax(student(images), 1), F.softmax(taught, 1), reduction="batchmean"))
-    system, _ = unlearn("delete", tuned=one_batch(3), changed={"lr_factor": 1.0})
+    system, asked = unlearn("delete", tuned=one_batch(3), changed={"lr_factor": 1.0})
     assert_equal(weights(system), student, teacher)
+    correct = (teacher(images).argmax(dim=1) == labels).sum().item()
+    assert correct > 6 and asked.history[0]["accuracy"] == pytest.approx(100 * correct / 13)
 
 
 def test_jit_adds_up_the_slopes_of_its_batches() -> None:

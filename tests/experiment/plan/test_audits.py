@@ -81,6 +81,8 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
         "vit": ("deployed",),
         "munkey": ("deployed", "softmax", "image", "token"),
     }
+    titles = {system["role"]: system["title"] for system in systems if system["family"] == "munkey"}
+    assert titles["method"] == titles["nothing"] == "MUNKEY" and titles["control"].startswith("MUNKEY, ")
     folder = "results/default/logits/digits/audit"
     assert systems[4]["logits"][5] == f"{folder}/pool/seed5/rate0.1/cf.npz"
     assert systems[3]["logits"][0] == f"{folder}/pool/seed0/full/original-t.npz"
