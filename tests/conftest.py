@@ -113,6 +113,7 @@ def params(config: dict[str, Any]) -> Params:
     tiny["munkey"] |= {"token_dim": MUNKEY.token_dim, "neighbors": [2, 4]}
     tiny["train"] |= {"epochs": 2, "batch_size": 5}
     tiny["keys"]["depth"], tiny["knn"]["k"] = 6, 4
+    tiny["unlearn"]["unsir"] |= {"noise_steps": 4, "copies": 2}
     tiny["ablations"] = {}
     return load(tiny)
 

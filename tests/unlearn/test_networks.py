@@ -26,7 +26,8 @@ def original() -> System:
 @pytest.mark.parametrize("name", [name for name in POST_HOC if METHODS[name].on("resnet18").is_defined])
 def test_it_changes_a_copy_of_a_resnet_18_the_same_way_each_time(name: str) -> None:
     start = weights(original())
-    first, again = (METHODS[name].run(original(), request(name, recipe=RECIPE), settings(name)) for _ in range(2))
+    chosen = settings(name, **({"noise_steps": 4, "copies": 2} if name == "unsir" else {}))
+    first, again = (METHODS[name].run(original(), request(name, recipe=RECIPE), chosen) for _ in range(2))
     assert same(start, weights(original())) and same(tensors(first), tensors(again))
     assert first.family == "resnet18" and first.model is not None and not first.model.training
     found, statistics = tensors(first), "body.layer4.1.bn2.running_mean"
