@@ -12,6 +12,7 @@ import pytest
 
 from munkey.cli import output
 from munkey.cli.app import CHECK, COMMANDS, USE
+from munkey.deploy.http import server
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.model.predictor import Predictor
 from tests.conftest import ROOT
@@ -145,6 +146,14 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
         refused = munkey("add", model, tmp_path / "picture.png", "--label", label)
         assert refused.code == 2 and f"'{label}' is not the name of a class" in refused.err
         assert "cat, dog & co, fish" in refused.err
+
+
+def test_a_model_is_served_on_this_machine_alone_unless_more_is_asked(munkey, model, monkeypatch):
+    asked = []
+    monkeypatch.setattr(server, "serve", lambda *words: asked.append(words[:4]))
+    munkey("serve", model)
+    munkey("serve", model, "--host", "0.0.0.0", "--port", 0, "--token-file", model / "token")
+    assert asked == [(model, "127.0.0.1", 8000, None), (model, "0.0.0.0", 0, model / "token")]
 
 
 def test_it_says_which_ids_the_added_pictures_got(munkey, model, tmp_path):

@@ -144,6 +144,22 @@ def test_what_is_deleted_is_settled_and_purged_once_when_there_is_time(idle, lat
     assert not served.unpurged and served.purged_at is not None
 
 
+def test_nothing_is_purged_soon_after_a_request(monkeypatch: pytest.MonkeyPatch):
+    async def work() -> None:
+        maintaining = asyncio.create_task(served.maintain())
+        await served.delete(forget_7)
+        while "settle" not in slow.done:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        maintaining.cancel()
+
+    monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
+    slow = Slow()
+    served = RequestQueue(slow, 4)
+    asyncio.run(asyncio.wait_for(work(), 60))
+    assert slow.done == ["forget [7]", "settle"] and served.unpurged
+
+
 def test_an_earlier_process_may_have_left_something_to_purge():
     slow = Slow()
     slow.deletions = 1

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,3 +174,17 @@ def test_float32_products_are_whole_whatever_precision_torch_is_set_to(monkeypat
     monkeypatch.setattr(exact, "tensor", lambda _: pytest.fail("torch would round"))
     monkeypatch.setattr(torch.backends.mkldnn, "matmul", SimpleNamespace(fp32_precision="bf16"))
     np.testing.assert_allclose(exact.products(queries, keys, torch.float32).numpy(), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize(("seconds", "faster"), [(0.5, True), (2.0, False)])
+def test_bfloat16_is_used_where_its_products_were_faster_once(seconds, faster, monkeypatch):
+    """By a clock of the test's own: float32 takes a second each time, bfloat16 ten when it is used first."""
+    now, first = [0.0], [10.0]
+
+    def products(queries, keys, reduced):
+        now[0] += 1.0 if reduced == torch.float32 else first.pop() if first else seconds
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    monkeypatch.setattr(exact, "products", products)
+    monkeypatch.setattr(exact, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    assert MEASURED.__wrapped__() == faster
