@@ -50,7 +50,10 @@ def test_without_results_it_says_what_makes_them(project):
 def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_the_store_is_touched(project):
     plan = plan_of([])
     make(plan)
-    assert results_of(plan).evaluations == plan.main
+    results = results_of(plan)
+    assert results.evaluations == plan.main
+    assert {model.system: model.evaluation for model in results.models} == plan.models
+    assert results.models[0].sections == plan.export_settings("digits")
     config = yaml.safe_load((project / "params.yaml").read_text())
     for changes in (
         {"seeds": [0, 1, 2, 3]},
@@ -62,6 +65,12 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
         with pytest.raises(StaleResultsError, match="not made with the present parameters"):
             command("sync")
     assert not (project / "mlflow.db").exists()
+
+
+def test_models_are_mirrored_unless_the_parameters_say_otherwise(project):
+    (project / "overlay.yaml").write_text("{name: other, tracking: {models: false}}")
+    make(plan := plan_of([project / "overlay.yaml"]))
+    assert plan.models and results_of(plan).models == []
 
 
 def test_sync_mirrors_what_the_results_are(project, monkeypatch):
