@@ -40,6 +40,12 @@ def test_an_index_lists_rows_by_centroid_and_is_read_again(folder):
         np.testing.assert_array_equal(reader.read_index().centroids, numbers(3, 99, WIDTHS[0]))
 
 
+def test_a_single_list_is_read_too(folder):
+    with create(folder, 40) as store:
+        assert store.write_index(store.view, numbers(1, 99, WIDTHS[0]), np.zeros(40, dtype=int))
+        assert lists(store) == [list(range(40))]
+
+
 @pytest.mark.parametrize("later", [False, True], ids=["purged", "deleted before it was written"])
 def test_deleted_rows_are_listed_until_a_purge_only(later, folder):
     with indexed(folder) as store:
@@ -97,6 +103,7 @@ CONTENTS = {
     "a negative row": {"rows": np.arange(-1, 39, dtype=np.int32)},
     "a row twice": {"rows": np.zeros(40, dtype=np.int32)},
     "lists that go back": {"ends": np.array([14, 10, 40])},
+    "a first list that ends before it starts": {"ends": np.array([-1, 10, 40])},
     "lists that end too early": {"ends": np.array([1, 2, 3])},
     "one list more than centroids": {"ends": np.array([14, 27, 40, 40])},
     "no lists": {"ends": np.zeros(0, dtype=np.int64), "centroids": np.zeros((0, 9), np.float32)},
