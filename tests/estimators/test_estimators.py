@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -174,6 +175,14 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path):
         model.predict(X)
     model.add(X, Y, ids=np.arange(N), units=PEOPLE)
     assert bits(model) == before == bits(kind.load(tmp_path / "model"))
+
+
+@each
+def test_until_it_is_fitted_there_is_nothing_to_add_to_forget_or_save(kind, tmp_path):
+    for use in (lambda made: made.add(X, Y), lambda made: made.forget([1]), lambda made: made.save(tmp_path / "m")):
+        with pytest.raises(NotFittedError):
+            use(kind())
+    assert not (tmp_path / "m").exists()
 
 
 def test_a_setting_that_makes_no_sense_is_refused():

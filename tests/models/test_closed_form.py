@@ -51,6 +51,14 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_fit_on_the_rest(family,
 
 
 @exact
+def test_a_deletion_takes_its_rows_out_of_the_sums_and_adds_no_others(family, monkeypatch):
+    made, counts = system(family), []
+    monkeypatch.setattr(Sums, "add", lambda self, rows, labels, sign=1: counts.append(sign * len(rows)))
+    forgotten(made, IDS[[3, 5]])
+    assert counts == [-2]
+
+
+@exact
 def test_an_id_that_is_named_twice_leaves_the_sums_once(family):
     assert bits(forgotten(system(family), IDS[[3, 3, 5]])) == bits(system(family, np.delete(np.arange(40), [3, 5])))
 
