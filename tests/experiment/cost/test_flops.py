@@ -66,8 +66,8 @@ def test_a_network_that_is_measured_costs_what_the_arithmetic_says(name):
 
 def test_answering_an_image_takes_what_its_attention_or_its_mlp_takes_whichever_is_more():
     """4 patches and [CLS], 5 tokens, in float32; and 3 x 8 x 8 pixels, twice."""
-    for ratio, numbers in ((1.0, 8 * 4 + 1 * 5), (16.0, 2 * 4 + 2 * 64)):
-        model = ModelSettings(patch_size=4, width=4, depth=2, heads=1, mlp_ratio=ratio)
+    for heads, ratio, numbers in ((1, 1.0, 8 * 4 + 1 * 5), (4, 1.0, 5 * 4 + 2 * 4 * 5), (1, 16.0, 2 * 4 + 2 * 64)):
+        model = ModelSettings(patch_size=4, width=4, depth=2, heads=heads, mlp_ratio=ratio)
         assert Network(model, 8, 10).answer_bytes == 4 * (5 * numbers + 2 * 3 * 64)
 
 
