@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from munkey.deploy import certificate
+from munkey.deploy import certificate, deletions
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.store import Store
@@ -223,6 +223,14 @@ def test_look_alikes_that_stay_are_listed_and_go_where_that_is_asked(munkey, mod
     ended = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--also-similar")
     assert "forgot 2 samples" in ended.out and "1 look-alike among these: ids 200 (0.98)" in ended.out
     assert set(left(model)) & {10, 200, 201} == {201}
+
+
+def test_look_alikes_of_very_many_are_looked_for_only_where_they_go_too(munkey, model, monkeypatch):
+    with_look_alikes(model)
+    monkeypatch.setattr(deletions, "MOST_ASKED", 2)
+    for ids, looked in (("10,12", True), ("10,12,14", False)):
+        said = munkey("forget", model, "--ids", ids, "--similar", "0.97", "--dry-run", "--json").json
+        assert ("similar" in said) == looked
 
 
 def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, model, tmp_path):

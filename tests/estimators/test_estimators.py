@@ -261,6 +261,7 @@ def test_the_commands_and_predictor_take_what_an_estimator_saved_and_it_takes_wh
     left = np.array([row for row in range(N) if PEOPLE[row] != "person 3"])
     loaded = kind.load(folder)
     assert bits(loaded) == bits(fitted_on(kind, left, y=np.array(PEOPLE)))
+    assert run(folder, "inspect")["provenance"] == "an estimator"
     assert run(folder, "verify")["sound"] and len(run(folder, "list")["samples"]) == len(left)
     with Predictor.load(folder, writer=True) as deployed:
         assert deployed.add(X[:1], ["person 5"]).ids.tolist() == [N]
