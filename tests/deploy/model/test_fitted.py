@@ -104,6 +104,14 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, m
 
 
 @every
+def test_a_row_that_was_added_votes_for_its_own_class_whoever_else_is_left(family, model, pictures):
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.add(pictures[:1], [2])
+        used.forget(ORDER)
+        assert set(used.predict(pictures).labels.tolist()) == {2}
+
+
+@every
 def test_its_answers_rest_on_the_neighbors_that_vote_or_on_all_rows(family, model, pictures):
     with Predictor.load(model, device="cpu") as used:
         near = used.predict(pictures).neighbors

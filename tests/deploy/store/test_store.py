@@ -236,6 +236,14 @@ def test_a_memory_that_was_created_and_closed_keeps_no_file_open(folder):
     assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
+def test_a_compaction_keeps_no_file_of_what_was_there_before_open(folder):
+    with create(folder) as store:
+        store.delete(IDS[:3])
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        store.compact()
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 @pytest.mark.parametrize("operation", ["add", "delete", "compact", "purge"])
 def test_a_failure_closes_the_store_and_opening_it_again_finds_it_whole(folder, operation, monkeypatch):
     store = create(folder)
