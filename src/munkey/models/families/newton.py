@@ -1,4 +1,4 @@
-"""One-vs-rest logistic regression of the keys with a perturbed objective (Guo et al. 2020), for certified removal."""
+"""One-vs-rest logistic regression of the keys with noise on its weights, for certified removal."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from munkey.encoders.keys import Keys
     from munkey.memory.exemplars import ExemplarMemory
-    from munkey.models.networks.logistic import PerturbedHead
+    from munkey.models.networks.logistic import NoisyHead
 
 
 class NewtonFamilySettings(Section):
-    """lam: strength of L2 per sample; sigma: sd of the perturbation, a linear term of the summed loss."""
+    """lam: strength of L2 per sample; sigma: sd of the noise on each weight."""
 
     lam: Positive
     sigma: Positive
@@ -28,7 +28,7 @@ class NewtonFamilySettings(Section):
 
 @family
 class NewtonFamily(FittedFamily):
-    """Convex, and noisy on purpose: b is drawn once, stays with the weights, and must stay as secret as the rows."""
+    """Convex. It answers by weights plus noise, which apart must stay as secret as the rows."""
 
     name = "newton"
     title = "Newton removal"
@@ -42,28 +42,28 @@ class NewtonFamily(FittedFamily):
     def fitted(
         self, members: Keys, labels: np.ndarray, classes: int, settings: Section, stage: Stage | None = None
     ) -> System:
-        """At the optimum. stage: draws b; that of an original and of its oracle differ. Raises ValueError without."""
+        """At the optimum. stage: draws the noise, other noise for an oracle; ValueError without."""
         import numpy as np
 
-        from munkey.models.networks.logistic import PerturbedHead
+        from munkey.models.networks.logistic import NoisyHead
 
         if stage is None:
-            raise ValueError(f"{self.title} draws its perturbation: it needs a stage")
+            raise ValueError(f"{self.title} draws noise: it needs a stage")
         bare, shape = super().fitted(members, labels, classes, settings), (classes, members.keys.shape[1])
         noise = cast(NewtonFamilySettings, settings).sigma * (stage / "noise").numpy_generator().normal(size=shape)
-        return self._solved(replace(bare, model=PerturbedHead(np.zeros(shape), noise)), bare.memory)
+        return self._solved(replace(bare, model=NoisyHead(np.zeros(shape), noise)), bare.memory)
 
     def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
-        """As a fit on all of them with the same b."""
+        """As a fit on all of them with the same noise."""
         return self._solved(system, super().extended(system, added, labels, inference).memory)
 
     def _solved(self, system: System, memory: ExemplarMemory | None) -> System:
         """At the optimum of these rows."""
         from munkey.models.networks.logistic import Objective
 
-        head, settings = cast("PerturbedHead", system.model), self.settings_of(system.architecture)
+        head, settings = cast("NoisyHead", system.model), self.settings_of(system.architecture)
         assert memory is not None
-        weight = Objective.of(memory, head.noise, cast(NewtonFamilySettings, settings).lam).solved(head.weight)
+        weight = Objective.of(memory, cast(NewtonFamilySettings, settings).lam).solved(head.weight)
         return replace(system, memory=memory, model=head.at(weight))
 
     def forget(self, system: System, ids: np.ndarray) -> NoReturn:
@@ -75,7 +75,7 @@ class NewtonFamily(FittedFamily):
         """One whose weights are yet to be loaded."""
         import numpy as np
 
-        from munkey.models.networks.logistic import PerturbedHead
+        from munkey.models.networks.logistic import NoisyHead
 
         shape = architecture.classes, architecture.key_dim
-        return PerturbedHead(np.zeros(shape), np.zeros(shape))
+        return NoisyHead(np.zeros(shape), np.zeros(shape))

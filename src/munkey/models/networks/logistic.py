@@ -1,6 +1,6 @@
-"""One-vs-rest logistic regression of the keys, whose objective is perturbed (Guo et al. 2020, sec. 3): Newton's method.
+"""One-vs-rest logistic regression of the keys, by Newton's method, whose answers carry noise on the weights.
 
-L(w) = sum over rows i and heads c of log(1 + exp(-y_ic <w_c, k_i>)) + lam n / 2 |w|^2 + <b, w>; y_ic is 1 or -1.
+L(w) = sum over rows i and heads c of log(1 + exp(-y_ic <w_c, k_i>)) + lam n / 2 |w|^2; y_ic is 1 or -1.
 """
 
 import copy
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from munkey.core.device import to_host
 from munkey.memory.exemplars import ExemplarMemory
@@ -18,8 +19,11 @@ TOLERANCE = 1e-9  # norm of the gradient at which a training has converged
 LIMIT = 100  # steps of a training
 
 
-class PerturbedHead(Head):
-    """A linear head without biases. noise: (C, d), the b of its objective, which must stay secret."""
+class NoisyHead(Head):
+    """A linear head without biases that answers by weight + noise. Both (C, d); only their sum may be published.
+
+    The weights are computed without the noise: neither training nor removal reads it (docs/methods/newton.md).
+    """
 
     noise: Tensor
 
@@ -27,37 +31,50 @@ class PerturbedHead(Head):
         super().__init__(weight, np.zeros(len(weight)))
         self.register_buffer("noise", torch.from_numpy(noise))
 
-    def at(self, weight: Tensor) -> "PerturbedHead":
-        """The same with other weights (C, d)."""
+    def forward(self, keys: Tensor) -> Tensor:
+        """Keys (B, d) to logits (B, C), both float32."""
+        return (keys.double() @ self.published().T).float()
+
+    def published(self) -> Tensor:
+        """The weights (C, d) that answer, and that a certificate is about."""
+        return self.weight + self.noise
+
+    def at(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
+        """A copy with other weights, and with other noise where it is given."""
         moved = copy.deepcopy(self)
         moved.weight = weight
+        if noise is not None:
+            moved.noise = noise
         return moved
 
 
 @dataclass(frozen=True)
 class Objective:
-    """L of rows: keys (n, d) float64, labels (n,) int64, noise (C, d). lam: strength of L2 per row."""
+    """L of rows: keys (n, d) float64, labels (n,) int64. lam: strength of L2 per row."""
 
     keys: Tensor
     labels: Tensor
-    noise: Tensor
     lam: float
 
     @classmethod
-    def of(cls, memory: ExemplarMemory, noise: Tensor, lam: float) -> "Objective":
+    def of(cls, memory: ExemplarMemory, lam: float) -> "Objective":
         """Of a memory's rows, whose labels are its tokens."""
-        return cls(memory.keys.double(), memory.tokens[:, 0].long(), noise, lam)
+        return cls(memory.keys.double(), memory.tokens[:, 0].long(), lam)
+
+    @property
+    def curvature(self) -> float:
+        """The least eigenvalue that the Hessian of L can have anywhere: lam n, that of the L2 term alone."""
+        return self.lam * len(self.keys)
 
     def gradient(self, weight: Tensor) -> Tensor:
         """(C, d) at weights (C, d)."""
-        off = (self.keys @ weight.T).sigmoid()
-        off[torch.arange(len(off), device=off.device), self.labels] -= 1
-        return off.T @ self.keys + self.lam * len(self.keys) * weight + self.noise
+        off = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
+        return off.T @ self.keys + self.curvature * weight
 
     def stepped(self, weight: Tensor) -> Tensor:
         """Weights after a Newton step, halved until the gradient shrinks: then it converges from anywhere."""
         gradient, share = self.gradient(weight), (self.keys @ weight.T).sigmoid()
-        ridge = self.lam * len(self.keys) * torch.eye(weight.shape[1]).to(weight)
+        ridge = self.curvature * torch.eye(weight.shape[1]).to(weight)
         step = torch.zeros_like(weight)
         for head, p in enumerate(share.T):
             factor = torch.linalg.cholesky(self.keys.T @ ((p * (1 - p))[:, None] * self.keys) + ridge)

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pandas as pd
 
+from munkey.core.console import counted
 from munkey.core.files import read_json, read_table
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
@@ -116,8 +117,9 @@ def certified(part: pd.DataFrame) -> str:
     """A sentence for each removal with a certificate, beside what an audit finds; else empty. part: as `underfit`."""
     lines = part.dropna(subset="budget_mean") if "budget_mean" in part else part[:0]
     return " ".join(
-        f"{line['title']} @{100 * line['rate']:g} % is certified by a budget of epsilon {line['budget_mean']:g}, delta"
-        f" {line['delta_mean']:g}, of which its gradients use {line['epsilon_mean']:.2g}."
+        f"{line['title']} @{100 * line['rate']:g} % is certified with epsilon {line['budget_mean']:g}, delta"
+        f" {line['delta_mean']:g}, each model alone; its weights are so near their optimum that epsilon"
+        f" {line['epsilon_mean']:.2g} would do (mean of {counted(int(line['n']), 'seed')})."
         for _, line in lines.iterrows()
     )
 
