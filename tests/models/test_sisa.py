@@ -92,6 +92,28 @@ def test_one_deleted_sample_retrains_its_shard_from_its_slice_on(part):
             assert same(before, after) == (other != shard or kept < part)
 
 
+def test_new_samples_are_learned_by_no_slice_but_those_that_a_request_retrains():
+    """As in streams of requests: its oracle learns them all."""
+    members = world().dataset.ids_of("train")
+    new = world().dataset.ids_of("val")
+    cells = cells_of(members)
+    gone = members[cells.slices == 1][:1]
+    shard = int(cells.shards[members == gone][0])
+    assert len(np.unique(cells_of(new).shards)) > 1
+    kept = samples_of(np.union1d(np.setdiff1d(members, gone), new))
+    deleted, _ = unlearn("sisa", forget_ids=gone, data={"retain": kept})
+    complete = oracle(kept)
+    for other in range(5):
+        for part in range(2):
+            before = original("sisa").model.state(other, part).state_dict()
+            after = deleted.model.state(other, part).state_dict()
+            wanted = complete.model.state(other, part).state_dict()
+            assert same(before, after) == (other != shard or part == 0)
+            learns = bool(((cells_of(new).shards == other) & (cells_of(new).slices <= part)).any())
+            if other != shard:
+                assert same(after, wanted) != learns
+
+
 def test_deleting_twice_is_deleting_once():
     members = world().dataset.ids_of("train")
     first, second = members[:3], members[3:6]

@@ -14,7 +14,7 @@ from tests.unlearn.world import TRAIN, quiet, request, same, settings, tensors, 
 
 RECIPE = Recipe(DATA, None, TRAIN.model_copy(update={"epochs": 5}), RESNET18, Stage("tiny", "resnet18"))
 POST_HOC = [name for name in METHODS if METHODS[name].original.is_network]
-KEPT = {"ssd", "lfssd", "assd", "jit"}  # in eval mode from begin to end, as in their originals: batch statistics stay
+KEPT = {"ssd", "lfssd", "assd", "jit"}  # in eval mode from begin to end: batch statistics stay (JiT's original: train)
 
 
 @cache

@@ -131,6 +131,16 @@ def test_sfron_ascends_with_a_mask_before_a_retain_step(
     assert_equal(weights(system), model, start)
 
 
+def test_sfron_may_move_key_biases_which_matter_to_neither_set() -> None:
+    """Of both sets their importance is 0, and (0 + 1e-15) / (0 + 1e-15) is 1: they may move up to a gamma of 1."""
+    movable = []
+    for gamma in (1.0, 1.0 + 1e-6):
+        _, asked = unlearn("sfron", tuned=one_batch(1), changed={"gamma": gamma})
+        movable.append(asked.facts["movable"])
+    biases = [value for name, value in weights(original("sfron")).items() if name.endswith("qkv.bias")]
+    assert movable[0] - movable[1] == sum(len(bias) // 3 for bias in biases) > 0
+
+
 def test_sfrons_losses_count_less_the_higher_they_are() -> None:
     losses = torch.tensor([1.0, 4.0], requires_grad=True)
     found = adapted(losses, 0.5)  # weights 1 and 1/2, scaled to 2/3 and 1/3

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from munkey.data.image_set import LabeledImages
 from munkey.unlearn.contract import METHODS
+from munkey.unlearn.finetune import scaled_steps
 from tests.unlearn.test_newer import RATE, assert_equal, descend, one_batch, pixels
 from tests.unlearn.world import (
     BATCH,
@@ -160,6 +161,20 @@ def test_msg_renews_small_gradients_and_holds_the_rest(
             parameter.data -= rate * scale.get(key, 1.0) * gradient
     system, _ = unlearn(name, tuned=one_batch(2), changed={"lr_factor": 1.0, "init_rate": 0.3, "held": 0.1})
     assert_equal(weights(system), model, start)
+
+
+def test_msg_shortens_weight_decay_too() -> None:
+    """Weights whose gradient is zero: AdamW alone moves them."""
+    model = torch.nn.Linear(4, 4, bias=False)
+    torch.nn.init.ones_(model.weight)
+    factors = torch.tensor([1.0, 1.0, 0.1, 0.1]).expand(4, 4)
+    hold = scaled_steps({"weight": factors})
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
+    hold(model)
+    model.weight.grad = torch.zeros_like(model.weight)
+    optimizer.step()
+    hold(model)
+    torch.testing.assert_close(model.weight.detach(), 1 - 0.05 * factors)
 
 
 def test_ct_transposes_each_kernel_and_fine_tunes_by_a_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
