@@ -46,8 +46,6 @@ onstart:
         gpu_seats.share(workflow.global_resources.get("gpu").value)
         # Snakemake 9.27 starts a timer for each job that ends, and each wakes the scheduler every second from then on.
         workflow.scheduler.job_rate_limiter = None
-    work = estimate.work_of(PLAN)
-    logger.info(f"work of a job, one rule against another: {work}", extra={"work": work})  # for the time left
 
 
 onsuccess:

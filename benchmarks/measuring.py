@@ -29,14 +29,6 @@ class Result(TypedDict):
     unit: str
 
 
-class Peak(TypedDict):
-    """The most bytes that something takes at once."""
-
-    what: str
-    estimated: float
-    measured: float
-
-
 class Machine(Provenance):
     """Where something was measured, and when."""
 

@@ -1,11 +1,11 @@
-"""The tables of what was measured of speed, memory and scale, made from benchmarks/results/*.json."""
+"""The tables of what was measured of speed and scale, made from benchmarks/results/*.json."""
 
 import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypedDict, cast
 
 from benchmarks import scale
-from benchmarks.measuring import RESULTS, Machine, Peak, Result
+from benchmarks.measuring import RESULTS, Machine, Result
 
 
 class Table(NamedTuple):
@@ -18,13 +18,6 @@ class Speed(TypedDict):
 
     machine: Machine
     results: list[Result]
-
-
-class Peaks(TypedDict):
-    """What `python -m benchmarks.peaks` writes."""
-
-    machine: Machine
-    peaks: list[Peak]
 
 
 def description(machine: Machine) -> str:
@@ -88,18 +81,6 @@ def described(promise: Promise, row: Result) -> str:
     return f"| {row['name']} | {bound} | {measured} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['n']} |"
 
 
-def peaks(measured: Peaks) -> str:
-    """Peaks of memory, as the plan of a run estimates them and as they are."""
-    lines = [
-        f"| {peak['what']} | {peak['estimated'] / 1e6:.1f} MB | {peak['measured'] / 1e6:.1f} MB |"
-        f" {peak['estimated'] / peak['measured']:.2f} |"
-        for peak in measured["peaks"]
-    ]
-    return "\n".join(
-        [description(measured["machine"]), "", "| what | estimated | measured | ratio |", "|---|---|---|---|", *lines]
-    )
-
-
 def times_at_scale(numbers: scale.Kept) -> str:
     """The times, and the machine of those that `make bench` measured."""
     measured = scale.measured(numbers)
@@ -112,7 +93,6 @@ TABLES: dict[str, Table] = {
     "speed": Table("speed", lambda content: speed(cast(Speed, content))),
     "promises": Table("memory", lambda content: promises(cast(Speed, content))),
     "targets": Table("speed", lambda content: promises(cast(Speed, content), TARGETS)),
-    "peaks": Table("peaks", lambda content: peaks(cast(Peaks, content))),
     "bytes at scale": Table("scale", lambda content: scale.bytes_table(cast(scale.Kept, content))),
     "times at scale": Table("scale", lambda content: times_at_scale(cast(scale.Kept, content))),
 }

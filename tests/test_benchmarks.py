@@ -138,11 +138,6 @@ def test_the_tables_of_scale_say_what_was_measured_and_what_follows():
     ]
 
 
-def test_peaks_stand_beside_their_estimates():
-    peak = {"what": "training", "estimated": 110e6, "measured": 100e6}
-    assert "| training | 110.0 MB | 100.0 MB | 1.10 |" in page.peaks({"machine": MACHINE, "peaks": [peak]})
-
-
 def test_targets_are_those_of_training():
     row = {"name": page.TARGETS[0].name, "median": 72.0, "unit": "%", "n": 3, "q25": 70.0, "q75": 78.0}
     assert "| ≥ 80 % | **72: missed** |" in page.promises({"machine": MACHINE, "results": [row]}, page.TARGETS)

@@ -8,8 +8,9 @@ import pytest
 from snakemake.logging import DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
 
+import snakemake_logger_plugin_munkey as plugin
 from munkey.experiment.run.outcome import STOPPED
-from snakemake_logger_plugin_munkey import CLEAR, LogHandler
+from snakemake_logger_plugin_munkey import CLEAR, LogHandler, duration
 
 
 @dataclass
@@ -58,8 +59,8 @@ def info(message):
     return message, None, {}
 
 
-def began(number, what):
-    return "job", LogEvent.JOB_INFO, {"jobid": number, "rule_name": "train", "rule_msg": what}
+def began(number, what, rule="train"):
+    return "job", LogEvent.JOB_INFO, {"jobid": number, "rule_name": rule, "rule_msg": what}
 
 
 def finished(number):
@@ -114,3 +115,78 @@ def test_what_stops_a_run_before_its_first_job_is_said_in_full(said):
 def test_where_everything_is_asked_for_snakemake_says_what_it_always_does(said, asked):
     text = said(*RUN, **{asked: True})
     assert "Building DAG of jobs..." in text and " % " not in text
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass between records: a record ("wait", seconds) moves the plug-in's clock."""
+    now = [0.0]
+    monkeypatch.setattr(plugin.time, "monotonic", lambda: now[0])
+    handle = LogHandler.handle_event
+
+    def wait_or_handle(handler, record):
+        if record.msg == "wait":
+            now[0] += record.seconds
+        else:
+            handle(handler, record)
+
+    monkeypatch.setattr(LogHandler, "handle_event", wait_or_handle)
+
+
+def wait(seconds):
+    return "wait", None, {"seconds": seconds}
+
+
+def stats(**jobs):
+    return "stats", LogEvent.RUN_INFO, {"stats": {**jobs, "total": sum(jobs.values())}}
+
+
+def run_of(number, rule, seconds):
+    return [began(number, f"do {rule}", rule), wait(seconds), finished(number)]
+
+
+def test_the_time_left_counts_the_jobs_left_of_each_rule(said, clock):
+    """After a table of 1 s and trainings of 10 and 14 s, the last training takes about 12 s."""
+    records = [stats(train=3, table=1), *run_of(0, "table", 1), *run_of(1, "train", 10)]
+    lines = said(*records, *run_of(2, "train", 14), *run_of(3, "train", 12)).splitlines()
+    assert lines[-2] == " 75 %  about 12 s left            14 s  do train"
+    assert lines[-1] == "100 %                             12 s  do train"
+
+
+def test_nothing_is_said_of_the_time_left_before_a_tenth_of_the_jobs_ended(said, clock):
+    lines = said(stats(train=20), *run_of(0, "train", 5), *run_of(1, "train", 5)).splitlines()
+    assert "left" not in lines[1] and "about 90 s left" in lines[2]
+
+
+def test_a_rule_of_which_no_job_ended_takes_as_long_as_the_others(said, clock):
+    lines = said(stats(train=1, table=2, page=1), *run_of(0, "train", 10), *run_of(1, "table", 4)).splitlines()
+    assert "about 11 s left" in lines[-1]  # a table of 4 s and a page of 7
+
+
+def test_jobs_that_run_at_once_shorten_the_time_left(said, clock):
+    both = [began(0, "one"), began(1, "two"), wait(10), finished(0), finished(1)]
+    assert "about 20 s left" in said(stats(train=6), *both).splitlines()[-1]  # 4 x 10 s, two at once
+
+
+def test_a_job_that_runs_counts_as_far_as_it_is(said, clock):
+    records = [stats(train=3), *run_of(0, "train", 10), began(1, "train it"), wait(4), info("A file changed.")]
+    text = said(*records, stream=Terminal())
+    assert text.count("33 % of 3 jobs, about 16 s left: train it") == 1
+
+
+def test_a_job_that_failed_and_begins_again_is_counted_once(said, clock):
+    failed = {"jobid": 0, "rule_name": "train", "rule_msg": None, "log": ["logs/train.log"]}
+    error = ("x", LogEvent.JOB_ERROR, failed)
+    lines = said(stats(train=2), began(0, "one"), error, error, *run_of(0, "train", 5)).splitlines()
+    assert lines[-1].startswith(" 50 %")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"), (100, "2 min"), (5_939, "99 min"),
+        (5_990, "1 h 40 min"), (7_510, "2 h 5 min"), (360_000, "100 h 0 min"),
+    ],
+)  # fmt: skip
+def test_a_length_of_time_in_words(seconds, expected):
+    assert duration(seconds) == expected

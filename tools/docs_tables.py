@@ -63,10 +63,13 @@ def columns() -> str:
     return "\n".join(["| column | what it is | good |", "|---|---|---|", *rows])
 
 
+ASSUMED_TFLOPS = 60.0  # of a GPU: 8,000 images/s of ViT-T/16 at 224 px, the target of docs/performance.md
+
+
 def hours() -> str:
     """What the paper's experiment takes on GPUs whose speed is assumed, as `make plan` estimates it."""
     plan = Plan(load(read_params([Path("workflow/presets/paper.yaml")])))
-    costs = estimate(plan, "paper", machine("h200-assumed"), (1, 8, 64))
+    costs = estimate(plan, "paper", machine(tflops=ASSUMED_TFLOPS), (1, 8, 64))
     rows = [f"| {count} | {time:.1f} |" for count, time in costs.hours.items()]
     trainings = sum(each.jobs for each in costs.work if each.step == "train")
     jobs, steps = (sum(counts) for counts in zip(*((each.jobs, each.steps) for each in costs.work), strict=True))

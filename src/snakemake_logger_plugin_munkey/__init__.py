@@ -1,14 +1,17 @@
-"""What a run says on the terminal: a line for each job that ends, and below them one that says how long it still takes.
+"""What a run says on the terminal: a line for each job that ends, and below them the time left.
 
 Snakemake finds it by the name of this package (`logger` in profiles/default). Snakemake's own log has everything.
-Where nothing runs, or everything was asked for (`-n`, `--verbose`), Snakemake says what it always does.
+For a dry run or `--verbose`, Snakemake says what it always does.
 """
 
 import os
 import shutil
 import sys
+import time
+from collections import Counter, defaultdict
 from logging import WARNING, LogRecord
 from threading import Event, RLock, Thread
+from typing import NamedTuple
 
 from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -16,22 +19,38 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from munkey.experiment.run.job import IN_TERMINAL
 from munkey.experiment.run.outcome import STOPPED
-from munkey.experiment.run.progress import Progress
 
 CHATTER = (
-    "Assuming unrestricted shared filesystem", "Building DAG of jobs", "Conda environments: ignored",
-    "Group jobs: inactive", "Removing output files of failed job", "Select jobs to execute",
-    "Singularity containers: ignored", "Using shell:",
-)  # fmt: skip
+    "Assuming unrestricted shared filesystem",
+    "Building DAG of jobs",
+    "Conda environments: ignored",
+    "Group jobs: inactive",
+    "Removing output files of failed job",
+    "Select jobs to execute",
+    "Singularity containers: ignored",
+    "Using shell:",
+)
 CLEAR = "\r\x1b[K"  # to the beginning of the line, and empty it
 TICK_S = 1.0
 
 
-class LogHandler(LogHandlerBase):
-    """Runs in a thread of its own, which Snakemake hands its records to, one after the other."""
+class Job(NamedTuple):
+    """A job that runs. start: in seconds, of the monotonic clock."""
 
-    writes_to_stream, writes_to_file, needs_rulegraph = True, False, False
-    has_filter, has_formatter = False, False  # Snakemake's, which obey --quiet
+    rule: str
+    message: str
+    start: float
+
+
+class LogHandler(LogHandlerBase):
+    """Snakemake passes it one record after the other, in a thread of its own."""
+
+    writes_to_stream = True
+    writes_to_file = False
+    needs_rulegraph = False
+    # Filter and formatter are Snakemake's, which obey --quiet.
+    has_filter = False
+    has_formatter = False
 
     def __post_init__(self) -> None:
         settings = self.common_settings
@@ -39,9 +58,14 @@ class LogHandler(LogHandlerBase):
         self.usual: ColorizingTextHandler | None = None
         if settings.dryrun or settings.verbose or settings.debug_dag or settings.printshellcmds:
             self.usual = ColorizingTextHandler(settings.nocolor, self.stream)
-        self.moves = self.stream.isatty() and IN_TERMINAL not in os.environ  # a debugger prompts there
-        self.progress: Progress | None = None
-        self.ended, self.drawing = Event(), RLock()
+        # In a terminal of its own, a job's debugger prompts: nothing must overwrite it.
+        self.is_live = self.stream.isatty() and IN_TERMINAL not in os.environ
+        self.job_counts: Counter[str] = Counter()
+        self.running: dict[int, Job] = {}
+        self.seconds: defaultdict[str, list[float]] = defaultdict(list)  # of jobs that ended, by rule
+        self.start = time.monotonic()
+        self.closed = Event()
+        self.drawing = RLock()
 
     def emit(self, record: LogRecord) -> None:
         if self.usual:
@@ -50,64 +74,122 @@ class LogHandler(LogHandlerBase):
             return
         try:
             with self.drawing:
-                self.hear(record)
-        except Exception:  # whatever it is: a run does not stop because of what is said about it
+                self.handle_event(record)
+        except Exception:  # a run does not stop because of a line about it
             self.handleError(record)
 
-    def hear(self, record: LogRecord) -> None:
-        """Take in what Snakemake says, and pass on what somebody who waits wants to know."""
-        facts, progress = vars(record), self.progress
-        event = facts.get("event")
+    def handle_event(self, record: LogRecord) -> None:
+        """Count jobs, and pass on what a person who waits wants to know."""
+        fields = vars(record)
+        event = fields.get("event")
         if event == LogEvent.RUN_INFO:
-            self.begin({rule: count for rule, count in facts["stats"].items() if rule != "total"})
-        elif progress and "work" in facts:
-            progress.work = facts["work"]
-        elif progress and event == LogEvent.JOB_INFO:
-            progress.begin(facts["jobid"], facts["rule_name"], facts["rule_msg"] or facts["rule_name"])
+            self.begin(fields["stats"])
+        elif self.job_counts and event == LogEvent.JOB_INFO:
+            rule = fields["rule_name"]
+            self.running[fields["jobid"]] = Job(rule, fields["rule_msg"] or rule, time.monotonic())
             self.draw()
-        elif progress and event == LogEvent.JOB_FINISHED:
-            self.say(progress.end(facts["job_id"]))
-        elif progress and event == LogEvent.JOB_ERROR:
-            what = progress.fail(facts["jobid"]) or facts["rule_name"]
-            self.say(f"{'stopped' if STOPPED.is_set() else 'FAILED'}: {what}; its log: {', '.join(facts['log'])}")
+        elif self.job_counts and event == LogEvent.JOB_FINISHED:
+            self.end(self.running.pop(fields["job_id"]))
+        elif self.job_counts and event == LogEvent.JOB_ERROR:
+            job = self.running.pop(fields["jobid"], None)
+            message = job.message if job else fields["rule_name"]
+            outcome = "stopped" if STOPPED.is_set() else "FAILED"
+            self.say(f"{outcome}: {message}; its log: {', '.join(fields['log'])}")
         elif event == LogEvent.ERROR or (event is None and record.msg):
             self.pass_on(record)
 
-    def begin(self, jobs: dict[str, int]) -> None:
-        self.progress = Progress(jobs)
-        self.say("1 job" if sum(jobs.values()) == 1 else f"{sum(jobs.values())} jobs")
-        if self.moves:
+    def begin(self, stats: dict[str, int]) -> None:
+        self.job_counts = Counter({rule: count for rule, count in stats.items() if rule != "total"})
+        self.start = time.monotonic()
+        total = self.job_counts.total()
+        self.say("1 job" if total == 1 else f"{total} jobs")
+        if self.is_live:
             Thread(target=self.tick, daemon=True).start()
 
+    def end(self, job: Job) -> None:
+        seconds = time.monotonic() - job.start
+        self.seconds[job.rule].append(seconds)
+        self.say(f"{self.percent:>5}  {self.time_left:20}  {duration(seconds):>9}  {job.message}")
+
+    @property
+    def percent(self) -> str:
+        """The share of jobs that ended, rounded down: 100 % means that none remains."""
+        ended = sum(len(times) for times in self.seconds.values())
+        return f"{100 * ended // self.job_counts.total()} %"
+
+    @property
+    def time_left(self) -> str:
+        """About how long the rest takes; empty before a tenth of the jobs ended, and at the end.
+
+        A job is expected to take as long as those of its rule on average, or as all that ended if none of its rule did.
+        """
+        now = time.monotonic()
+        ended = [seconds for times in self.seconds.values() for seconds in times]
+        if not ended or 10 * len(ended) < self.job_counts.total():
+            return ""
+        typical = {}
+        remaining = 0.0
+        for rule, count in self.job_counts.items():
+            times = self.seconds.get(rule) or ended
+            typical[rule] = sum(times) / len(times)
+            remaining += (count - len(self.seconds.get(rule, []))) * typical[rule]
+        busy = sum(ended)
+        for job in self.running.values():
+            running_for = now - job.start
+            busy += running_for
+            remaining -= min(running_for, typical[job.rule])
+        if remaining <= 0 or not busy:
+            return ""
+        # As many jobs at once as so far will do the rest.
+        return f"about {duration(remaining * (now - self.start) / busy)} left"
+
     def tick(self) -> None:
-        while not self.ended.wait(TICK_S):
+        while not self.closed.wait(TICK_S):
             with self.drawing:
                 self.draw()
 
     def pass_on(self, record: LogRecord) -> None:
-        """Say what Snakemake says, but for the usual steps of a run, and what follows from a script that failed."""
+        """Print a message of Snakemake, except routine steps and what follows from a failed script."""
         text = self.format(record)
-        is_chatter = record.levelno < WARNING and text.startswith(CHATTER)
-        is_script = bool(self.progress) and text.startswith("RuleException:\nCalledProcessError")
-        is_script |= STOPPED.is_set() and text.startswith("WorkflowError:\nAt least one job did not complete")
-        if not (is_chatter or is_script):
-            self.say(text)
+        if record.levelno < WARNING and text.startswith(CHATTER):
+            return
+        if self.job_counts and text.startswith("RuleException:\nCalledProcessError"):
+            return
+        if STOPPED.is_set() and text.startswith("WorkflowError:\nAt least one job did not complete"):
+            return
+        self.say(text)
 
     def say(self, text: str) -> None:
-        """Say something for good, above the line that moves."""
-        self.stream.write(f"{CLEAR * self.moves}{text}\n")
+        """Print a line that stays, above the one that moves."""
+        self.stream.write(f"{CLEAR * self.is_live}{text}\n")
         self.draw()
         self.stream.flush()
 
     def draw(self) -> None:
-        """Draw the line that moves, on a terminal, while jobs run. It never wraps."""
-        if self.moves and self.progress and self.progress.running:
-            self.stream.write(CLEAR + self.progress.status[: shutil.get_terminal_size().columns - 1])
-            self.stream.flush()
+        """On a terminal, draw the line that moves while jobs run. It never wraps."""
+        if not self.is_live or not self.running:
+            return
+        time_left = f", {self.time_left}" if self.time_left else ""
+        messages = "; ".join(job.message for job in self.running.values())
+        status = f"{self.percent} of {self.job_counts.total()} jobs{time_left}: {messages}"
+        self.stream.write(CLEAR + status[: shutil.get_terminal_size().columns - 1])
+        self.stream.flush()
 
     def close(self) -> None:
-        self.ended.set()
-        if self.moves and self.progress:
+        self.closed.set()
+        if self.is_live and self.job_counts:
             self.stream.write(CLEAR)
             self.stream.flush()
         super().close()
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words: 0.4 s, 12 s, 4 min, 2 h 5 min."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -16,7 +16,7 @@ from munkey.experiment.params.load import ParamsError, load
 from munkey.models.family import System
 from munkey.settings import DataSettings, FinetuneSettings, Section
 from munkey.unlearn import prepare
-from munkey.unlearn.contract import FINE_TUNING, METHODS, Images, Tuned, Tuning, method
+from munkey.unlearn.contract import METHODS, Images, Tuned, Tuning, method
 from tests.pages import block
 from tests.unlearn.world import (
     CROPS,
@@ -395,10 +395,10 @@ def test_a_name_is_registered_once_and_an_unknown_one_lists_the_valid_ones() -> 
         ({"forget labels"}, 0),
     ],
 )
-def test_a_method_that_says_nothing_of_its_cost_is_fine_tuning_on_all_images_that_it_needs(
+def test_a_method_that_does_not_count_its_passes_is_fine_tuning_on_all_images_that_it_needs(
     needs: set[str], passes: int
 ) -> None:
-    plain = replace(METHODS["cf"], needs=frozenset(needs), cost=FINE_TUNING)
+    plain = replace(METHODS["cf"], needs=frozenset(needs), counted_passes=None)
     assert plain.passes(Images(retain=90, forget=10, val=20, epochs=4, batch=7), settings("cf")) == passes
 
 

@@ -14,7 +14,6 @@ from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
 from munkey.experiment.plan import audits, plan, relearning, streams, exhibits
 from munkey.experiment.run import code_digest, fork_server, outcome
-from munkey.experiment.cost import estimate
 from munkey.experiment.tracking import mirror
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of

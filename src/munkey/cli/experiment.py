@@ -40,27 +40,26 @@ def plan(
     ] = "run",
     machine: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="NAME of benchmarks/results/speed-NAME.json, or h200-assumed; else this one."
-        ),
+        typer.Option(metavar="NAME", help="NAME of benchmarks/results/speed-NAME.json; else this machine."),
     ] = None,
-    memory: Annotated[
-        float | None, typer.Option(metavar="GB", help="Memory that one job may take; else all that the machine has.")
+    tflops: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=1e-3, help="Assume N * 10^12 operations per second and GPU, sustained, instead."),
     ] = None,
     gpus: Annotated[
         str, typer.Option(metavar="1,8,64", help="How many GPUs, or machines without one: estimate each.")
     ] = "1",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: seconds, bytes, operations.")] = False,
 ) -> None:
-    """Say what an experiment will cost before its first job: trainings, hours, disk, memory of each kind of job.
+    """Say what an experiment will cost before its first job: trainings, steps, operations, hours, disk.
 
     \b
     munkey plan                                   params.yaml on this machine
-    munkey plan workflow/presets/paper.yaml --target paper --machine h200-assumed --gpus 1,8,64
-    munkey plan --memory 16 --json | jq .hours
+    munkey plan workflow/presets/paper.yaml --target paper --tflops 60 --gpus 1,8,64
+    munkey plan --json | jq .hours
 
-    Run it in the project's folder: it reads the parameter files and starts nothing. It warns of what will be slow, and
-    exits with 1 if a job cannot fit, or if it cannot count a data set yet. Pictures of your own need not be prepared.
+    Run it in the project's folder: it reads the parameter files and starts nothing. It exits with 1 if it cannot count
+    a data set yet. Pictures of your own need not be prepared.
     """
     from munkey.experiment.cost import estimate, machines
 
@@ -68,22 +67,36 @@ def plan(
     if min(counts) < 1:
         raise ValueError(f"--gpus {gpus}: write numbers of GPUs, separated by commas, e.g. 1,8,64")
     planned = plan_of(overlays or [])
-    on = machines.machine(machine, memory)
+    on = machines.machine(machine, tflops)
     costs = estimate.estimate(planned, target, on, counts)
     name = planned.params.name
     output.say("\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json)
-    if costs.refusals or costs.uncounted:
+    if costs.uncounted:
         raise typer.Exit(output.FAILED)
 
 
 def _as_json(costs: "CostEstimate", on: "Machine") -> dict[str, object]:
-    """seconds: of all jobs of a kind, one after the other; memory: the peak of one without torch itself, bytes."""
-    names = ("step", "what", "dataset", "jobs", "steps", "operations", "memory")
-    both = zip(costs.work, costs.seconds, strict=True)
-    work = [{name: getattr(each, name) for name in names} | {"seconds": seconds} for each, seconds in both]
-    machine = {"name": on.name, "gpu": on.gpu, "measured": on.measured, "memory": on.memory}
-    said = ("hours", "disk", "warnings", "refusals", "uncounted")
-    return {"machine": machine, "work": work, **{name: getattr(costs, name) for name in said}}
+    """seconds: of all jobs of a kind, one after the other; disk: in bytes."""
+    work = []
+    for index, kind in enumerate(costs.work):
+        record: dict[str, object] = {
+            "step": kind.step,
+            "what": kind.what,
+            "dataset": kind.dataset,
+            "jobs": kind.jobs,
+            "steps": kind.steps,
+            "operations": kind.operations,
+        }
+        if costs.seconds:
+            record["seconds"] = costs.seconds[index]
+        work.append(record)
+    return {
+        "machine": {"name": on.name, "gpu": on.gpu, "measured": on.measured},
+        "work": work,
+        "hours": costs.hours,
+        "disk": costs.disk,
+        "uncounted": costs.uncounted,
+    }
 
 
 def job(

@@ -121,21 +121,8 @@ class Images(NamedTuple):
     batch: int
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a method computes and holds, for `munkey plan`, of its images and settings.
-
-    passes: forward passes over its images, of which a backward pass counts two; at most, where it stops early. None:
-    those of fine-tuning on all images that it needs. graphs: forward passes whose activations are kept at once; models:
-    copies of the weights, or as large; pictures: that it holds in float32; None: none.
-    """
-
-    passes: Callable[[Images, Any], float] | None = None  # Any: the method's own settings
-    graphs: int = 1
-    models: int = 1
-    pictures: Callable[[Images], int] | None = None
-
-
+# Forward passes that a method makes over its images; a backward pass counts as two. At most, if it stops early.
+Passes = Callable[[Images, Any], float]  # Any: the method's own settings
 SomeSettings = TypeVar("SomeSettings", bound=Section)
 Run = Callable[[System, Request, SomeSettings], System]
 
@@ -148,7 +135,8 @@ class Method:
     post-hoc method's is the one that `network` in params.yaml names. networks: for which of these it is defined.
     needs: data that must still be stored to forget. finetunes: whether it depends on the section `finetune` of
     params.yaml. citation: authors and year. in_paper: whether the paper's tables have it. latex_title: its title in
-    LaTeX, where plain Unicode will not do. cost: what `munkey plan` counts for it.
+    LaTeX, where plain Unicode will not do. counted_passes: for
+    `munkey plan`; None: those of fine-tuning on all images that it needs.
     """
 
     name: str
@@ -162,7 +150,7 @@ class Method:
     citation: str
     in_paper: bool
     latex_title: str
-    cost: Cost
+    counted_passes: Passes | None = None
     networks: frozenset[str] | None = None
     whole_classes: bool = False
 
@@ -190,13 +178,12 @@ class Method:
 
     def passes(self, images: Images, settings: Section) -> float:
         """Forward passes over its images, of which a backward pass counts two."""
-        if self.cost.passes:
-            return self.cost.passes(images, settings)
+        if self.counted_passes:
+            return self.counted_passes(images, settings)
         used = images.retain * ("retain images" in self.needs) + images.forget * ("forget images" in self.needs)
         return 3 * images.epochs * used
 
 
-FINE_TUNING = Cost()  # what a method costs that says nothing else
 METHODS: Registry[Method] = Registry("method", "munkey.unlearn.methods")
 
 
@@ -212,14 +199,14 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
     citation: str = "",
     in_paper: bool = False,
     latex_title: str | None = None,
-    cost: Cost = FINE_TUNING,
+    passes: Passes | None = None,
     networks: set[str] | None = None,
     whole_classes: bool = False,
 ) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
     """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file.
 
     networks: of a post-hoc method, the families for which it is defined; None: all. whole_classes: it forgets nothing
-    else.
+    else. passes: how many forward passes it makes, for `munkey plan`.
     """
 
     if not issubclass(settings, Section):
@@ -241,7 +228,7 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
             citation=citation,
             in_paper=in_paper,
             latex_title=latex_title or title,
-            cost=cost,
+            counted_passes=passes,
             networks=frozenset(networks) if networks else None,
             whole_classes=whole_classes,
         )

@@ -12,7 +12,7 @@ from munkey.data.download import MissingDataError, PublishedFile
 from munkey.encoders.registry import MissingEncoderError
 from munkey.experiment.cost import machines, preflight
 from munkey.experiment.cost.estimate import CostEstimate, estimate
-from munkey.experiment.cost.machines import ASSUMED, machine
+from munkey.experiment.cost.machines import machine
 from munkey.experiment.plan.plan import Plan
 from tests.conftest import ROOT
 from tests.experiment.cost.test_estimate import EPYC, plan_of
@@ -96,7 +96,7 @@ def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tm
     needed = plan_and_costs(PAPER)[1].disk
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1000))
     (fault,) = faults(PAPER)
-    assert fault.startswith("disk: about 232.8 GB are needed, 0.0 GB") and "make the folder results a link" in fault
+    assert fault.startswith("disk: about 240.1 GB are needed, 0.0 GB") and "make the folder results a link" in fault
     (tmp_path / "results/paper").mkdir(parents=True)
     (tmp_path / "results/paper/logits.npz").write_bytes(bytes(2000))
     assert faults(PAPER) == []
@@ -104,18 +104,12 @@ def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tm
     assert len(faults(PAPER)) == 1
 
 
-def test_jobs_that_cannot_fit_are_named():
-    plan, _ = plan_and_costs(PAPER)
-    small = estimate(plan, "paper", machines.Machine("small", EPYC.speeds, 4e9, gpu=False))
-    assert list(preflight.missing(plan, small)) == small.refusals != []
-
-
-def test_a_machine_that_was_not_benchmarked_takes_assumed_speeds_and_its_own_memory(monkeypatch):
+def test_a_machine_that_was_not_benchmarked_has_the_speeds_of_a_cpu_that_was_and_a_gpu_none(monkeypatch):
     monkeypatch.setattr(machines, "gpu_visible", lambda: False)
-    monkeypatch.setattr(machines, "_memory", lambda of_gpu: 5e9)
     monkeypatch.setattr(machines, "provenance", lambda params, device: {"device": "an abacus, CPU"})
-    for folder, speeds in ((Path("empty"), ASSUMED["h200-assumed"].speeds), (ROOT / machines.RESULTS, EPYC.speeds)):
-        on = machine(folder=folder)
-        assert on.speeds == speeds and on.memory == 5e9 and not on.measured
-        assert machine(memory_gb=2, folder=folder).memory == 2e9
+    on = machine(folder=ROOT / machines.RESULTS)
+    assert on.speeds == EPYC.speeds and not on.measured
     assert on.name == "this machine, not benchmarked, at the speed of AMD EPYC, CPU"
+    assert machine(folder=Path("empty")).speeds == []
+    monkeypatch.setattr(machines, "gpu_visible", lambda: True)
+    assert machine(folder=ROOT / machines.RESULTS).speeds == []

@@ -1,74 +1,97 @@
-"""How fast a machine trains, from the benchmark file of this or of a named one, and how much memory it has."""
+"""How fast a machine trains, from its benchmark file or from a speed that the user names."""
 
 import json
 import math
-import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from munkey.core.device import gpu_visible
-from munkey.experiment.cost.flops import Measured, Network
+from munkey.experiment.cost.flops import NetworkCost, count
 from munkey.experiment.run.provenance import provenance
-from munkey.settings import ModelSettings
 
 RESULTS = Path("benchmarks/results")
-# The models that `make bench` trains, by how it calls them.
-BENCHED = {
-    "ViT-T/16 at 224 px": Network(ModelSettings(patch_size=16, width=192, depth=12, heads=3, mlp_ratio=4.0), 224, 10),
-    "small ViT": Network(ModelSettings(patch_size=4, width=64, depth=4, heads=4, mlp_ratio=4.0), 16, 10),
-}
-LAUNCHES = 60, 45  # kernels of a training step on a GPU: around the blocks, and of each block [assumed]
-LAUNCH_S = 1e-5  # from one kernel's launch to the next, from Python [assumed]
 
 
 @dataclass(frozen=True)
 class Machine:
-    """speeds: floating-point operations per second of whole training steps, by a model's name in BENCHED.
-
-    memory: bytes for one job; gpu: whether jobs compute on GPUs; measured: whether the speeds come from a benchmark.
+    """speeds: operations per second of whole training steps, as pairs with the forward operations of
+    the network that was timed; empty if unknown. gpu: whether jobs compute on GPUs. measured: whether
+    the speeds were measured on this very machine.
     """
 
     name: str
-    speeds: dict[str, float]
-    memory: float
+    speeds: list[tuple[int, float]]
     gpu: bool
     measured: bool = True
 
-    def speed(self, network: Network | Measured) -> float:
-        """Operations per second of the benchmarked model whose operations per image are nearest, as a ratio."""
-        nearest = min(self.speeds, key=lambda name: abs(math.log(BENCHED[name].forward / network.forward)))
-        return self.speeds[nearest]
+    def speed(self, network: NetworkCost) -> float:
+        """Operations per second, as of the timed network whose size is nearest, by ratio."""
 
-    def launch_s(self, network: Network | Measured) -> float:
-        """Least seconds of a training step, whatever the batch; 0 on a CPU."""
-        return LAUNCH_S * (LAUNCHES[0] + LAUNCHES[1] * network.layers) if self.gpu else 0.0
+        def distance(timed: tuple[int, float]) -> float:
+            return abs(math.log(timed[0] / network.forward))
+
+        return min(self.speeds, key=distance)[1]
 
 
-def machine(name: str | None = None, memory_gb: float | None = None, folder: Path = RESULTS) -> Machine:
-    """The machine of a benchmark file `speed-NAME.json`, an assumed one, or this one where there is no name.
+@cache
+def benchmarked() -> dict[str, NetworkCost]:
+    """The networks that `make bench` times, by the titles in its files."""
+    import torch
 
-    This one, where it was not benchmarked, has its own memory and the speeds of another of its kind, assumed: of the
-    first CPU in the folder, or of a GPU. Raises ValueError that lists the names there are.
+    from munkey.models.networks.vit import ViT, ViTArchitecture
+
+    tiny = ViTArchitecture(classes=10, image_size=224, patch_size=16, width=192, depth=12, heads=3, mlp_ratio=4.0)
+    small = ViTArchitecture(classes=10, image_size=16, patch_size=4, width=64, depth=4, heads=4, mlp_ratio=4.0)
+    costs = {}
+    for title, architecture in {"ViT-T/16 at 224 px": tiny, "small ViT": small}.items():
+        with torch.device("meta"):
+            network = ViT(architecture)
+        costs[title] = count(network, architecture.image_size)
+    return costs
+
+
+def machine(name: str | None = None, tflops: float | None = None, folder: Path = RESULTS) -> Machine:
+    """The machine that an estimate is for.
+
+    Parameters
+    ----------
+    name : str, optional
+        Of a benchmark file `speed-NAME.json`. Default: this machine. If it is not benchmarked, a CPU
+        gets the speeds of the first CPU that is; a GPU has no speeds.
+    tflops : float, optional
+        Sustained speed in 10^12 operations per second, in place of a benchmark.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file; the message lists those that exist.
     """
+    if tflops:
+        return Machine(f"{tflops:g} TFLOP/s", [(1, tflops * 1e12)], gpu=True, measured=False)
+    if name is None:
+        return _this_machine(folder)
     file = folder / f"speed-{name}.json"
-    if name and name not in ASSUMED and not file.exists():
-        names = [*(path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))), *ASSUMED]
+    if not file.exists():
+        names = [path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))]
         raise ValueError(f"no benchmarks of {name}: `make bench` measures a machine; there are {', '.join(names)}")
-    known = _this(folder) if name is None else ASSUMED[name] if name in ASSUMED else _measured(file)
-    return replace(known, memory=memory_gb * 1e9) if memory_gb else known
+    return _read(file)
 
 
-def _this(folder: Path) -> Machine:
+def _this_machine(folder: Path) -> Machine:
     gpu = gpu_visible()
-    own = folder / f"speed-{slug(provenance({}, 'cuda' if gpu else 'cpu')['device'])}.json"
-    if own.exists():
-        return _measured(own)
-    alike = [] if gpu else [found for found in map(_measured, sorted(folder.glob("speed-*.json"))) if not found.gpu]
-    (assumed,) = ASSUMED.values()
-    other = [*alike, assumed][0]
-    name = f"this machine, not benchmarked, at the speed of {other.name.removesuffix(', assumed')}"
-    return replace(other, name=name, memory=_memory(gpu), measured=False)
+    device = provenance({}, "cuda" if gpu else "cpu")["device"]
+    file = folder / f"speed-{slug(device)}.json"
+    if file.exists():
+        return _read(file)
+    if not gpu:
+        for other_file in sorted(folder.glob("speed-*.json")):
+            other = _read(other_file)
+            if not other.gpu:
+                name = f"this machine, not benchmarked, at the speed of {other.name}"
+                return Machine(name, other.speeds, gpu=False, measured=False)
+    return Machine("this machine, not benchmarked", [], gpu, measured=False)
 
 
 def slug(device: str) -> str:
@@ -76,29 +99,15 @@ def slug(device: str) -> str:
     return re.sub(r"\W+", "-", device).strip("-").lower()
 
 
-def _measured(file: Path) -> Machine:
+def _read(file: Path) -> Machine:
     content = json.loads(file.read_text())
     medians = {result["name"]: result["median"] for result in content["results"]}
     device = content["machine"]["device"]
     gpu = not device.endswith("CPU")
-    precision = "bfloat16" if gpu else "float32"  # what precision: auto means
-    speeds = {
-        title: network.step * medians[f"{title}, {precision}: ViT"]
-        for title, network in BENCHED.items()
-        if f"{title}, {precision}: ViT" in medians
-    }
-    return Machine(device, speeds, _memory(gpu), gpu)
-
-
-def _memory(gpu: bool) -> float:
-    """Bytes of memory of this machine's GPU, or of the host."""
-    if gpu and gpu_visible():
-        from munkey.core.gpu import free_bytes
-
-        return free_bytes()
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-# A card without a benchmark file. The images/s are the target of docs/performance.md, not a measurement.
-_H200: dict[str, float] = dict.fromkeys(BENCHED, 8_000 * BENCHED["ViT-T/16 at 224 px"].step)
-ASSUMED = {"h200-assumed": Machine("one H200, assumed", _H200, 141e9, gpu=True, measured=False)}
+    precision = "bfloat16" if gpu else "float32"  # what `precision: auto` chooses
+    speeds = []
+    for title, network in benchmarked().items():
+        images_per_second = medians.get(f"{title}, {precision}: ViT")
+        if images_per_second:
+            speeds.append((network.forward, network.step * images_per_second))
+    return Machine(device, speeds, gpu)

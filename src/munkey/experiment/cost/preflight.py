@@ -33,7 +33,7 @@ def missing(plan: Plan, costs: CostEstimate) -> Iterator[str]:
             yield f"{dataset}: {error}"
     yield from encoder_faults(plan)
     yield from disk_faults(plan.params.name, costs.disk + downloads)
-    yield from (*costs.refusals, *costs.uncounted)
+    yield from costs.uncounted
 
 
 def rehearsal(plan: Plan) -> bool:

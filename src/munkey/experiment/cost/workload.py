@@ -1,10 +1,9 @@
-"""What the jobs of a configuration cost, each kind of job by its arithmetic: images, steps, operations, bytes."""
+"""What the jobs of a configuration do: images, steps, operations, and the bytes that they keep."""
 
 import contextlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple
 
 from munkey.core.files import command_to_make, map_npy, read_csv, read_json
@@ -13,23 +12,22 @@ from munkey.data.sizes import SIZES, Size
 from munkey.data.source import SPLITS
 from munkey.data.source_settings import shaped
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.cost.flops import FLOAT, Measured, Network, answering_bytes, measured, training_bytes
+from munkey.experiment.cost.flops import NetworkCost, count
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.params.schema import DatasetParams
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
-from munkey.models.family import Family
+from munkey.models.family import Architecture, Family
 from munkey.unlearn.contract import METHODS, Images
 
+FLOAT = 4  # bytes of a number
 KEY = 768  # numbers in a key, as most encoders have it
 NEIGHBOR = 12  # bytes of an id and a cosine
 
 
 @dataclass(frozen=True)
 class Work:
-    """Jobs that are alike. steps, operations: of all of them; memory: the peak of one in bytes, in float32 on a CPU, on
-    top of what its process takes anyway; held: bytes of pictures that a GPU would keep.
-    """
+    """Jobs of one kind. steps, operations: of all of them; network: None if they run none."""
 
     step: str
     what: str
@@ -37,19 +35,17 @@ class Work:
     jobs: int
     steps: int
     operations: float
-    memory: float
-    network: Network | Measured
-    batch: int
-    held: float = 0.0
+    network: NetworkCost | None
 
     def with_(self, other: "Work") -> "Work":
-        """Both as one: jobs, steps and operations summed, the largest memory."""
+        """Both kinds as one, with the larger network."""
+        networks = [work.network for work in (self, other) if work.network]
         return replace(
-            max(other, self, key=lambda work: work.memory),
+            self,
             jobs=self.jobs + other.jobs,
             steps=self.steps + other.steps,
             operations=self.operations + other.operations,
-            held=max(self.held, other.held),
+            network=max(networks, key=lambda network: network.forward, default=None),
         )
 
 
@@ -93,133 +89,171 @@ def counted(plan: Plan, dataset: str) -> Size:
         return Size(train, val, test, side, len(source.classes))
 
 
+_NETWORK_COSTS: dict[tuple[Family, str, int], NetworkCost] = {}
+
+
+def network_cost(family: Family, architecture: Architecture, image_size: int) -> NetworkCost:
+    """What one image costs a network of a family; counted once in a process."""
+    import torch
+
+    key = (family, str(architecture), image_size)
+    if key not in _NETWORK_COSTS:
+        with torch.device("meta"):
+            network = family.build(architecture, None).to("meta")
+        token_dim = getattr(architecture, "token_dim", None)
+        _NETWORK_COSTS[key] = count(network, image_size, token_dim)
+    return _NETWORK_COSTS[key]
+
+
 class RunSetting(NamedTuple):
-    """What a system is made with. shards: models that its family trains."""
+    """What a system is made with.
+
+    network: None for a family that learns no weights in epochs. models: networks that answer
+    together, each trained on its share of the samples (SISA's shards).
+    """
 
     params: DatasetParams
     family: Family
     size: Size
-    network: Network | Measured
-    shards: int
+    network: NetworkCost | None
+    token_dim: int
+    models: int
 
 
 class Workload:
-    """The work of the evaluations in `runs`: what is trained, unlearned and evaluated for them, each once.
+    """The work of the evaluations in `runs`: what is trained, unlearned and evaluated, each once.
 
     sizes: of their data sets.
     """
 
     def __init__(self, plan: Plan, runs: Iterable[Evaluation], sizes: Mapping[str, Size]) -> None:
-        self.plan, self.sizes, runs = plan, sizes, list(runs)
-        self.systems = list({run.record: run for run in runs}.values())
-        self.evaluated = list({run.logits: run for run in runs}.values())
+        self.plan = plan
+        self.sizes = sizes
+        by_record = {}
+        by_logits = {}
+        for run in runs:
+            by_record[run.record] = run
+            by_logits[run.logits] = run
+        self.systems = list(by_record.values())
+        self.evaluated = list(by_logits.values())
+        self.settings: dict[tuple[str, str, str], RunSetting] = {}
 
     def all(self) -> list[Work]:
-        """Every kind of job, in the order of the DAG; of alike ones the sums, and the largest memory."""
+        """Every kind of job, in the order of the DAG; jobs of one kind are added up."""
+        works = []
+        for run in self.systems:
+            if run.method not in METHODS and self.plan.family_of(run.method).learns:
+                works.append(self._trained(run))
+        for run in self.systems:
+            if run.method in METHODS and METHODS[run.method].needs:
+                works.append(self._unlearned(run))
+        for run in self.evaluated:
+            works.append(self._evaluated(run))
         kinds: dict[tuple[str, str, str], Work] = {}
-        for work in (
-            *(self._trained(run) for run in self.systems if run.method not in METHODS and self._learns(run)),
-            *(self._unlearned(run) for run in self.systems if run.method in METHODS and METHODS[run.method].needs),
-            *(self._evaluated(run) for run in self.evaluated),
-        ):
-            key = work.step, work.what, work.dataset
-            kinds[key] = work.with_(kinds[key]) if key in kinds else work
+        for work in works:
+            kind = (work.step, work.what, work.dataset)
+            kinds[kind] = work.with_(kinds[kind]) if kind in kinds else work
         return list(kinds.values())
 
     def setting(self, run: Evaluation) -> RunSetting:
         """What a system is made with."""
-        params = self.plan.params.for_case(f"{run.dataset}/{run.case}" if run.case else run.dataset)
-        family, size = self.plan.family_of(run.method), self.sizes[run.dataset]
-        section = params.of_family(family)
-        dim = int(getattr(section, "token_dim", 0))
-        network: Network | Measured = Network(
-            params.model, params.data.image_size, size.classes, int(family.has_pathways), dim
-        )
-        if family.learns and "model" not in family.sections:
-            network = self.measured(run.dataset, family)
-        return RunSetting(params, family, size, network, int(getattr(section, "shards", 1)))
+        family = self.plan.family_of(run.method)
+        key = (run.dataset, run.case, family.name)
+        if key not in self.settings:
+            self.settings[key] = self._setting(run, family)
+        return self.settings[key]
 
-    @cache  # noqa: B019  # as long as the workload
-    def measured(self, dataset: str, family: Family) -> Measured:
-        """A network that is no ViT of ours."""
-        import torch
-
-        recipe = family.recipe(self.plan.train_settings(dataset, family.letter), Stage("plan"))
-        with torch.device("meta"):
-            model = family.build(family.architecture(recipe, self.sizes[dataset].classes), None)
-        return measured(model, recipe.data.image_size)
-
-    def _learns(self, run: Evaluation) -> bool:
-        return self.plan.family_of(run.method).learns
+    def _setting(self, run: Evaluation, family: Family) -> RunSetting:
+        case = f"{run.dataset}/{run.case}" if run.case else run.dataset
+        params = self.plan.params.for_case(case)
+        size = self.sizes[run.dataset]
+        if not family.learns:
+            return RunSetting(params, family, size, None, 0, 1)
+        recipe = family.recipe(self.plan.sections(case, *family.sections), Stage("plan"))
+        architecture = family.architecture(recipe, size.classes, KEY)
+        cost = network_cost(family, architecture, recipe.data.image_size)
+        token_dim = getattr(architecture, "token_dim", 0)
+        models = getattr(architecture, "shards", 1)
+        return RunSetting(params, family, size, cost, token_dim, models)
 
     def candidates(self, run: Evaluation) -> int:
-        """How many the search of a system tries; 0 where there is no search."""
-        searched = run.method in self.plan.searched
-        return len(self.plan.params.candidates(run.dataset, run.method)) if searched else 0
+        """How many settings the search of a system tries; 0 if they are not searched."""
+        if run.method not in self.plan.searched:
+            return 0
+        return len(self.plan.params.candidates(run.dataset, run.method))
 
     def _trained(self, run: Evaluation) -> Work:
-        params, family, size, network, shards = self.setting(run)
-        left_out = 0.0 if run.method in self.plan.originals else float(run.rate)
-        images, train = round(size.train * (1 - left_out)), family.training(params.train, params.of_family(family))
-        memory = training_bytes(network, min(train.batch_size, images), size.side)
-        memory += FLOAT * (network.weights * (shards - 1) + images * (4 * network.token_dim + KEY * family.has_memory))
-        operations = train.epochs * images * network.step
-        steps, held = train.epochs * math.ceil(images / train.batch_size), size.train * size.picture_bytes
-        return Work("train", run.method, run.dataset, 1, steps, operations, memory, network, train.batch_size, held)
+        params, family, size, network, _, models = self.setting(run)
+        assert network is not None
+        removed_share = 0.0 if run.method in self.plan.originals else float(run.rate)
+        images = round(size.train * (1 - removed_share))
+        train = family.training(params.train, params.of_family(family))
+        steps = train.epochs * math.ceil(images / train.batch_size)
+        operations = train.epochs * images * network.step / models
+        return Work("train", run.method, run.dataset, 1, steps, operations, network)
 
     def _unlearned(self, run: Evaluation) -> Work:
-        params, _, size, network, _ = self.setting(run)
-        method, forget = METHODS[run.method], round(size.train * float(run.rate))
+        params, _, size, network, _, models = self.setting(run)
+        method = METHODS[run.method]
+        forget = round(size.train * float(run.rate))
         tuning = params.finetune if method.finetunes else params.train
         images = Images(size.train - forget, forget, size.val, tuning.epochs, tuning.batch_size)
-        seen, jobs = method.passes(images, params.unlearn[method.name]) / 3, self.candidates(run) or 1
-        graphs, models = method.cost.graphs, method.cost.models
-        memory = training_bytes(network, images.batch, size.side, graphs=graphs, models=models)
-        memory += FLOAT * size.picture_bytes * (method.cost.pictures(images) if method.cost.pictures else 0)
-        steps, operations = jobs * math.ceil(seen / images.batch), jobs * seen * network.step
-        held = size.train * size.picture_bytes
-        return Work("unlearn", method.name, run.dataset, jobs, steps, operations, memory, network, images.batch, held)
+        # A step counts as three passes: one forward and, as twice as much, one backward.
+        seen = method.passes(images, params.unlearn[method.name]) / 3
+        jobs = self.candidates(run) or 1
+        steps = jobs * math.ceil(seen / images.batch)
+        operations = jobs * seen * network.step / models if network else 0.0
+        return Work("unlearn", method.name, run.dataset, jobs, steps, operations, network)
 
     def _evaluated(self, run: Evaluation) -> Work:
-        params, family, size, network, shards = self.setting(run)
-        passes = params.inference.k if family.has_pathways and params.inference.fusion == "ensemble" else 1
-        ways = passes + 3 * family.has_pathways * _audits(run)
-        images = self._asked(run) * ways * shards + 3 * size.train * family.has_pathways
-        if not family.learns:  # it reads keys alone
-            images = 0
-        memory = answering_bytes(network, size.side, passes)
-        return Work("evaluate", "all systems", run.dataset, 1, 0, images * network.forward, memory, network, 0)
+        params, family, size, network, _, _ = self.setting(run)
+        operations = 0.0
+        if network:
+            ensemble = family.has_pathways and params.inference.fusion == "ensemble"
+            passes = params.inference.k if ensemble else 1
+            if family.has_pathways and _audits(run):
+                passes += 3  # the three paths that an audit asks
+            images = self._asked(run) * passes
+            if family.has_pathways:
+                images += 3 * size.train  # P_s: image, token, both
+            operations = images * network.forward
+        return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
     def _asked(self, run: Evaluation) -> int:
-        """How many samples: all, but of the training set of an audit only its pool."""
+        """How many samples are asked: all, but of an audit's training set only the pool."""
         size = self.sizes[run.dataset]
-        return size.images - round(size.train * (1 - 2 * float(run.rate))) * _audits(run)
+        if not _audits(run):
+            return size.images
+        return size.images - round(size.train * (1 - 2 * float(run.rate)))
 
     @property
     def disk(self) -> float:
-        """Bytes that are kept: pictures, keys, neighbors, systems with their memories and candidates, and logits."""
-        numbers: float = 0
+        """Bytes that are kept: pictures, keys, neighbors, systems and candidates, and logits."""
+        numbers = 0.0
         for run in self.systems:
             if _audits(run) and run.method in METHODS and run.method not in self.plan.searched:
                 continue  # asked in the job that made it
-            params, family, size, network, shards = self.setting(run)
-            networks = shards * int(getattr(params.of_family(family), "slices", 1)) * family.learns
-            rows = size.train * family.has_memory
-            stored = network.weights * networks + rows * (KEY + network.token_dim + 2)
+            _, family, size, network, token_dim, _ = self.setting(run)
+            stored = network.weights if network else 0
+            if family.has_memory:
+                stored += size.train * (KEY + token_dim + 2)
             numbers += stored * (1 + self.candidates(run))
         for run in self.evaluated:
             size = self.sizes[run.dataset]
-            pathways = 3 * size.train * self.plan.family_of(run.method).has_pathways
-            numbers += size.classes * (self._asked(run) + pathways)
-        return FLOAT * numbers + sum(self._shared_bytes(dataset, size) for dataset, size in self.sizes.items())
+            asked = self._asked(run)
+            if self.plan.family_of(run.method).has_pathways:
+                asked += 3 * size.train
+            numbers += size.classes * asked
+        shared = sum(self._shared_bytes(dataset, size) for dataset, size in self.sizes.items())
+        return FLOAT * numbers + shared
 
     def _shared_bytes(self, dataset: str, size: Size) -> float:
         """Pictures; keys and neighbors for every encoder."""
         plan = self.plan
         encoders = {plan.encoder_of(case) for case in plan.cases[dataset]}
         scopes = 1 + len(plan.params.seeds) * len(plan.rates[dataset])
-        near = NEIGHBOR * plan.params.for_case(dataset).keys.depth * scopes
-        return size.images * (size.picture_bytes + len(encoders) * (FLOAT * KEY + near))
+        neighbor_bytes = NEIGHBOR * plan.params.for_case(dataset).keys.depth * scopes
+        return size.images * (size.picture_bytes + len(encoders) * (FLOAT * KEY + neighbor_bytes))
 
 
 def _audits(run: Evaluation) -> bool:

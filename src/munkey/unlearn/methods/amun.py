@@ -9,7 +9,7 @@ from pydantic import model_validator
 from munkey.core.device import to_host
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Share
-from munkey.unlearn.contract import Cost, Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from munkey.data.image_set import Labeled
@@ -48,7 +48,7 @@ def passes(images: Images, settings: AmunSettings) -> int:
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=AmunSettings,
     # Its adversarial images, and in the attack some copies of a batch.
-    cost=Cost(passes, models=2, pictures=lambda images: images.forget + 6 * images.batch),
+    passes=passes,
 )
 def amun(system: System, request: Request, settings: AmunSettings) -> System:
     import torch

@@ -4,7 +4,7 @@ import math
 
 from munkey.models.family import System
 from munkey.settings import Positive, Section
-from munkey.unlearn.contract import Cost, Request, method
+from munkey.unlearn.contract import Request, method
 
 
 class ASSDSettings(Section):
@@ -22,7 +22,7 @@ class ASSDSettings(Section):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=ASSDSettings,
-    cost=Cost(lambda images, _: 3 * (images.retain + 2 * images.forget), models=3),
+    passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     import numpy as np

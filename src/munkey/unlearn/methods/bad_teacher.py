@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import FAMILIES, System
 from munkey.settings import Positive, Share
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -30,9 +30,7 @@ class BadTeacherSettings(Tuned):
     family="vit",
     needs={"retain images", "forget images"},
     settings=BadTeacherSettings,
-    cost=Cost(
-        lambda images, settings: images.epochs * (settings.retain_share * images.retain + images.forget) * 5, models=3
-    ),
+    passes=lambda images, settings: images.epochs * (settings.retain_share * images.retain + images.forget) * 5,
 )
 def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) -> System:
     import torch

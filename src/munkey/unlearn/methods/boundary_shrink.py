@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,7 +26,7 @@ class BoundaryShrinkSettings(Tuned):
     family="vit",
     needs={"forget images", "forget labels"},
     settings=BoundaryShrinkSettings,
-    cost=Cost(lambda images, _: 7 * images.epochs * images.forget, models=2),
+    passes=lambda images, _: 7 * images.epochs * images.forget,
 )
 def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSettings) -> System:
     import torch

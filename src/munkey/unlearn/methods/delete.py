@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,7 +21,7 @@ NEVER = -1e10  # the logit of a class that is ruled out (the original's value)
     family="vit",
     needs={"forget images", "forget labels"},
     settings=Tuned,
-    cost=Cost(lambda images, _: 4 * images.epochs * images.forget, models=2),
+    passes=lambda images, _: 4 * images.epochs * images.forget,
 )
 def delete(system: System, request: Request, settings: Tuned) -> System:
     import torch

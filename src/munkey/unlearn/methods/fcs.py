@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -30,7 +30,7 @@ class FCSSettings(Tuned):
     family="vit",
     needs={"retain images", "retain labels", "forget images"},
     settings=FCSSettings,
-    cost=Cost(lambda images, _: 3 * images.forget + images.epochs * (3 * images.retain + 4 * images.forget), graphs=1),
+    passes=lambda images, _: 3 * images.forget + images.epochs * (3 * images.retain + 4 * images.forget),
 )
 def fcs(system: System, request: Request, settings: FCSSettings) -> System:
     import torch

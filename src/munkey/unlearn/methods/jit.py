@@ -2,7 +2,7 @@
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Section
-from munkey.unlearn.contract import Cost, Request, method
+from munkey.unlearn.contract import Request, method
 
 
 class JitSettings(Section):
@@ -21,7 +21,7 @@ class JitSettings(Section):
     family="vit",
     needs={"forget images"},
     settings=JitSettings,
-    cost=Cost(lambda images, settings: (3 + settings.samples) * images.forget, graphs=1),
+    passes=lambda images, settings: (3 + settings.samples) * images.forget,
 )
 def jit(system: System, request: Request, settings: JitSettings) -> System:
     """Gradients add up over the batches, as in the original, which clears them once."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Cost, Request, method
+from munkey.unlearn.contract import Request, method
 from munkey.unlearn.methods.ssd import SSDSettings
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     family="vit",
     needs={"retain images", "forget images"},
     settings=SSDSettings,
-    cost=Cost(lambda images, _: 3 * (images.retain + 2 * images.forget), models=3),
+    passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
     import torch

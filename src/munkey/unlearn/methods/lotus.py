@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive, Share
-from munkey.unlearn.contract import Cost, Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from munkey.data.loader import Batch
@@ -34,7 +34,7 @@ def lotus_passes(images: Images, settings: LotusSettings) -> float:
     family="vit",
     needs={"forget images", "forget labels", "retain images", "val images", "val labels"},
     settings=LotusSettings,
-    cost=Cost(lotus_passes, models=2),
+    passes=lotus_passes,
 )
 def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     import torch

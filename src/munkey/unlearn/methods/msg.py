@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Share
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,7 +20,9 @@ class MSGSettings(Tuned):
     held: Share
 
 
-COST = Cost(lambda images, _: 6 * images.forget + 3 * images.epochs * images.retain, models=4)
+def passes(images: Images, _: MSGSettings) -> int:
+    """Gradients of retain and forget loss on as many images as are forgotten, then fine-tuning."""
+    return 6 * images.forget + 3 * images.epochs * images.retain
 
 
 @method(
@@ -32,7 +34,7 @@ COST = Cost(lambda images, _: 6 * images.forget + 3 * images.epochs * images.ret
     networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=MSGSettings,
-    cost=COST,
+    passes=passes,
 )
 def msg(system: System, request: Request, settings: MSGSettings) -> System:
     from torch import nn

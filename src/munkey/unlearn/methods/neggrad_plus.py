@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Share
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -27,7 +27,7 @@ class NegGradPlusSettings(Tuned):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=NegGradPlusSettings,
-    cost=Cost(lambda images, _: 6 * images.epochs * images.retain, graphs=2),
+    passes=lambda images, _: 6 * images.epochs * images.retain,
 )
 def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings) -> System:
     from munkey.training.loop import Outcome

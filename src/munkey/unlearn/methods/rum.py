@@ -7,7 +7,7 @@ from pydantic import Field
 
 from munkey.models.family import System
 from munkey.settings import Section
-from munkey.unlearn.contract import Cost, Request, Run, Tuned, method
+from munkey.unlearn.contract import Request, Run, Tuned, method
 from munkey.unlearn.methods.cf import cf
 from munkey.unlearn.methods.neggrad_plus import NegGradPlusSettings, neggrad_plus
 from munkey.unlearn.methods.salun import SalunSettings, salun
@@ -46,7 +46,7 @@ class RumSettings(Section):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=RumSettings,
-    cost=Cost(lambda images, _: images.forget + 18 * images.epochs * images.retain, graphs=2, models=3),
+    passes=lambda images, _: images.forget + 18 * images.epochs * images.retain,
 )
 def rum(system: System, request: Request, settings: RumSettings) -> System:
     from munkey.unlearn.finetune import by_loss

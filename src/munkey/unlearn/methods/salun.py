@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Share
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,7 +26,7 @@ class SalunSettings(Tuned):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SalunSettings,
-    cost=Cost(lambda images, _: 3 * (images.forget + images.epochs * (images.retain + images.forget)), models=3),
+    passes=lambda images, _: 3 * (images.forget + images.epochs * (images.retain + images.forget)),
 )
 def salun(system: System, request: Request, settings: SalunSettings) -> System:
     from munkey.data.image_set import Joined

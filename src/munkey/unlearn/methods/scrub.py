@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Share
-from munkey.unlearn.contract import Cost, Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from munkey.data.loader import Batch
@@ -37,7 +37,7 @@ def passes(images: Images, settings: ScrubSettings) -> int:
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels", "val images", "val labels"},
     settings=ScrubSettings,
-    cost=Cost(passes, models=3),
+    passes=passes,
 )
 def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     import copy

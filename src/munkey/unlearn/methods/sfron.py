@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, NonNegative, Positive
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,9 +36,8 @@ class SfronSettings(Tuned):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SfronSettings,
-    cost=Cost(
-        lambda images, s: 3 * (images.retain + images.forget) + 3 * images.epochs * images.retain * (1 + 1 / s.every),
-        models=4,
+    passes=lambda images, s: (
+        3 * (images.retain + images.forget) + 3 * images.epochs * images.retain * (1 + 1 / s.every)
     ),
 )
 def sfron(system: System, request: Request, settings: SfronSettings) -> System:

@@ -2,7 +2,7 @@
 
 from munkey.models.family import System
 from munkey.settings import Positive, Section
-from munkey.unlearn.contract import Cost, Request, method
+from munkey.unlearn.contract import Request, method
 
 
 class SSDSettings(Section):
@@ -24,7 +24,7 @@ class SSDSettings(Section):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SSDSettings,
-    cost=Cost(lambda images, _: 3 * (images.retain + 2 * images.forget), models=3),
+    passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def ssd(system: System, request: Request, settings: SSDSettings) -> System:
     from munkey.data.image_set import Joined

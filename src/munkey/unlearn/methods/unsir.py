@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive
-from munkey.unlearn.contract import Cost, Request, Tuned, method
+from munkey.unlearn.contract import Request, Tuned, method
 
 if TYPE_CHECKING:
     from munkey.data.image_set import Labeled
@@ -30,10 +30,8 @@ class UnsirSettings(Tuned):
     needs={"forget labels", "retain images", "retain labels"},
     settings=UnsirSettings,
     whole_classes=True,
-    cost=Cost(  # for one class
-        lambda images, s: 3 * ((s.noise_steps + s.copies) * images.batch + 2 * images.retain),
-        pictures=lambda images: images.batch,
-    ),
+    # For one class.
+    passes=lambda images, s: 3 * ((s.noise_steps + s.copies) * images.batch + 2 * images.retain),
 )
 def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
     import numpy as np
