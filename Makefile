@@ -47,8 +47,8 @@ repro: .venv/ready  ## the same run through DVC
 	$(if $(CONFIG),$(error `dvc repro` runs params.yaml alone: write there what $(CONFIG) changes))dvc repro
 
 ##@ Results
-ui: .venv/ready  ## start MLflow; the addresses that it prints first compare the methods
-	munkey mlflow ui $(CONFIG)
+ui: .venv/ready  ## start MLflow; the addresses that it prints first compare the methods; PORT=5001: there
+	munkey mlflow ui $(CONFIG) $(if $(PORT),--port $(PORT))
 
 report: .venv/ready  ## Snakemake's report: one page with the provenance of every file, tables and figures
 	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(NAMED)).html -- made

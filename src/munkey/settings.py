@@ -288,10 +288,9 @@ class StreamSettings(Section):
 
 
 class TrackingSettings(Section):
-    """The MLflow store. models: whether exported models are logged there too."""
+    """The MLflow store."""
 
     uri: Annotated[str, Field(min_length=1)]
-    models: bool
 
 
 def short_names(knobs: Iterable[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`munkey mlflow`: mirroring again refuses what it cannot mirror; `ui` shows the store that the parameters name."""
 
 import os
+import socket
 import sys
 
 import pytest
@@ -52,8 +53,6 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
     make(plan)
     results = results_of(plan)
     assert results.evaluations == plan.main
-    assert {model.system: model.evaluation for model in results.models} == plan.models
-    assert results.models[0].sections == plan.export_settings("digits")
     config = yaml.safe_load((project / "params.yaml").read_text())
     for changes in (
         {"seeds": [0, 1, 2, 3]},
@@ -67,17 +66,11 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
     assert not (project / "mlflow.db").exists()
 
 
-def test_models_are_mirrored_unless_the_parameters_say_otherwise(project):
-    (project / "overlay.yaml").write_text("{name: other, tracking: {models: false}}")
-    make(plan := plan_of([project / "overlay.yaml"]))
-    assert plan.models and results_of(plan).models == []
-
-
-def test_sync_mirrors_what_the_results_are(project, monkeypatch):
+def test_sync_logs_what_the_results_are(project, monkeypatch):
     make(plan_of([]))
     tracking = "munkey.experiment.tracking"
     monkeypatch.setattr(f"{tracking}.runs.runs_of", lambda results: [results.layout.name])
-    monkeypatch.setattr(f"{tracking}.mirror.mirror", lambda *given: given)
+    monkeypatch.setattr(f"{tracking}.mlflow_log.log", lambda *given: given)
     assert command("sync") == "MLflow at sqlite:///mlflow.db, runs: ('sqlite:///mlflow.db', 'default', ['default'])\n"
 
 
@@ -90,22 +83,44 @@ def started(project, monkeypatch):
     return commands
 
 
-def test_mlflow_starts_on_the_store_of_the_overlay(started, project):
+@pytest.fixture
+def port():
+    """One that nothing listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+def test_mlflow_starts_on_the_store_of_the_overlay(started, project, port):
     (project / "overlay.yaml").write_text("tracking: {uri: 'sqlite:///other.db'}")
-    assert "This store is empty" in command("ui", "overlay.yaml")
+    assert "This store is empty" in command("ui", "overlay.yaml", "--port", str(port))
     (words,) = started
-    assert " ".join(words) == f"{sys.executable} -m mlflow ui --workers 1 --backend-store-uri sqlite:///other.db"
+    assert (
+        " ".join(words)
+        == f"{sys.executable} -m mlflow ui --workers 1 --port {port} --backend-store-uri sqlite:///other.db"
+    )
     assert (project / "other.db").exists() and not (project / "mlflow.db").exists()
 
 
-def test_a_store_that_cannot_be_used_is_named_and_nothing_starts(started, project):
+def test_a_store_that_cannot_be_used_is_named_and_nothing_starts(started, project, port):
     (project / "mlflow.db").write_text("no database")
     with pytest.raises(StoreError, match=r"tracking\.uri = sqlite:///mlflow\.db cannot be used"):
-        command("ui")
+        command("ui", "--port", str(port))
     assert started == []
 
 
+def test_a_port_that_is_taken_is_named_with_what_to_do_and_nothing_starts(started, project):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(OSError, match=rf"port {port} of this machine cannot be used .*make ui PORT={port + 1}"):
+            command("ui", "--port", str(port))
+    assert started == [] and not (project / "mlflow.db").exists()
+
+
 def test_a_server_is_not_started_again(started, project, monkeypatch):
-    monkeypatch.setattr("munkey.experiment.tracking.views.published", lambda client, site: {"view": f"{site}/#/1"})
+    def one(client, site):
+        return {"results/default: digits": f"{site}/#/1"}
+
+    monkeypatch.setattr("munkey.experiment.tracking.mlflow_log.comparisons", one)
     (project / "overlay.yaml").write_text("tracking: {uri: 'http://127.0.0.1:5999'}")
-    assert command("ui", "overlay.yaml") == "Compare methods at:\nhttp://127.0.0.1:5999/#/1  view\n" and started == []
+    printed = "Compare methods at:\nresults/default: digits\n  http://127.0.0.1:5999/#/1\n"
+    assert command("ui", "overlay.yaml") == printed and started == []

@@ -1,22 +1,17 @@
-"""The mirror in MLflow: complete, idempotent, restorable, safe with several at once, embedded or on a server."""
+"""The log in MLflow: complete, nothing logged twice, safe with several at once, embedded or on a server."""
 
-import base64
 import json
-import re
 import subprocess
 import sys
-import zlib
 from collections import Counter
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
 from munkey.audits.attacks.storage import files_of, search, traces
-from munkey.data import forget_sets
-from munkey.deploy.model.predictor import Predictor
-from munkey.experiment.tracking.views import published
+from munkey.experiment.tracking.mlflow_log import comparisons
 from munkey.models import system
 from munkey.report.tables.terminal import plain
 from tests.integration.conftest import Project
@@ -36,7 +31,7 @@ def store(project: Project) -> str:
     return f"sqlite:///{project.path}/mlflow.db"
 
 
-RUNS = 21  # 9 systems, each as a method and with its one seed; 2 models; the tables
+RUNS = 19  # 9 systems, each as a method and with its one seed; the tables
 
 
 def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(finished: Project) -> None:
@@ -47,7 +42,7 @@ def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(fin
     assert run.data.metrics.items() >= {name: method.data.metrics[name] for name in ("TA", "RA", "FA", "MIA")}.items()
     assert method.data.metrics["gap"] == run.data.metrics["seed_gap"]
     assert run.data.tags["mlflow.parentRunId"] == method.info.run_id
-    assert [given.dataset.name for given in run.inputs.dataset_inputs] == ["digits", "digits forget 0.1 seed 0"]
+    assert run.data.params["data_digest"] and run.data.params["forget_digest"]
     assert run.data.params["seed"] == "0" and run.data.params["model.width"] == "16"
     assert (run.data.params["inference.k"], run.data.params["keys.image_size"]) == ("4", "32")
     assert run.data.tags["method"] == "munkey" and run.data.tags["rate"] == "0.1"
@@ -60,68 +55,38 @@ def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(fin
     tuned = runs["CF @0.1 seed 0"][0]
     assert len(client.get_metric_history(tuned.info.run_id, "unlearn/loss")) == 1
     assert "main.md" in {a.path for a in client.list_artifacts(runs["Tables"][0].info.run_id)}
-    versions = {version.name: version.run_id for version in client.search_model_versions()}
-    assert versions == {
-        "munkey-default-digits-original-m-seed0": runs["Model of Original (M) seed 0"][0].info.run_id,
-        "munkey-default-digits-munkey-rate0.1-seed0": runs["Model of MUNKEY @0.1 seed 0"][0].info.run_id,
-    }
+    assert client.search_registered_models() == []
 
 
-def test_the_view_of_the_ui_finds_the_methods_the_smallest_gap_first(finished: Project) -> None:
+def test_the_address_of_the_ui_compares_the_methods_the_smallest_gap_first(finished: Project) -> None:
     client = MlflowClient(store(finished))
-    (address,) = published(client, "http://host").values()
-    experiment, key = re.search(r"/experiments/(\d+)/runs\?.*&viewStateShareKey=(\S+)$", address).groups()
-    envelope = json.loads(client.get_experiment(experiment).tags[f"mlflow.sharedViewState.{key}"])
-    page = json.loads(zlib.decompress(base64.b64decode(envelope["state"].removeprefix("deflate;"))))
-    assert page["orderByAsc"] and page["groupBy"]["groupByKeys"][0]["groupByData"] == "method"
-    found = client.search_runs([experiment], page["searchFilter"], order_by=[f"{page['orderByKey']} ASC"])
-    assert len(found) == 18
-    gaps = [run.data.metrics["gap"] for run in found if "gap" in run.data.metrics]
-    assert gaps == sorted(gaps) and len(gaps) == 6
-    assert [run.data.tags["kind"] for run in found[:6]] == ["method"] * 6
+    (address,) = comparisons(client, "http://host").values()
+    query = parse_qs(urlsplit(address.replace("/#/", "/")).query)
+    compared = [client.get_run(run_id) for run_id in json.loads(query["runs"][0])]
+    gaps = [run.data.metrics["gap"] for run in compared if "gap" in run.data.metrics]
+    assert len(compared) == 9 and gaps == sorted(gaps) and len(gaps) == 6
+    assert {run.data.tags["kind"] for run in compared} == {"method"}
 
 
-def logged_model(project: Project, name: str) -> Path:
-    """What MLflow keeps of the model of a run: the exported directory."""
-    (run,) = active(store(project))[name]
-    (manifest,) = project.path.glob(f"mlartifacts/digits/{run.info.run_id}/artifacts/model/**/manifest.json")
-    with Predictor.load(manifest.parent) as predictor:
-        assert run.data.tags["munkey.head"] == predictor.head
-        assert run.data.tags["munkey.memory"] == predictor.manifest.memory.store
-    return manifest.parent
-
-
-def test_each_munkey_is_logged_as_a_model_and_an_unlearned_one_has_no_byte_of_what_it_forgot(
-    finished: Project,
-) -> None:
-    results = finished.path / "results/default"
-    memory = system.load(results / "models/digits/seed0/full/original-m/system.safetensors").memory
-    forgotten = forget_sets.read(results / "forget/digits/seed0/rate0.1.csv")
-    gone = np.isin(memory.ids.numpy(), forgotten)
+def test_no_byte_of_a_key_or_token_is_in_mlflow(finished: Project) -> None:
+    memory = system.load(
+        finished.path / "results/default/models/digits/seed0/full/original-m/system.safetensors"
+    ).memory
     rows = [part.numpy() for part in (memory.keys, memory.tokens)]
-    deleted, kept = ({traces(row)[0] for part in rows for row in part[chosen][:50]} for chosen in (gone, ~gone))
-    original = logged_model(finished, "Model of Original (M) seed 0")
-    unlearned = logged_model(finished, "Model of MUNKEY @0.1 seed 0")
-
-    def found(directory: Path) -> set[bytes]:
-        files = files_of((directory.parents[1],))
-        return set().union(*(search(file, deleted | kept) for file in files))
-
-    assert found(original) == deleted | kept and found(unlearned) == kept
-    with Predictor.load(unlearned) as model:
-        assert np.array_equal(model.ids, memory.ids.numpy()[~gone]) and model.verify().sound
-        assert model.store.view.live.all()
+    wanted = {traces(row)[0] for part in rows for row in part}
+    files = files_of((finished.path / "mlflow.db", finished.path / "mlartifacts"))
+    assert len(files) > 9 and not any(search(file, wanted) for file in files)
 
 
 @pytest.mark.soak
-def test_several_mirrors_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Path) -> None:
+def test_several_processes_that_log_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Path) -> None:
     """Two checkouts, two configurations of each and each of these twice, in a store that does not exist yet."""
     code = (
         "import sys;"
         "from munkey.experiment.tracking.runs import Run;"
-        "from munkey.experiment.tracking.mirror import mirror;"
+        "from munkey.experiment.tracking.mlflow_log import log;"
         "runs = [Run('e', f'{sys.argv[1]} {i}', {}, {'TA': float(i)}, {}) for i in range(4)];"
-        "print(mirror('sqlite:///../m.db', sys.argv[1], runs))"
+        "print(log('sqlite:///../m.db', sys.argv[1], runs))"
     )
     started = []
     for folder in ("one", "two"):
@@ -148,14 +113,16 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
         return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
     before = files()
+    (project.path / "mlflow.db").unlink()  # it was copied
+    project.run("munkey", "mlflow", "sync")
     (project.path / "small.yaml").write_text("{methods: [knn, munkey], train: {epochs: 1}, inference: {k: 1}}")
     project.run("make", "-o", ".venv/ready", "run", "CONFIG=small.yaml")
     assert files() == before
     assert (project.path / "results/small/tables/main.md").exists()
     assert project.planned() == {} and project.planned("--configfile", "small.yaml") == {}
-    client = MlflowClient(store(project))  # the store was copied, so the default's runs are in an experiment of old
+    client = MlflowClient(store(project))
     runs = client.search_runs([each.experiment_id for each in client.search_experiments()], max_results=1000)
-    assert Counter(run.data.tags["munkey.results"] for run in runs) == {"results/default": RUNS, "results/small": 19}
+    assert Counter(run.data.tags["munkey.results"] for run in runs) == {"results/default": RUNS, "results/small": 17}
 
 
 def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(project: Project) -> None:
@@ -168,8 +135,18 @@ def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(projec
     assert "`munkey mlflow sync`" in last
     assert project.planned() == {"track": 1}
     (project.path / "mlflow.db").unlink()
-    project.params({"tracking": {"uri": "sqlite:///mlflow.db", "models": False}})
+    project.params({"tracking": {"uri": "sqlite:///mlflow.db"}})
     project.make("all")
     runs = active(store(project))
-    assert {name: len(found) for name, found in runs.items()} == dict.fromkeys(runs, 1) and len(runs) == RUNS - 2
-    assert MlflowClient(store(project)).search_registered_models() == []
+    assert {name: len(found) for name, found in runs.items()} == dict.fromkeys(runs, 1) and len(runs) == RUNS
+
+
+def test_an_edit_adds_runs_and_the_earlier_ones_stay_told_apart_by_what_changed(project: Project) -> None:
+    (project.path / "mlflow.db").unlink()  # it was copied
+    project.run("munkey", "mlflow", "sync")
+    project.params({"inference": {"k": 1}})
+    project.make("all")
+    both = active(store(project))["MUNKEY @0.1 seed 0"]
+    changed = {run.data.tags["munkey.present"]: run.data.tags.get("munkey.changed") for run in both}
+    assert changed == {"false": None, "true": "inference.k: 4 → 1"}
+    assert len(active(store(project))["CF @0.1 seed 0"]) == 1  # which does not depend on it

@@ -14,7 +14,7 @@ from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
 from munkey.experiment.plan import audits, plan, relearning, streams, exhibits
 from munkey.experiment.run import code_digest, fork_server, outcome
-from munkey.experiment.tracking import mirror
+from munkey.experiment.tracking import mlflow_log
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of
 from munkey.experiment.params.load import ParamsError, memory_family, load, refusals
@@ -99,7 +99,7 @@ def lost(jobs):
 def say_outcome():
     rules = [job for job in workflow.dag.targetjobs if job.rule in workflow.dag.targetrules]
     asked = workflow.dag.targetfiles.union(path for job in rules for path in job.output or job.input)
-    said = outcome.outcome(asked, LAYOUT, mirror.outcome(LAYOUT.tracking))
+    said = outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking))
     gone = lost(workflow.dag.jobs)
     print("", *said, *([outcome.lost(gone, again=False)] if gone else []), sep="\n", flush=True)
 

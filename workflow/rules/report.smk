@@ -80,30 +80,21 @@ use rule job as track with:
         table("main", "md"),
         table("runtime", "md"),
         plan.files_of(PLAN.main),
-        list(PLAN.searches_of(PLAN.main)),
         [path for dataset in PARAMS.datasets for path in PLAN.prepared(dataset).values()],
-        PLAN.exported_with if PARAMS.tracking.models else [],
-        list(PLAN.models) if PARAMS.tracking.models else [],
     output:
-        mirrored=LAYOUT.tracking,
+        logged=LAYOUT.tracking,
     log:
         LAYOUT.log("track"),
     params:
         name=PARAMS.name,
         uri=PARAMS.tracking.uri,
-        attempt=mirror.next_attempt(LAYOUT.tracking),
+        attempt=mlflow_log.next_attempt(LAYOUT.tracking),
         runs=[asdict(run) for run in PLAN.main],
-        searches={path: asdict(run) for path, run in PLAN.searches_of(PLAN.main).items()},
-        models={
-            path: {"run": asdict(run), "sections": PLAN.export_settings(run.dataset)}
-            for path, run in PLAN.models.items()
-            if PARAMS.tracking.models
-        },
         titles=EXHIBITS.titles,
-        asked={dataset: PLAN.asked(dataset) for dataset in PARAMS.datasets},
+        inference={dataset: PLAN.asked(dataset) for dataset in PARAMS.datasets},
         code=code("track.track"),
     message:
-        "mirror every run in MLflow"
+        "log every run in MLflow"
 
 
 use rule job as page with:

@@ -10,12 +10,12 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from munkey.experiment.tracking import store as stores
-from munkey.experiment.tracking.store import MlflowStore, StoreError, every, open_store
+from munkey.experiment.tracking.store import StoreError, every, experiment_id, open_store
 
 
 def refusal(uri: str) -> str:
-    with pytest.raises(StoreError) as refused, open_store(uri) as store:
-        store.client.search_experiments()
+    with pytest.raises(StoreError) as refused, open_store(uri) as client:
+        client.search_experiments()
     return str(refused.value)
 
 
@@ -64,8 +64,8 @@ def test_a_locked_file_is_waited_for_and_then_named(checkout, monkeypatch):
     other.execute("BEGIN IMMEDIATE")
     assert "cannot be used: database is locked" in refusal("sqlite:///mlflow.db")
     other.execute("ROLLBACK")
-    with open_store("sqlite:///mlflow.db") as store:
-        assert [each.name for each in store.client.search_experiments()] == ["Default"]
+    with open_store("sqlite:///mlflow.db") as client:
+        assert [each.name for each in client.search_experiments()] == ["Default"]
     other.close()
 
 
@@ -83,16 +83,20 @@ class Taken:
 
     def get_experiment_by_name(self, name: str) -> SimpleNamespace | None:
         self.asked += 1
-        return SimpleNamespace(experiment_id="7") if name == "digits" and self.asked > 1 else None
+        return (
+            SimpleNamespace(experiment_id="7", lifecycle_stage="active")
+            if name == "digits" and self.asked > 1
+            else None
+        )
 
     def create_experiment(self, name: str, artifact_location: str | None) -> str:
         raise MlflowException(f"{name} cannot be made")
 
 
 def test_an_experiment_that_another_mirror_made_just_now_is_taken():
-    assert MlflowStore(Taken(), "http://host", None).experiment("digits") == "7"  # type: ignore[arg-type]
+    assert experiment_id(Taken(), "digits", None) == "7"  # type: ignore[arg-type]
     with pytest.raises(MlflowException, match="other cannot be made"):
-        MlflowStore(Taken(), "http://host", None).experiment("other")  # type: ignore[arg-type]
+        experiment_id(Taken(), "other", None)  # type: ignore[arg-type]
 
 
 def test_a_search_goes_on_until_its_last_page():

@@ -175,25 +175,6 @@ class Plan(Cases):
         """All that the main tables show."""
         return [run for dataset in self.params.datasets for run in self.main_of(dataset)]
 
-    @cached_property
-    def models(self) -> dict[str, Evaluation]:
-        """The main run's MUNKEYs, originals and what is left of them after deletion, by the file of the system."""
-        left = [name for name in self.params.methods if METHODS[name].family == memory_family().name]
-        models: dict[str, Evaluation] = {}
-        for run in (run for run in self.main if run.method in {memory_family().original, *left}):
-            subset = "full" if run.method in self.originals else f"rate{run.rate}"
-            place = {"case": run.dataset, "seed": run.seed, "subset": subset, "system": run.method}
-            models.setdefault(fill(self.layout.system, **place), run)
-        return models
-
-    @property
-    def exported_with(self) -> list[str]:
-        """What the exports of these systems read besides them."""
-        paths: list[str] = []
-        for name in self.params.datasets:
-            paths += [*self.prepared(name).values(), self.keys(name), fill(self.layout.metrics, dataset=name)]
-        return paths
-
     def asked(self, dataset: str) -> dict[str, Sections]:
         """By system, how its memory is asked: for which keys, and with which knobs of `inference`."""
         keys = self.sections(dataset, "keys")
@@ -249,14 +230,6 @@ class Plan(Cases):
 
     def largest_rate(self, dataset: str) -> str:
         return max(self.rates[dataset], key=float)
-
-    def searches_of(self, runs: Iterable[Evaluation]) -> dict[str, Evaluation]:
-        """What the searches found, for those systems whose settings were searched."""
-        return {
-            fill(self.layout.search, case=run.dataset, seed=run.seed, rate=run.rate, method=run.method): run
-            for run in runs
-            if run.method in self.searched
-        }
 
 
 def files_of(runs: Iterable[Evaluation]) -> list[str]:

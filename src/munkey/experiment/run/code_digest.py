@@ -35,7 +35,6 @@ NO_INFLUENCE = frozenset({
     "munkey.settings", "munkey.experiment.params.load",  # check values, which each rule hands to its job
     "munkey.core.paths", "munkey.core.gpu_seats", "munkey.core.console",  # where things lie, run, and are printed
     "munkey.core.registry", "munkey.core.plugins",  # find code, which is passed as a root
-    "munkey.deploy.mlflow_model",  # what MLflow runs when somebody asks a registered model
     "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
 })  # fmt: skip
 DOTTED = re.compile(r"'(\w+\.[\w.]+)'")  # a registry names the package of its entries, which may be moved with it

@@ -1,0 +1,293 @@
+"""The log in MLflow: complete, nothing logged twice, and never at the cost of anything that was there."""
+
+import json
+import shutil
+import socket
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from mlflow.entities import ViewType
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+from munkey.core.files import write_json, write_text
+from munkey.experiment.tracking.mlflow_log import comparisons, log, next_attempt, outcome, owner_of, record
+from munkey.experiment.tracking.runs import Run
+from munkey.experiment.tracking.store import StoreError
+
+URI = "sqlite:///mlflow.db"
+
+
+def run(name, accuracy=1.0, experiment="digits", params=None, **contents):
+    return Run(experiment, name, params or {"p": 1}, {"TA": accuracy}, {"seed": "0"}, **contents)
+
+
+def counts(logged):
+    return logged.unchanged, logged.added
+
+
+def client_of(folder):
+    return MlflowClient(f"sqlite:///{folder}/mlflow.db")
+
+
+def runs_in(folder):
+    client = client_of(folder)
+    return client.search_runs(
+        [experiment.experiment_id for experiment in client.search_experiments()], run_view_type=ViewType.ALL
+    )
+
+
+def stored(folder):
+    """By name, the accuracies of the runs in a store: of the present ones, and of all."""
+    present, everything = {}, {}
+    for each in runs_in(folder):
+        assert each.info.lifecycle_stage == "active"
+        accuracy = each.data.metrics.get("TA")
+        everything.setdefault(each.info.run_name, []).append(accuracy)
+        if each.data.tags.get("munkey.present") == "true":
+            present.setdefault(each.info.run_name, []).append(accuracy)
+    return [{name: sorted(values, key=str) for name, values in runs.items()} for runs in (present, everything)]
+
+
+def test_what_is_unchanged_is_not_logged_again_and_nothing_is_ever_deleted(checkout):
+    assert counts(log(URI, "default", [run("a"), run("b", 2.0)])) == (0, 2)
+    first = log(URI, "default", [run("a"), run("b", 2.0)])
+    assert counts(first) == (2, 0) and str(first) == "2 unchanged, 0 added"
+    second = log(URI, "default", [run("a"), run("b", 3.0)])
+    assert counts(second) == (1, 1)
+    assert second.pages[0] == first.pages[0] and second.pages[1] != first.pages[1]
+    assert counts(log(URI, "default", [run("a", experiment="other")])) == (0, 1)
+    assert stored(checkout) == [{"a": [1.0]}, {"a": [1.0, 1.0], "b": [2.0, 3.0]}]
+
+
+def test_after_an_edit_that_is_taken_back_the_earlier_runs_are_the_present_ones_again(checkout):
+    first = log(URI, "default", [run("a"), run("b")])
+    log(URI, "default", [run("a", 2.0)])
+    again = log(URI, "default", [run("a"), run("b")])
+    assert counts(again) == (2, 0) and again.pages == first.pages
+    assert stored(checkout) == [{"a": [1.0], "b": [1.0]}, {"a": [1.0, 2.0], "b": [1.0]}]
+
+
+def test_a_run_says_what_changed_since_the_one_that_it_replaces(checkout):
+    log(URI, "default", [run("a", params={"munkey.p_token": 0.5, "train.lr": 1, "old": 2})])
+    log(URI, "default", [run("a", 2.0, params={"munkey.p_token": 0.65, "train.lr": 1, "new": 3})])
+    log(URI, "default", [run("a", 3.0, params={"munkey.p_token": 0.65, "train.lr": 1, "new": 3})])
+    changes = {each.data.metrics["TA"]: each.data.tags.get("munkey.changed") for each in runs_in(checkout)}
+    assert changes == {
+        1.0: None,
+        2.0: "munkey.p_token: 0.5 → 0.65; new: – → 3; old: 2 → –",
+        3.0: "no setting: code, data or versions",
+    }
+    log(URI, "default", [run("a", 4.0, params={f"knob{number}": "long" * 10 for number in range(50)})])
+    (longest,) = (each for each in runs_in(checkout) if each.data.metrics["TA"] == 4.0)
+    assert len(longest.data.tags["munkey.changed"]) == 500
+
+
+def parents(folder):
+    """By the name of a run and what it measured, the one that it is nested under."""
+    names = {each.info.run_id: (each.info.run_name, each.data.metrics["TA"]) for each in runs_in(folder)}
+    return {names[each.info.run_id]: names.get(each.data.tags.get("mlflow.parentRunId")) for each in runs_in(folder)}
+
+
+def test_a_run_that_is_unchanged_is_nested_under_the_present_one_of_its_parent(checkout):
+    def runs(mean, second):
+        return [run("mean", mean), run("one", parent="mean"), run("two", second, parent="mean")]
+
+    log(URI, "default", runs(1.0, 1.0))
+    assert parents(checkout) == {("mean", 1.0): None, ("one", 1.0): ("mean", 1.0), ("two", 1.0): ("mean", 1.0)}
+    assert counts(log(URI, "default", runs(2.0, 3.0))) == (1, 2)
+    assert parents(checkout) == {
+        ("mean", 1.0): None,
+        ("mean", 2.0): None,
+        ("one", 1.0): ("mean", 2.0),
+        ("two", 1.0): ("mean", 1.0),
+        ("two", 3.0): ("mean", 2.0),
+    }
+
+
+def test_a_run_is_written_with_all_that_it_shows_however_much(checkout):
+    write_text("result.json", "1")
+    write_text("main.csv", "method,TA\ncf,90.5\n")
+    many = Run(
+        "digits",
+        "a",
+        {f"p{n}": n for n in range(250)},
+        {"TA": 1.0},
+        {"kind": "table"},
+        {"loss": [float(n) for n in range(1500)]},
+        artifacts=("result.json",),
+        table="main.csv",
+        started="2025-01-01T00:00:01+00:00",
+        ended="2025-01-01T00:00:03+00:00",
+    )
+    log(URI, "default", [many])
+    (logged,) = runs_in(checkout)
+    assert logged.data.params == {f"p{n}": str(n) for n in range(250)} and logged.data.tags["kind"] == "table"
+    client = client_of(checkout)
+    curve = client.get_metric_history(logged.info.run_id, "loss")
+    assert [(point.step, point.value) for point in curve] == [(n + 1, float(n)) for n in range(1500)]
+    assert (logged.info.start_time, logged.info.end_time) == (1735689601000, 1735689603000)
+    assert logged.info.status == "FINISHED"
+    assert {each.path for each in client.list_artifacts(logged.info.run_id)} == {"result.json", "main.json"}
+    shown = client.load_table(logged.info.experiment_id, "main.json", [logged.info.run_id])
+    assert shown.to_dict("records") == [{"method": "cf", "TA": 90.5}]
+
+
+def test_the_runs_of_other_configurations_checkouts_and_people_are_left_alone(checkout, tmp_path, monkeypatch):
+    client = client_of(checkout)
+    client.create_run(client.create_experiment("digits", (checkout / "mlartifacts/digits").as_uri()), run_name="theirs")
+    shared = f"sqlite:///{checkout}/mlflow.db"
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert counts(log(shared, "default", [run(name, experiment="toy")])) == (0, 1)
+        assert counts(log(shared, "small", [run(f"{name} small")])) == (0, 1)
+        assert not (tmp_path / name / "mlartifacts").exists()
+    log(shared, "default", [])
+    present, everything = stored(checkout)
+    assert set(present) == {"one", "one small", "two small"} and set(everything) == {*present, "theirs", "two"}
+    owners = {each.info.run_name: each.data.tags.get("munkey.results") for each in runs_in(checkout)}
+    assert (owners["one"], owners["two small"]) == ("../one/results/default", "../two/results/small")
+    (theirs,) = (each for each in runs_in(checkout) if each.info.run_name == "theirs")
+    assert theirs.info.status == "RUNNING"
+
+
+def test_on_a_server_the_machine_and_the_folder_say_whose_a_run_is_or_the_user_does(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert owner_of("small", "http://host:5000/") == f"{socket.gethostname()}:{tmp_path}/results/small"
+    monkeypatch.setenv("MUNKEY_OWNER", "team")
+    assert owner_of("small", "http://host:5000/") == "team/small"
+
+
+@pytest.mark.parametrize("moved", [True, False], ids=["moved", "copied"])
+def test_a_store_that_was_moved_or_copied_is_named_and_nothing_is_written_where_it_came_from(
+    checkout, moved, monkeypatch
+):
+    write_text(checkout / "result.json", "1")
+    log(URI, "default", [run("a", artifacts=("result.json",))])
+    place = checkout.parent / "there"
+    there = checkout.rename(place) if moved else shutil.copytree(checkout, place)
+    before = sorted(checkout.rglob("*"))
+    monkeypatch.chdir(there)
+    with pytest.raises(StoreError, match=r"was moved or copied.*tracking\.uri: sqlite:///mlflow-2\.db"):
+        log(URI, "default", [run("b", artifacts=("result.json",))])
+    assert sorted(checkout.rglob("*")) == before
+    assert counts(log("sqlite:///mlflow-2.db", "default", [run("b", artifacts=("result.json",))])) == (0, 1)
+
+
+@pytest.mark.parametrize("step", ["log_batch", "set_terminated"])
+def test_what_was_cut_off_is_logged_again_and_what_was_left_of_it_is_marked(checkout, monkeypatch, step):
+    def killed(*_, **__):
+        raise MlflowException("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MlflowClient, step, killed)
+        with pytest.raises(StoreError, match="killed"):
+            log(URI, "default", [run("a"), run("b")])
+    assert counts(log(URI, "default", [run("a"), run("b")])) == (0, 2)
+    assert stored(checkout)[0] == {"a": [1.0], "b": [1.0]}
+    assert sorted(each.info.status for each in runs_in(checkout)) == ["FINISHED", "FINISHED", "KILLED"]
+
+
+@pytest.mark.parametrize("step", ["create_run", "log_batch", "set_terminated"])
+def test_a_log_that_fails_while_it_writes_leaves_what_was_there(checkout, monkeypatch, step):
+    def failing(*_, **__):
+        raise MlflowException("down")
+
+    log(URI, "default", [run("a"), run("b")])
+    with monkeypatch.context() as patched:
+        patched.setattr(MlflowClient, step, failing)
+        with pytest.raises(StoreError, match="down"):
+            log(URI, "default", [run("a", 2.0), run("b")])
+    log(URI, "default", [run("a", 2.0), run("b")])
+    assert stored(checkout)[0] == {"a": [2.0], "b": [1.0]}
+
+
+def test_of_two_equal_runs_one_is_present(checkout):
+    log(URI, "default", [run("a")])
+    (first,) = runs_in(checkout)
+    client = client_of(checkout)
+    tags = {name: value for name, value in first.data.tags.items() if name.startswith("munkey.")}
+    twin = client.create_run(first.info.experiment_id, tags=tags, run_name="a")
+    client.log_metric(twin.info.run_id, "TA", 1.0)
+    client.set_terminated(twin.info.run_id)
+    assert counts(log(URI, "default", [run("a")])) == (1, 0)
+    assert stored(checkout) == [{"a": [1.0]}, {"a": [1.0, 1.0]}]
+
+
+def test_a_deleted_experiment_is_not_brought_back_behind_the_users_back(checkout):
+    log(URI, "default", [run("a")])
+    client = client_of(checkout)
+    client.delete_experiment(client.get_experiment_by_name("digits").experiment_id)
+    with pytest.raises(StoreError, match=r"digits was deleted: `mlflow experiments restore --experiment-id 1`"):
+        log(URI, "default", [run("a")])
+
+
+def method_run(name, gap, rate="0.1"):
+    metrics = {"TA": 1.0} if gap is None else {"TA": 1.0, "gap": gap}
+    return Run("digits", f"{name} @{rate}", {}, metrics, {"kind": "method", "rate": rate})
+
+
+def test_an_address_compares_the_present_methods_of_a_rate_the_smallest_gap_first(checkout):
+    log(URI, "default", [method_run("gone", 0.1)])
+    runs = [method_run("Retrain", None), method_run("CF", 5.0), method_run("MUNKEY", 0.5)]
+    log(URI, "default", [*runs, method_run("CF", 1.0, rate="0.02"), run("CF seed 0")])
+    names = {each.info.run_id: each.info.run_name for each in runs_in(checkout)}
+    addresses = comparisons(client_of(checkout), "http://host")
+    compared = {}
+    for name, address in addresses.items():
+        assert address.startswith("http://host/#/compare-runs?")
+        query = parse_qs(urlsplit(address.replace("/#/", "/")).query)
+        assert json.loads(query["experiments"][0]) == ["1"]
+        compared[name] = [names[run_id] for run_id in json.loads(query["runs"][0])]
+    assert compared == {
+        "results/default: digits, 2 % forgotten": ["CF @0.02"],
+        "results/default: digits, 10 % forgotten": ["MUNKEY @0.1", "CF @0.1", "Retrain @0.1"],
+    }
+    assert comparisons(client_of(checkout), "http://host", "results/other") == {}
+
+
+def test_the_file_that_stands_for_the_log_has_the_page_of_each_run(checkout, capsys):
+    content = record(URI, "default", [run("a"), run("b")], attempt=3)
+    assert (content["failure"], content["attempt"], content["uri"]) == (None, 3, URI)
+    assert [(each["experiment"], each["name"]) for each in content["runs"]] == [("digits", "a"), ("digits", "b")]
+    assert all(each["page"].startswith("http://127.0.0.1:5000/#/experiments/1/runs/") for each in content["runs"])
+    assert capsys.readouterr().out == f"MLflow at {URI}, runs: 0 unchanged, 2 added\n"
+    failed = record("sqlite:///", "default", [run("a")], attempt=0)
+    assert "cannot be used" in failed["failure"] and failed["failure"] in capsys.readouterr().out
+    assert failed["runs"] == [{"name": "a", "experiment": "digits", "page": ""}]
+
+
+@pytest.mark.parametrize(
+    ("left", "number"),
+    [
+        (None, 0),
+        ({"attempt": 0, "failure": None}, 0),
+        ({"attempt": 0, "failure": "refused"}, 1),
+        ({"attempt": 1, "failure": None}, 1),
+        ({"attempt": 1, "failure": "refused"}, 2),
+    ],
+)
+def test_only_an_attempt_that_failed_is_repeated(left, number, tmp_path):
+    path = tmp_path / "tracking.json"
+    if left:
+        write_json(path, left)
+    assert next_attempt(str(path)) == number
+    path.write_text(json.dumps(left)[:-1])
+    assert next_attempt(str(path)) == -1
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"uri": "sqlite:///mlflow.db", "failure": None}, "make ui"),
+        ({"uri": "http://user:secret@host", "failure": None, "comparisons": {}}, "http://host"),
+        ({"uri": "http://host", "comparisons": {"a": "http://host/#/a"}}, "http://host\n          http://host/#/a"),
+        ({"uri": "http://host", "failure": "It is down."}, "It is down."),
+    ],
+)
+def test_a_run_ends_by_saying_where_to_look_or_why_there_is_nothing(tmp_path, content, words):
+    path = tmp_path / "tracking.json"
+    assert outcome(str(path)) == "make ui"
+    write_json(path, content)
+    assert outcome(str(path)) == words
