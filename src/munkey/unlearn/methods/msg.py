@@ -20,7 +20,7 @@ class MSGSettings(Tuned):
     held: Share
 
 
-def passes(images: Images, _: MSGSettings) -> int:
+def msg_passes(images: Images, _: MSGSettings) -> int:
     """Gradients of retain and forget loss on as many images as are forgotten, then fine-tuning."""
     return 6 * images.forget + 3 * images.epochs * images.retain
 
@@ -34,7 +34,7 @@ def passes(images: Images, _: MSGSettings) -> int:
     networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=MSGSettings,
-    passes=passes,
+    passes=msg_passes,
 )
 def msg(system: System, request: Request, settings: MSGSettings) -> System:
     from torch import nn
