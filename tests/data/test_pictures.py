@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from munkey.data import pictures
+from munkey.data.decoding.picture_files import PictureLimits, resize
 from munkey.data.registry import DATASETS
 from munkey.data.source import SourceError
 from tests.data.inputs import class_folders, loaded, pets_in, settings
@@ -58,7 +59,7 @@ def test_transparent_becomes_white_and_16_bit_keeps_its_high_byte(tmp_path):
 
 def test_a_picture_that_has_its_size_is_taken_as_it_is():
     image = np.zeros((4, 4, 3), np.uint8)
-    assert pictures.resize(image, 4) is image and pictures.resize(image, 3).shape == (3, 3, 3)
+    assert resize(image, (4, 4)) is image and resize(image, (3, 3)).shape == (3, 3, 3)
 
 
 def test_dark_16_bit_gray_stays_dark(tmp_path):
@@ -105,7 +106,7 @@ def test_all_corrupt_pictures_are_named_at_once_and_nothing_is_left(tmp_path):
 
 
 def test_a_picture_too_big_to_be_true_is_named_like_any_other_fault(tmp_path, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 3)  # of 12
+    monkeypatch.setattr(pictures, "LIMITS", PictureLimits(pixels=11))  # of 12
     with pytest.raises(SourceError, match=r"20 faults"):
         list(images_of(pets_in(tmp_path)))
 

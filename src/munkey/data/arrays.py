@@ -8,19 +8,36 @@ from typing import IO
 
 import numpy as np
 
+from munkey.data.decoding.picture_files import MOST_PIXELS
 from munkey.data.source import SourceError
 
 BLOCK = 64 * 2**20  # bytes read at once
+UNPACKED = 256 * 2**20  # bytes that any archive may unpack to
+# A larger one may unpack to so many times its size. Zeros reach 1,000; pictures of MNIST, which are
+# mostly black, 5.
+MOST_RATIO = 200
 
 
 @dataclass(frozen=True)
 class Stored:
-    """An array as the header of its file describes it. name: of the array or of the file, for messages."""
+    """An array as the header of its file describes it.
+
+    name: of the array or of the file, for messages; packed: bytes that it is unpacked from.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
+    packed: int
     fortran_order: bool = False
+
+    def require_moderate(self) -> None:
+        """Raise SourceError where it unpacks to far more than is there."""
+        size = math.prod(self.shape) * self.dtype.itemsize
+        if size > max(UNPACKED, MOST_RATIO * self.packed):
+            said = f"{self.name}: {self.shape} {self.dtype} unpacks to {size:,} bytes from {self.packed:,}"
+            to_do = "if that is right, store it unpacked"
+            raise SourceError(self.name, [f"{said}, more than {MOST_RATIO} times as many; {to_do}"])
 
     def blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
         """Blocks of rows from the open file, past its header. Raises SourceError if it holds less or more."""
@@ -58,12 +75,14 @@ def part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _image_faults(images: Stored) -> list[str]:
+def _image_faults(images: Stored) -> list[str]:  # noqa: PLR0911  # one for each fault
     name, shape = images.name, images.shape
     if len(shape) not in (3, 4):
         return [f"{name}: must be (N, H, W) or (N, H, W, channels), not {shape}"]
     if min(shape) < 1:
         return [f"{name}: holds no images, its shape is {shape}"]
+    if shape[1] * shape[2] > MOST_PIXELS:
+        return [f"{name}: {shape[1]} x {shape[2]} pixels; a picture may have {MOST_PIXELS:,}"]
     if len(shape) == 4 and shape[-1] not in (1, 3):
         first = "; it has them first: save images.transpose(0, 2, 3, 1)" if shape[1] in (1, 3) else ""
         return [f"{name}: must be (N, H, W, channels) with 1 or 3 channels, not {shape}{first}"]

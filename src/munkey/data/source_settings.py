@@ -9,7 +9,7 @@ import numpy as np
 
 from munkey.core.randomness import Stage
 from munkey.core.registry import meant
-from munkey.data.pictures import resize
+from munkey.data.decoding.picture_files import resize
 from munkey.data.source import Source, SourceError
 from munkey.settings import AlterSettings, SourceSettings
 
@@ -95,7 +95,11 @@ def _resized(source: Source, size: int) -> Iterator[np.ndarray]:
     """The blocks with every image resized to size x size."""
     for block in source.blocks():
         if len(block):
-            yield block if block.shape[1:3] == (size, size) else np.stack([resize(image, size) for image in block])
+            yield (
+                block
+                if block.shape[1:3] == (size, size)
+                else np.stack([resize(image, (size, size)) for image in block])
+            )
 
 
 def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
@@ -177,4 +181,4 @@ def _near_duplicate(image: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8: without its upper and left edge, at the same size, and brighter."""
     edge = max(image.shape[0] // 16, 1)
     brighter = np.clip(BRIGHTER * image[edge:, edge:].astype(np.float64), 0, 255).astype(np.uint8)
-    return resize(brighter, image.shape[0])
+    return resize(brighter, (image.shape[0], image.shape[0]))

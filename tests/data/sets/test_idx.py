@@ -67,7 +67,11 @@ def header(*shape, magic=(0, 0, 8)):
         ),
         ("train-images-idx3", lambda c: header(0, 5, 4), r"holds no images, its shape is \(0, 5, 4\)"),
         ("train-images-idx3", lambda c: header(12, 0, 4), r"holds no images, its shape is \(12, 0, 4\)"),
-        ("train-images-idx3", lambda c: header(12, 2**32 - 1, 2**32 - 1) + c[16:], r"cannot be read|ends too early"),
+        (
+            "train-images-idx3",
+            lambda c: header(12, 2**32 - 1, 2**32 - 1) + c[16:],
+            r"unpacks to 221,|a picture may have",
+        ),
         ("train-labels-idx1", lambda c: c[:8] + bytes([7]) + c[9:], r"labels run from 0 to 7, but there are 3 classes"),
     ],
 )

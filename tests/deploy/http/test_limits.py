@@ -19,19 +19,22 @@ import numpy as np
 import pytest
 import uvicorn
 from fastapi import HTTPException
-from PIL import Image
+from PIL import Image, features
 from starlette.requests import Request
 
 from munkey import ForgettingLDA
-from munkey.deploy.http.bodies import Question, RequestLimits, asked_about, undecoded_pictures
+from munkey.deploy.http.bodies import Question, RequestLimits, asked_about, decoded
 from munkey.deploy.http.server import VARIABLES, serve
 from munkey.deploy.http.service import application
+from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
+from tests.data.decoding.test_decoder import file_of, with_scans
 from tests.deploy.inputs import IDS, model_in, picture_in
 
 TOKENS = {"predict": "may predict", "verify": "may verify", "forget": "may forget"}
 PNG = {"Content-Type": "image/png"}
+JPEG = {"Content-Type": "image/jpeg"}
 
 
 class Answer(NamedTuple):
@@ -205,9 +208,31 @@ def test_many_unknown_ids_are_counted(service):
 def test_as_many_pixels_as_the_limit_are_accepted_and_one_more_is_not(service):
     file = io.BytesIO()
     Image.new("RGB", (5, 1)).save(file, "PNG")
-    assert len(undecoded_pictures([file.getvalue()] * 2, RequestLimits(pixels=10))) == 2
+    stored = PictureSize(height=1, width=5)
+    assert len(decoded([file.getvalue()] * 2, stored, RequestLimits(pixels=10))) == 2
     with pytest.raises(HTTPException, match="10 pixels"):
-        undecoded_pictures([file.getvalue()] * 2, RequestLimits(pixels=9))
+        decoded([file.getvalue()] * 2, stored, RequestLimits(pixels=9))
+
+
+def test_a_picture_of_20_000_scans_stops_no_prediction(service):
+    """0.7 MB: without a limit, a decoder is busy with them for minutes."""
+    service.go.set()
+    refused = service.ask("POST", "/predict", with_scans((4000, 4000), 20_000), **JPEG)
+    assert (refused.status, refused.json["error"].partition(",")[0]) == (422, "images.0: has 20")
+    assert service.ask("POST", "/predict", service.picture).status == 200
+
+
+@pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
+def test_what_a_decoder_does_not_finish_in_time_stops_no_prediction(predictor):
+    """Of a format whose work no header tells."""
+    limits = RequestLimits(decoding=0.1)
+    with running(predictor, large_picture(), TOKENS, limits) as one:
+        one.go.set()
+        refused = one.ask(
+            "POST", "/predict", file_of("JPEG2000", (3000, 3000)), "predict", **{"Content-Type": "image/jp2"}
+        )
+        assert refused.status == 422 and "is not decoded after 0.1 s of computing" in refused.json["error"]
+        assert one.ask("POST", "/predict", file_of("PNG"), "predict").status == 200
 
 
 def test_as_many_rows_as_the_limit_are_accepted_and_one_more_is_not():

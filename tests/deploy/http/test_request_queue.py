@@ -1,13 +1,14 @@
 """Who is served when."""
 
 import asyncio
+import io
 import threading
 from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
+from PIL import Image
 
 from munkey.deploy.http import request_queue
 from munkey.deploy.http.bodies import RequestLimits
@@ -48,8 +49,10 @@ class Slow:
         return self.foreign
 
 
-def picture(number: int) -> list[np.ndarray]:
-    return [np.full((1, 1, 3), number, np.uint8)]
+def picture(number: int) -> list[bytes]:
+    file = io.BytesIO()
+    Image.new("RGB", (1, 1), (number, number, number)).save(file, "PNG")
+    return [file.getvalue()]
 
 
 async def here() -> bool:
@@ -70,7 +73,7 @@ def test_predictions_take_turns_and_a_deletion_waits_for_one_at_most():
         await asyncio.gather(*asked)
 
     slow = Slow()
-    served = RequestQueue(slow, 4)
+    served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(work())
     assert [one for one in slow.done if one != "forget [7]"] == [f"predict {number}" for number in range(4)]
     assert slow.done.index("forget [7]") == 1
@@ -85,10 +88,10 @@ def test_a_deletion_does_not_wait_for_a_picture_that_is_decoded(monkeypatch: pyt
         await asked
 
     slow, decoded = Slow(), threading.Event()
-    served = RequestQueue(slow, 4)
+    served = RequestQueue(slow, RequestLimits(predictions=4))
     slow.go.release()
-    decode = request_queue.pixels
-    monkeypatch.setattr(request_queue, "pixels", lambda *given: decoded.wait(60) and decode(*given))
+    decode = request_queue.decoded
+    monkeypatch.setattr(request_queue, "decoded", lambda *given: decoded.wait(60) and decode(*given))
     asyncio.run(asyncio.wait_for(work(), 30))
     assert slow.done == ["forget [7]", "predict 0"]
 
@@ -104,7 +107,7 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
         await checking
 
     slow, checked = Slow(), threading.Event()
-    served = RequestQueue(slow, 4)
+    served = RequestQueue(slow, RequestLimits(predictions=4))
     monkeypatch.setattr(Predictor, "load", lambda directory: nullcontext(slow))
     asyncio.run(work())
     assert slow.done == ["predict 0", "forget [7]"]
@@ -113,7 +116,7 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
 def test_a_check_does_all_of_its_work_beside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
     threads, described = [], Search.described
     monkeypatch.setattr(Search, "described", lambda of: (threads.append(threading.get_ident()), described(of))[1])
-    router = verifier(RequestQueue(predictor, 1), Counter(), RequestLimits())
+    router = verifier(RequestQueue(predictor, RequestLimits(predictions=1)), Counter(), RequestLimits())
     endpoints = {route.path: route.endpoint for route in router.routes}
     answer = asyncio.run(endpoints["/verify"](None))
     assert answer["sound"] and answer["search"].startswith("exact: ")
@@ -138,7 +141,7 @@ def test_what_is_deleted_is_settled_and_purged_once_when_there_is_time(idle, lat
     monkeypatch.setattr(request_queue, "PURGE_LATEST_S", latest)
     slow = Slow()
     slow.readers = 2  # in the way of the first two attempts
-    served = RequestQueue(slow, 4)
+    served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 60))
     assert slow.done == ["forget [7]", "settle", "purge"]
     assert not served.unpurged and served.purged_at is not None
@@ -155,7 +158,7 @@ def test_nothing_is_purged_soon_after_a_request(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     slow = Slow()
-    served = RequestQueue(slow, 4)
+    served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 60))
     assert slow.done == ["forget [7]", "settle"] and served.unpurged
 
@@ -163,7 +166,7 @@ def test_nothing_is_purged_soon_after_a_request(monkeypatch: pytest.MonkeyPatch)
 def test_an_earlier_process_may_have_left_something_to_purge():
     slow = Slow()
     slow.deletions = 1
-    assert RequestQueue(slow, 4).unpurged
+    assert RequestQueue(slow, RequestLimits(predictions=4)).unpurged
 
 
 def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_no_purge(
@@ -183,7 +186,7 @@ def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_n
     monkeypatch.setattr(request_queue, "PURGE_LATEST_S", 0.2)
     slow = Slow()
     slow.foreign = ("memory/keys.bak",)
-    served = RequestQueue(slow, 4)
+    served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 10))
     assert slow.done.count("purge") == 1
     assert served.purged() == {"purged": False, "purged_at": None, "foreign": slow.foreign}
@@ -193,7 +196,7 @@ def test_what_fails_after_a_deletion_is_purged_too():
     def fails(model):
         raise ValueError("damaged")
 
-    served = RequestQueue(Slow(), 4)
+    served = RequestQueue(Slow(), RequestLimits(predictions=4))
     with pytest.raises(ValueError, match="damaged"):
         asyncio.run(served.delete(fails))
     assert served.unpurged

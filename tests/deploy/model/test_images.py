@@ -7,6 +7,7 @@ import weakref
 import zlib
 from io import BytesIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, features
 
+from munkey.data.decoding import picture_files
+from munkey.data.decoding.picture_files import FORMATS, PictureLimits, RefusedPictureError, TooManyPixelsError, opened
 from munkey.data.pictures import decode
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http import bodies
-from munkey.deploy.model.images import FORMATS, content_digests, embeddings, pixels, undecoded
+from munkey.deploy.model.images import LIMITS, content_digests, embeddings, pixels
 from munkey.deploy.model.manifest import PictureSize
 from tests.data.inputs import picture
 
@@ -69,7 +72,7 @@ def test_a_picture_that_says_it_is_huge_or_a_thread_is_refused_before_it_is_deco
 def test_a_picture_of_any_shape_that_is_met_is_opened(size, tmp_path):
     (tmp_path / "one.png").write_bytes(claims(*size))
     with (tmp_path / "one.png").open("rb") as file:
-        assert undecoded(file, "one").size == size
+        assert opened(file, LIMITS.pixels).size == size
 
 
 @pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
@@ -78,9 +81,9 @@ def test_a_large_jpeg_2000_is_refused_before_it_is_decoded(tmp_path):
     Image.new("RGB", (64, 64)).save(tmp_path / "one.jp2", "JPEG2000", no_jp2=True, codeblock_size=(4, 4))
     content, pack = (tmp_path / "one.jp2").read_bytes(), lambda side: struct.pack(">II", side, side)
     moderate, larger = (content.replace(pack(64), pack(side)) for side in (3162, 5000))
-    assert undecoded(BytesIO(moderate), "one").size == (3162, 3162) and len(larger) == 171
-    with pytest.raises(PictureError, match="one: 5000 x 5000 pixels; a picture may have 1 to 10,000,000"):
-        undecoded(BytesIO(larger), "one")
+    assert opened(BytesIO(moderate), LIMITS.pixels).size == (3162, 3162) and len(larger) == 171
+    with pytest.raises(RefusedPictureError, match="5000 x 5000 pixels; a picture may have 1 to 10,000,000"):
+        opened(BytesIO(larger), LIMITS.pixels)
 
 
 def tiled(*sides: int) -> bytes:
@@ -93,24 +96,24 @@ def tiled(*sides: int) -> bytes:
 @pytest.mark.parametrize("sides", [(1024, 1024), (16, 16, 12288, 12288)], ids=str)
 def test_a_tiff_of_usual_tiles_is_opened(sides):
     """Of a tag that stands twice, Pillow and libtiff take the first."""
-    assert undecoded(BytesIO(tiled(*sides)), "one").size == (4, 4)
+    assert opened(BytesIO(tiled(*sides)), LIMITS.pixels).size == (4, 4)
 
 
 @pytest.mark.parametrize("sides", [(1040, 1024), (12288, 12288), (12288, 12288, 16, 16)], ids=str)
 def test_a_tiff_whose_tile_is_larger_than_itself_is_refused_before_it_is_decoded(sides):
     """440 kB that say 64 x 64 pixels took 437 MB."""
-    with pytest.raises(PictureError, match=rf"one: has tiles of {sides[0]} x {sides[1]} pixels; a tile may have"):
-        undecoded(BytesIO(tiled(*sides)), "one")
+    with pytest.raises(RefusedPictureError, match=rf"has tiles of {sides[0]} x {sides[1]} pixels; a tile may have"):
+        opened(BytesIO(tiled(*sides)), LIMITS.pixels)
 
 
 def test_pictures_are_opened_and_decoded_one_after_the_other(tmp_path):
     picture(tmp_path / "one.png", seed=1)
-    opened = [Image.open(tmp_path / "one.png") for _ in range(3)]
-    left = [weakref.ref(one) for one in opened]
+    given = [Image.open(tmp_path / "one.png") for _ in range(3)]
+    left = [weakref.ref(one) for one in given]
 
     def popped():
         for number in range(3):
-            yield opened.pop(0)
+            yield given.pop(0)
             assert number < 1 or left[number - 1]() is None
 
     assert len(pixels(popped(), STORED).images) == 3
@@ -173,13 +176,18 @@ def test_where_a_picture_lay_is_named_in_full_and_in_utf_8(tmp_path):
         assert pixels(tmp_path / "folder" / ".." / name, STORED).files == (str(tmp_path / stored),)
 
 
-def test_the_first_picture_too_many_stops_a_request_from_opening_more(monkeypatch):
-    file, opened = BytesIO(), []
+def test_the_first_picture_too_many_stops_a_request_before_anything_is_decoded(monkeypatch):
+    file = BytesIO()
     Image.new("1", (40, 30)).save(file, "PNG")
-    monkeypatch.setattr(bodies, "undecoded", lambda *of: (opened.append(of), undecoded(*of))[1])
-    with pytest.raises(HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000") as raised:
-        bodies.undecoded_pictures([file.getvalue()] * 5, bodies.RequestLimits(pixels=2000))
-    assert raised.value.status_code == 413 and len(opened) == 2
+    looked_at = Mock(wraps=opened)
+    monkeypatch.setattr(picture_files, "opened", looked_at)
+    monkeypatch.setattr(picture_files, "upright", lambda picture: pytest.fail("was decoded"))
+    with pytest.raises(TooManyPixelsError, match="2,400 pixels") as raised:
+        picture_files.read([BytesIO(file.getvalue())] * 5, PictureLimits(1200, together=2000), None)
+    assert raised.value.number == 1 and looked_at.call_count == 2
+    with pytest.raises(HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000") as refused:
+        bodies.decoded([file.getvalue()] * 5, STORED, bodies.RequestLimits(pixels=2000))
+    assert refused.value.status_code == 413
 
 
 @given(content=st.binary(max_size=200), kept=st.integers(0, 200), flipped=st.integers(0, 199))

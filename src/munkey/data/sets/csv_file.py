@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import counted, warn
-from munkey.data.pictures import decode
+from munkey.data.pictures import decode, open_plain
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, readable
 from munkey.data.splits import completed
@@ -57,7 +57,7 @@ def csv_file(settings: SourceSettings) -> Source:
     place_of = {f"{path}, line {line}, column 'file', {p}": p for (line, _), p in zip(lines, places, strict=True)}
     folder = _absolute(path.parent)
     return Source(
-        images=decode(list(place_of), lambda name: place_of[name].open("rb"), settings.storage_size),
+        images=decode(list(place_of), lambda name: open_plain(place_of[name]), settings.storage_size),
         labels=numbered,
         splits=splits,
         classes=classes,

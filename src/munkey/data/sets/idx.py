@@ -19,7 +19,7 @@ from munkey.settings import SourceSettings
 def _plain_or_gzipped(file: Path) -> Path:
     """The file, or its gzipped form if only that one exists."""
     gzipped = file.with_name(f"{file.name}.gz")
-    return gzipped if gzipped.exists() and not file.exists() else file
+    return gzipped if gzipped.is_file() and not file.is_file() else file
 
 
 @dataset("idx", "your own folder with MNIST-format files (train-* and t10k-*, .gz or not)", needs_path="folder")
@@ -28,7 +28,7 @@ def idx(settings: SourceSettings) -> Source:
     root = Path(str(settings.path))
     endings = ("images-idx3-ubyte", "labels-idx1-ubyte")
     files = [[_plain_or_gzipped(root / f"{part}-{ending}") for ending in endings] for part in ("train", "t10k")]
-    if absent := [f"{file}[.gz] is missing" for part in files for file in part if not file.exists()]:
+    if absent := [f"{file}[.gz] is missing" for part in files for file in part if not file.is_file()]:
         raise SourceError(f"source.path = {root}", absent)
     parts = [Part(_stored(images, 3), _stored(labels, 1)) for images, labels in files]
     if faults := part_faults(parts, settings.storage_size):
@@ -75,4 +75,8 @@ def _header(file: BufferedIOBase, path: Path, dimensions: int) -> Stored:
     lengths = file.read(4 * dimensions)
     if len(lengths) < 4 * dimensions:
         raise SourceError(str(path), [f"{path}: ends within its header"])
-    return Stored(str(path), tuple(np.frombuffer(lengths, ">u4").tolist()), np.dtype(np.uint8))
+    shape = tuple(np.frombuffer(lengths, ">u4").tolist())
+    stored = Stored(str(path), shape, np.dtype(np.uint8), path.stat().st_size)
+    if path.suffix == ".gz":
+        stored.require_moderate()
+    return stored

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from munkey.core.console import warn
-from munkey.data.pictures import decode, pictures_only
+from munkey.data.decoding.picture_files import FORMATS
+from munkey.data.pictures import decode, is_picture_name, open_plain
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, image_faults, printable, readable
 from munkey.data.splits import completed
@@ -72,10 +72,6 @@ def _unit(pattern: str, name: str) -> str | None:
     return found[1] or None if found else None
 
 
-def _open(name: str) -> IO[bytes]:
-    return Path(name).open("rb")
-
-
 def _split_folders(root: Path) -> dict[str, Path]:
     """The folder of each split, or {UNSPLIT: root} if there is none.
 
@@ -95,19 +91,24 @@ def _split_folders(root: Path) -> dict[str, Path]:
 
 def _images(root: Path, folders: list[ClassFolder], size: int | None) -> Iterator[np.ndarray]:
     """Blocks of all pictures. Raises SourceError if a class folder has none; then it lists unreadable pictures too."""
-    images = decode([file for folder in folders for file in folder.files], _open, size)
-    if faults := [f"{folder.path}: no picture that Pillow reads" for folder in folders if not folder.files]:
+    images = decode([file for folder in folders for file in folder.files], open_plain, size)
+    if faults := [f"{folder.path}: no picture ({', '.join(FORMATS)})" for folder in folders if not folder.files]:
         raise SourceError(f"source.path = {root}", faults + image_faults(images))
     return images
 
 
 def _pictures(folder: Path) -> list[str]:
     """Pictures anywhere below a folder, in path order. Warns of the number of other files."""
-    files = sorted(str(path) for path in _below(folder)) if folder.is_dir() else []
-    pictures = pictures_only(files)
-    if others := sorted(set(files) - set(pictures)):
+    pictures: list[str] = []
+    others: list[str] = []
+    for path in sorted(_below(folder), key=str) if folder.is_dir() else []:
+        is_special = path.exists() and not path.is_file()  # as a pipe; a broken link is named when it is read
+        is_picture = is_picture_name(path.name) and not is_special
+        (pictures if is_picture else others).append(str(path))
+    if others:
         count = "1 file" if len(others) == 1 else f"{len(others)} files"
-        warn(printable(f"{folder}: left out {count} without the extension of a picture, e.g. {others[0]}"))
+        said = f"{folder}: left out {count} without the extension of a picture, or no plain files"
+        warn(printable(f"{said}, e.g. {others[0]}"))
     return pictures
 
 

@@ -1,5 +1,6 @@
 """NPZ archives in the MedMNIST layout: {train,val,test}_images and _labels, read block by block."""
 
+import math
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +37,7 @@ def read_archive(
 
     Raises SourceError that lists everything wrong.
     """
-    with readable(str(path)), zipfile.ZipFile(path) as archive:
+    with _archive(path) as archive:
         names = set(archive.namelist())
         arrays = arrays or {split: split for split in SPLITS if f"{split}_images.npy" in names}
         _require(path, names, arrays)
@@ -62,11 +63,11 @@ def _units(path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: li
     there = [f"{prefix}_units" for prefix in prefixes if f"{prefix}_units.npy" in archive.namelist()]
     units = list[str | None]()
     for name, count in zip(there, counts, strict=False):
+        if len(there) < len(prefixes) or math.prod(_stored(archive, name).shape) != count:
+            raise SourceError(f"{path} cannot be used", [f"{name}: each split needs one unit for each of its images"])
         with _opened(archive, name) as file:
             read = np.lib.format.read_array(file, allow_pickle=False).reshape(-1)
         units += [str(each) or None for each in read]
-        if len(there) < len(prefixes) or len(read) != count:
-            raise SourceError(f"{path} cannot be used", [f"{name}: each split needs one unit for each of its images"])
     return units or None
 
 
@@ -81,12 +82,12 @@ def _require(path: Path, names: set[str], arrays: dict[str, str]) -> None:
 
 def _stored(archive: zipfile.ZipFile, name: str) -> Stored:
     with _opened(archive, name) as file:
-        return _header(file, name)
+        return _header(archive, file, name)
 
 
 def _labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with _opened(archive, name) as file:
-        return all_labels(_header(file, name), file)
+        return all_labels(_header(archive, file, name), file)
 
 
 def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
@@ -100,7 +101,7 @@ def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.nda
 def _images(path: Path, names: list[str]) -> Iterator[np.ndarray]:
     """Blocks of the images of all splits. Raises SourceError at the end that lists what is wrong in any of them."""
     faults: list[str] = []
-    with readable(str(path)), zipfile.ZipFile(path) as archive:
+    with _archive(path) as archive:
         for name in names:
             yield from rgb_blocks(archive, name, faults)
     if faults:
@@ -115,7 +116,7 @@ def rgb_blocks(archive: zipfile.ZipFile, name: str, faults: list[str]) -> Iterat
     start = 0
     try:
         with _opened(archive, name) as file:
-            for block in _header(file, name).blocks(file):
+            for block in _header(archive, file, name).blocks(file):
                 try:
                     yield as_rgb(block, name, start)
                 except SourceError as error:
@@ -126,15 +127,27 @@ def rgb_blocks(archive: zipfile.ZipFile, name: str, faults: list[str]) -> Iterat
 
 
 @contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """An archive. What goes wrong while it is open raises SourceError."""
+    with readable(str(path)):
+        if path.exists() and not path.is_file():  # a pipe would wait for who writes into it
+            raise OSError("is not a plain file")
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+
+
+@contextmanager
 def _opened(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
     """An array of an archive. What goes wrong while it is open raises SourceError."""
     with readable(f"{archive.filename}: {name}"), archive.open(f"{name}.npy") as file:
         yield file
 
 
-def _header(file: IO[bytes], name: str) -> Stored:
-    """The beginning of an .npy file."""
+def _header(archive: zipfile.ZipFile, file: IO[bytes], name: str) -> Stored:
+    """The beginning of an .npy file. Raises SourceError where it unpacks to far more than is there."""
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
     shape, fortran_order, dtype = read(file)
-    return Stored(name, shape, dtype, fortran_order)
+    stored = Stored(name, shape, dtype, archive.getinfo(f"{name}.npy").compress_size, fortran_order)
+    stored.require_moderate()
+    return stored

@@ -8,7 +8,7 @@ from typing import IO
 import numpy as np
 
 from munkey.data.download import FOLDER, PublishedFile
-from munkey.data.pictures import decode
+from munkey.data.pictures import decode, open_plain
 from munkey.data.registry import dataset
 from munkey.data.source import Source, SourceError, readable
 from munkey.data.splits import expect, held_out
@@ -40,7 +40,7 @@ def tinyimagenet(settings: SourceSettings) -> Source:
 
 def read_folder(root: Path) -> Source:
     files = [str(path.relative_to(root.parent)) for path in root.rglob("*") if path.is_file()]
-    return _source(str(root), files, lambda name: (root.parent / name).open("rb"))
+    return _source(str(root), files, lambda name: open_plain(root.parent / name))
 
 
 def read_zip(path: Path) -> Source:

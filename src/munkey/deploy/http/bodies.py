@@ -1,33 +1,32 @@
 """What a request holds: how much it may be, and what its JSON or its query means."""
 
 import asyncio
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 import numpy as np
 from fastapi import HTTPException, Request
 from pydantic import BaseModel, FailFast, Field, model_validator
 
+from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
-from munkey.deploy.model.images import undecoded
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from munkey.deploy.model.images import LIMITS, read_pictures
+from munkey.deploy.model.manifest import PictureSize
 
 
 @dataclass(frozen=True)
 class RequestLimits:
     """Of one request. pixels: of all its pictures together, before they are decoded; seconds: until all of it is there.
 
-    predictions: requests for one that are under way at once.
+    decoding: seconds of computing until all its pictures are; predictions: requests for one that are under way at once.
     """
 
     bytes: int = 8 * 2**20
     pictures: int = 64
     pixels: int = 25_000_000
     seconds: float = 30
+    decoding: float = 10
     predictions: int = 32
 
 
@@ -120,25 +119,24 @@ async def question_of(request: Request, limits: RequestLimits, **options: bool) 
     raise HTTPException(415, f"{sentence} as application/json")
 
 
-def asked_about(question: Question, limits: RequestLimits) -> "list[Image] | np.ndarray":
-    """What is to be classified. Raises HTTPException, PictureError."""
+def asked_about(question: Question, limits: RequestLimits) -> list[bytes] | np.ndarray:
+    """What is to be classified: picture files, or rows. Raises HTTPException."""
     if not question.rows:
-        return undecoded_pictures(question.images, limits)
+        count = len(question.images)
+        if not 1 <= count <= limits.pictures:
+            raise HTTPException(422, f"{count} pictures; a request takes 1 to {limits.pictures}")
+        return question.images
     if question.images or len(question.rows) > limits.pictures or len({*map(len, question.rows)}) > 1:
         raise HTTPException(422, f"send images, or at most {limits.pictures} rows of one length")
     return np.array(question.rows)
 
 
-def undecoded_pictures(files: Sequence[bytes], limits: RequestLimits) -> "list[Image]":
-    """Pictures that are not decoded yet, but known to be small enough. Raises HTTPException, PictureError."""
-    if not 1 <= len(files) <= limits.pictures:
-        raise HTTPException(422, f"{len(files)} pictures; a request takes 1 to {limits.pictures}")
-    pictures: list[Image] = []
-    pixels = 0
-    for number, content in enumerate(files):
-        picture = undecoded(io.BytesIO(content), f"images.{number}")
-        pixels += picture.width * picture.height
-        if pixels > limits.pixels:  # the rest is not even opened
-            raise HTTPException(413, f"{pixels:,} pixels up to images.{number}; a request may have {limits.pixels:,}")
-        pictures.append(picture)
-    return pictures
+def decoded(files: Sequence[bytes], stored: PictureSize, limits: RequestLimits) -> np.ndarray:
+    """The pictures of a request, (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
+    names = [f"images.{number}" for number in range(len(files))]
+    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels)
+    try:
+        return np.stack(read_pictures(files, names, (stored.width, stored.height), bounds))
+    except TooManyPixelsError as error:
+        sentence = f"{error} up to {names[error.number]}; a request may have {limits.pixels:,}"
+        raise HTTPException(413, sentence) from error

@@ -9,20 +9,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+import numpy as np
 from fastapi import HTTPException
 
 from munkey.deploy.errors import UnknownNamesError
+from munkey.deploy.http.bodies import RequestLimits, decoded
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.images import pixels
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from PIL.Image import Image
 
 T = TypeVar("T")
 IDLE_S = 1.0  # how often to look for deletions whose zeros may not be on the disk yet
@@ -32,13 +29,15 @@ PURGE_IDLE_S, PURGE_LATEST_S = 10.0, 600.0  # without a request; after a deletio
 class RequestQueue:
     """One model for many requests. No answer given after a deletion was acknowledged rests on what was deleted.
 
-    places: predictions that may be under way at once. purged_at: when the last purge since the start ended that
-    left nothing; unpurged: whether traces of what was deleted, such as names of source files, may be in the directory;
-    foreign: files that the last purge found there and that are not the model's.
+    limits: of a request, and how many predictions may be under way at once. purged_at: when the last purge since the
+    start ended that left nothing; unpurged: whether traces of what was deleted, such as names of source files, may be
+    in the directory; foreign: files that the last purge found there and that are not the model's.
     """
 
-    def __init__(self, predictor: Predictor, places: int) -> None:
-        self.predictor, self.places, self.waiting = predictor, places, 0
+    def __init__(self, predictor: Predictor, limits: RequestLimits) -> None:
+        self.predictor = predictor
+        self.limits = limits
+        self.waiting = 0
         # First come, first served, each.
         self._queue, self._guard, self._check = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self._unsettled, self.unpurged = False, predictor.store.deletions > 0
@@ -50,10 +49,9 @@ class RequestQueue:
     @contextmanager
     def place(self) -> Iterator[None]:
         """For one prediction, from before its body is read: bounds what all of them hold. Raises HTTPException."""
-        if self.waiting >= self.places:
-            raise HTTPException(
-                503, f"{self.places} predictions are under way already; try again", {"Retry-After": "1"}
-            )
+        if self.waiting >= self.limits.predictions:
+            sentence = f"{self.limits.predictions} predictions are under way already; try again"
+            raise HTTPException(503, sentence, {"Retry-After": "1"})
         self.waiting += 1
         try:
             yield
@@ -62,7 +60,7 @@ class RequestQueue:
 
     async def predict(
         self,
-        pictures: "list[Image] | np.ndarray",
+        pictures: list[bytes] | np.ndarray,
         left: Callable[[], Awaitable[bool]],
         *,
         only_held_classes: bool = False,
@@ -72,14 +70,13 @@ class RequestQueue:
         async with self._queue:
             if await left():
                 return None
-            given, stored = pictures, self.predictor.manifest.stored
+            stored = self.predictor.manifest.stored
             if isinstance(pictures, list) and stored is not None:
-                one_by_one = (pictures.pop(0) for _ in range(len(pictures)))  # a picture keeps what was decoded of it
-                given = (await asyncio.to_thread(pixels, one_by_one, stored)).images
+                pictures = await asyncio.to_thread(decoded, pictures, stored, self.limits)
             async with self._guard:  # deletions wait neither for the queue nor for pictures that are decoded
                 self._asked = time.monotonic()
                 predict = partial(self.predictor.predict, only_held_classes=only_held_classes)
-                return await asyncio.to_thread(predict, given)
+                return await asyncio.to_thread(predict, pictures)
 
     async def alone(self, work: Callable[[Predictor], T]) -> T:
         """While nothing else uses the model."""

@@ -49,7 +49,7 @@ REFUSED: tuple[type[Exception], ...] = (
 
 def application(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
     """The service. It closes the predictor when it ends. tokens: of each role that has one, `forget` among them."""
-    queue, access = RequestQueue(predictor, limits.predictions), Tokens(tokens)
+    queue, access = RequestQueue(predictor, limits), Tokens(tokens)
     answered = Counter(pictures_total=0)
 
     @asynccontextmanager
@@ -81,7 +81,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
             question = await question_of(request, limits, explain=explain, only_held_classes=only_held_classes)
             if question.explain:
                 access.require("verify", request)
-            pictures = await asyncio.to_thread(asked_about, question, limits)
+            pictures = asked_about(question, limits)
             held = question.only_held_classes
             prediction = await queue.predict(pictures, request.is_disconnected, only_held_classes=held)
         if prediction is None:

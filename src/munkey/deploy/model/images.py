@@ -2,15 +2,25 @@
 
 import hashlib
 import os
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
 
-from munkey.data.pictures import upright
+from munkey.data.decoding.decoder import decoded
+from munkey.data.decoding.picture_files import (
+    FORMATS,
+    PictureLimits,
+    RefusedPictureError,
+    Size,
+    TooManyPixelsError,
+    require_moderate,
+    resize,
+    upright,
+)
+from munkey.data.pictures import is_picture_name, open_plain
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import location
@@ -22,13 +32,7 @@ if TYPE_CHECKING:
 One: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
 Images: TypeAlias = "One | Iterable[One]"
 
-# Of a picture, before it is decoded. No camera or scanner makes others; they cost a gigabyte from a few bytes.
-MOST_PIXELS, MOST_SIDE, MOST_ASPECT = 50_000_000, 30_000, 100
-MOST_JPEG2000 = 10_000_000  # pixels: its decoder takes up to 100 bytes for each, even if the file holds next to nothing
-MOST_TILE = 2**20  # pixels of a tile in a TIFF picture that is smaller: a tile is decoded whole
-# Pillow's names. Opening one of these neither decodes it, as ICO and ICNS do, nor starts a program, as EPS does, and
-# says how large it will be, which AVIF's container can hide.
-FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+LIMITS = PictureLimits(pixels=50_000_000)  # of a picture from outside
 
 
 class Pixels(NamedTuple):
@@ -48,7 +52,7 @@ def pixels(images: "Images", stored: PictureSize) -> Pixels:
     files: list[str | None] = []
     for one in each(images):
         files.append(location(one) if isinstance(one, str | os.PathLike) else None)
-        fitted.append(_fitted(_decoded(one), stored))
+        fitted.append(_decoded(one, (stored.width, stored.height)))
     if not fitted:
         raise PictureError("no picture was given")
     return Pixels(np.stack(fitted), tuple(files))
@@ -63,7 +67,9 @@ def embeddings(rows: "Images", width: int) -> tuple[np.ndarray, tuple[str | None
         said = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
         try:
             if path:
-                read = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
+                read = (
+                    np.load(path, mmap_mode="r") if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
+                )
             part = np.asarray(read if path else one, dtype=np.float64)
         except (ValueError, TypeError, OSError, EOFError, MemoryError, BadZipFile) as error:
             raise PictureError(f"{said}, also as a .npy file or a .csv file without a header ({error})") from error
@@ -101,79 +107,57 @@ def each(images: "Images") -> "Iterator[One]":
 
 def _in_folder(folder: Path) -> list[Path]:
     """The pictures below a folder that are not hidden, in path order."""
-    from PIL import Image
-
-    endings = {ending for ending, name in Image.registered_extensions().items() if name in FORMATS}
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file())
+    files = sorted(path for path in folder.rglob("*") if is_picture_name(path.name) and path.is_file())
     visible = [file for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
     if not visible:
         raise PictureError(f"{folder}: holds no picture ({', '.join(FORMATS)})")
     return visible
 
 
-def _decoded(one: "One") -> np.ndarray:
-    """(H, W, 3) uint8."""
+def _decoded(one: "One", size: Size) -> np.ndarray:
+    """(H, W, 3) uint8 of this size (width, height)."""
     from PIL.Image import Image
 
     if isinstance(one, str | os.PathLike):
-        return read_picture(Path(one))
+        return read_picture(Path(one), size)
     if isinstance(one, Image):
-        return _picture(one, "the picture")
+        return resize(_opened(one), size)
     if isinstance(one, np.ndarray):
         if one.dtype != np.uint8 or one.ndim != 3 or one.shape[2] != 3 or not one.size:
             raise PictureError(f"an array must be uint8 of shape (N, H, W, 3), not {one.dtype} of shape {one.shape}")
-        return one
+        return resize(one, size)
     raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {type(one).__name__}")
 
 
-def read_picture(path: Path) -> np.ndarray:
+def read_picture(path: Path, size: Size | None = None) -> np.ndarray:
+    """A picture from its file, resized to `size` (width, height) if that is given. Raises PictureError."""
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
-    with path.open("rb") as file, undecoded(file, str(path)) as picture:
-        return _picture(picture, str(path))
+    with open_plain(path) as file:
+        return read_pictures([file], [str(path)], size)[0]
 
 
-def undecoded(file: IO[bytes], name: str) -> "Image":
-    """A picture whose pixels are not read yet. Raises PictureError that begins with the name."""
-    from PIL import Image, UnidentifiedImageError
-
+def read_pictures(
+    pictures: Sequence[IO[bytes] | bytes],
+    names: Sequence[str],
+    size: Size | None = None,
+    limits: PictureLimits = LIMITS,
+) -> list[np.ndarray]:
+    """Pictures from files or their contents, by the decoder's process. Raises PictureError that begins with a name."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # MOST_PIXELS is the limit here
-            picture = Image.open(file, formats=FORMATS)
-    except UnidentifiedImageError as error:
-        raise PictureError(f"{name}: cannot be read as a picture, it is none of {', '.join(FORMATS)}") from error
+        return decoded(pictures, limits, size)
+    except TooManyPixelsError:
+        raise
+    except RefusedPictureError as error:
+        raise PictureError(f"{names[error.number]}: {error}") from error
+
+
+def _opened(picture: "Image") -> np.ndarray:
+    """A picture that whoever asks has opened with Pillow: it is decoded in this process."""
+    try:
+        require_moderate(picture, LIMITS.pixels)
+        return upright(picture)
+    except RefusedPictureError as error:
+        raise PictureError(f"the picture: {error}") from error
     except Exception as error:  # whatever Pillow raises on bytes that it cannot read
-        raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
-    _require_moderate(picture, name)
-    return picture
-
-
-def _require_moderate(picture: "Image", name: str) -> None:
-    """Raise PictureError for a picture that is too large, or of a shape that no real one has."""
-    (short, long), most = sorted(picture.size), MOST_JPEG2000 if picture.format == "JPEG2000" else MOST_PIXELS
-    if not 0 < short * long <= most or long > min(MOST_SIDE, MOST_ASPECT * short):
-        said = f"{name}: {picture.width} x {picture.height} pixels; a picture may have 1 to {most:,}"
-        raise PictureError(f"{said}, sides of {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other")
-    tile = [getattr(picture, "tag_v2", {}).get(tag, 0) for tag in (322, 323)]
-    if not all(isinstance(side, int) for side in tile) or tile[0] * tile[1] > max(short * long, MOST_TILE):
-        said = f"{name}: has tiles of {tile[0]} x {tile[1]} pixels"
-        raise PictureError(f"{said}; a tile may have as many as the picture, or {MOST_TILE:,}")
-
-
-def _picture(opened: "Image", name: str) -> np.ndarray:
-    _require_moderate(opened, name)
-    try:
-        return upright(opened)
-    except Exception as error:
-        raise PictureError(f"{name}: cannot be read as a picture ({type(error).__name__}: {error})") from error
-
-
-def _fitted(image: np.ndarray, stored: PictureSize) -> np.ndarray:
-    """(H, W, 3) uint8 in the size of the data set's pictures, as `munkey.data.pictures.resize` does it."""
-    if image.shape[:2] == (stored.height, stored.width):
-        return image
-    from PIL import Image
-
-    size = (stored.width, stored.height)
-    return np.asarray(Image.fromarray(np.ascontiguousarray(image)).resize(size, Image.Resampling.BILINEAR))
+        raise PictureError(f"the picture: cannot be read as a picture ({type(error).__name__}: {error})") from error

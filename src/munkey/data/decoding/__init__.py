@@ -1,0 +1,1 @@
+"""How a picture file becomes an array, within limits."""

@@ -1,0 +1,192 @@
+"""A process that decodes pictures, so that one that keeps a decoder busy, or crashes it, ends that process alone.
+
+The process has an alarm of the kernel's, which no decoder can keep waiting, and a bound on its memory. It is started
+with the first picture and serves this process until that ends. Its answers are JSON and bytes, never a pickle: who
+takes over a decoder gains nothing here.
+"""
+
+import atexit
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from io import BytesIO
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import IO
+
+import numpy as np
+
+from munkey.data.decoding.picture_files import PictureLimits, RefusedPictureError, Size, TooManyPixelsError, read
+
+MOST_MEMORY = 8 * 2**30  # bytes of the process's address space
+REFUSALS = {kind.__name__: kind for kind in (RefusedPictureError, TooManyPixelsError)}
+# Nothing in the process multiplies matrices, and idle threads of a BLAS would take its memory.
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class Decoder:
+    """The process, started anew where it has ended. May be used from several threads, one after the other."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+
+    def read(
+        self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None
+    ) -> list[np.ndarray]:
+        """Pictures (H, W, 3) uint8, upright, each resized to `size` (width, height) if that is given.
+
+        Raises RefusedPictureError, also where they are not decoded in time.
+        """
+        with self._turn:
+            try:
+                return self._ask(pictures, limits, size)
+            except (EOFError, ConnectionError) as error:
+                raise RefusedPictureError(self._why_it_ended(limits.seconds)) from error
+            except RefusedPictureError:
+                raise
+            except BaseException:  # an interrupt: what it would answer now is no answer to the next question
+                self.stop()
+                raise
+
+    def _ask(self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None) -> list[np.ndarray]:
+        inputs = [_content_or_descriptor(picture) for picture in pictures]
+        connection = self._connected()
+        are_files = [isinstance(one, int) for one in inputs]
+        request = {"are_files": are_files, "limits": asdict(limits), "size": size}
+        connection.send_bytes(json.dumps(request).encode())
+        for one in inputs:
+            if isinstance(one, int):
+                reduction.send_handle(connection, one, 0)
+            else:
+                connection.send_bytes(one)
+        answer = json.loads(connection.recv_bytes())
+        if "refused" in answer:
+            raise REFUSALS[answer["refused"]](answer["why"], answer["number"])
+        return [np.frombuffer(connection.recv_bytes(), np.uint8).reshape(shape) for shape in answer["shapes"]]
+
+    def _connected(self) -> Connection:
+        """The connection to the process, which is started if there is none."""
+        if self._process is not None and self._connection is not None and self._process.poll() is None:
+            return self._connection
+        self.stop()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # What is imported there is what is imported here.
+            path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "munkey.data.decoding.decoder", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | SINGLE_THREADED | path,
+            )
+        self._connection = Connection(ours.detach())
+        return self._connection
+
+    def _why_it_ended(self, seconds: float) -> str:
+        """Why the process is gone, after it was asked."""
+        process = self._process
+        assert process
+        self._connection = None
+        self._process = None
+        code = process.wait()
+        if code == -signal.SIGPROF:
+            return f"is not decoded after {seconds:g} s of computing; save it again in another format"
+        return f"ended the process that decodes pictures (exit code {code}): too little memory, or a fault in Pillow"
+
+    def stop(self) -> None:
+        """End the process; the next picture starts another one."""
+        if self._connection:
+            self._connection.close()
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+        self._connection = None
+        self._process = None
+
+    def leave(self) -> None:
+        """In a forked child, which starts one of its own: this process and its turns are the parent's."""
+        if self._connection:
+            self._connection.close()
+        self.__init__()  # type: ignore[misc]
+
+
+def _content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
+    """The descriptor of a plain file; the content of what has none, as a member of an archive."""
+    if isinstance(picture, bytes):
+        return picture
+    try:
+        descriptor = picture.fileno()
+    except OSError:
+        return picture.read()
+    return descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else picture.read()
+
+
+_decoder = Decoder()
+atexit.register(_decoder.stop)
+os.register_at_fork(after_in_child=_decoder.leave)
+
+
+def decoded(pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None) -> list[np.ndarray]:
+    """Pictures by this process's decoder, as `Decoder.read` returns them."""
+    return _decoder.read(pictures, limits, size)
+
+
+# In the process
+
+
+def _serve(connection: Connection) -> None:
+    """Decode what is asked for until nobody is left who asks."""
+    while True:
+        request = json.loads(connection.recv_bytes())
+        limits = PictureLimits(**request["limits"])
+        files: list[IO[bytes]] = []
+        for is_file in request["are_files"]:
+            if is_file:
+                files.append(os.fdopen(reduction.recv_handle(connection), "rb"))
+            else:
+                files.append(BytesIO(connection.recv_bytes()))
+        # It ends the process by default, whatever code is running.
+        signal.setitimer(signal.ITIMER_PROF, limits.seconds)
+        try:
+            arrays = read(files, limits, request["size"] and tuple(request["size"]))
+        except RefusedPictureError as error:
+            answer = {"refused": type(error).__name__, "why": str(error), "number": error.number}
+            arrays = []
+        else:
+            answer = {"shapes": [array.shape for array in arrays]}
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        connection.send_bytes(json.dumps(answer).encode())
+        for array in arrays:
+            connection.send_bytes(np.ascontiguousarray(array).data.cast("B"))
+        for file in files:
+            file.close()
+
+
+def main() -> None:
+    import resource
+
+    from PIL import Image, ImageOps  # noqa: F401
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    Image.init()  # before the first deadline
+    with suppress(EOFError, ConnectionError):
+        _serve(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Picture files as RGB arrays, in this process. What a file costs is bounded before its pixels are read."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Pillow's names. Opening one of these neither decodes it, as ICO and ICNS do, nor starts a
+# program, as EPS does, and says how large it will be, which AVIF's container can hide.
+FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+
+MOST_PIXELS = 178_956_970  # of a picture of a data set: as Pillow has it, 512 MiB in RGB
+# No camera or scanner makes other shapes; they cost a gigabyte from a few bytes.
+MOST_SIDE = 30_000
+MOST_ASPECT = 100
+# The decoder of JPEG 2000 takes up to 100 bytes a pixel, even if the file holds next to nothing.
+MOST_JPEG2000 = 10_000_000
+# Pixels of a tile in a TIFF picture that is smaller: a tile is decoded whole.
+MOST_TILE = 2**20
+# A progressive JPEG decodes the whole picture in each scan, and a scan takes 12 bytes. libjpeg
+# writes 10; 64 would be one for each frequency.
+MOST_SCANS = 64
+# In formats that hold one picture. No compression is as bad; the rest is room for metadata.
+MOST_BYTES_PER_PIXEL = 64
+METADATA_BYTES = 4 * 2**20
+ONE_PICTURE = ("BMP", "JPEG", "JPEG2000", "PPM")
+
+# A marker of JPEG: not a byte of entropy-coded data (FF 00), not a restart within it (D0 to D7).
+JPEG_MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])")
+START, END, SCAN, TEMPORARY = b"\xd8", b"\xd9", b"\xda", b"\x01"
+
+Size = tuple[int, int]
+
+
+class RefusedPictureError(ValueError):
+    """A picture that cannot be used. number: its place among those that were to be read."""
+
+    def __init__(self, why: str, number: int = 0) -> None:
+        super().__init__(why)
+        self.number = number
+
+
+class TooManyPixelsError(RefusedPictureError):
+    """Pictures of more pixels than all of them together may have."""
+
+
+@dataclass(frozen=True)
+class PictureLimits:
+    """pixels: of one picture; together: of all that are read at once; seconds: of computing, for all of these."""
+
+    pixels: int
+    seconds: float = 60
+    together: int | None = None
+
+
+def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> list[np.ndarray]:
+    """Pictures (H, W, 3) uint8, upright, each resized to `size` (width, height) if that is given.
+
+    All headers are looked at before any pixel is decoded. Raises RefusedPictureError.
+    """
+    pictures: list[Image] = []
+    pixels = 0
+    for number, file in enumerate(files):
+        with _naming(number):
+            picture = opened(file, limits.pixels)
+        pixels += picture.width * picture.height
+        if limits.together is not None and pixels > limits.together:
+            raise TooManyPixelsError(f"{pixels:,} pixels", number)
+        pictures.append(picture)
+    arrays: list[np.ndarray] = []
+    for number in range(len(pictures)):
+        with _naming(number), pictures.pop(0) as picture:  # a picture keeps what was decoded of it
+            image = upright(picture)
+            arrays.append(image if size is None else resize(image, size))
+    return arrays
+
+
+@contextmanager
+def _naming(number: int) -> Iterator[None]:
+    """Whatever Pillow raises on bytes that it cannot read becomes RefusedPictureError."""
+    try:
+        yield
+    except RefusedPictureError as error:
+        error.number = number
+        raise
+    except Exception as error:
+        why = f"cannot be read as a picture ({type(error).__name__}: {error})"
+        raise RefusedPictureError(why, number) from error
+
+
+def opened(file: IO[bytes], most: int) -> "Image":
+    """A picture of at most so many pixels, which are not read yet.
+
+    Raises RefusedPictureError, and whatever Pillow raises on bytes that it cannot read.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            # The limits here are stricter than Pillow's warning.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            picture = Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError as error:
+        why = f"cannot be read as a picture, it is none of {', '.join(FORMATS)}"
+        raise RefusedPictureError(why) from error
+    require_moderate(picture, most)
+    _require_moderate_file(picture, file)
+    return picture
+
+
+def require_moderate(picture: "Image", most: int) -> None:
+    """Raise RefusedPictureError for a picture that is too large, or of a shape that no real one has."""
+    short, long = sorted(picture.size)
+    if picture.format == "JPEG2000":
+        most = min(most, MOST_JPEG2000)
+    if not 0 < short * long <= most or long > min(MOST_SIDE, MOST_ASPECT * short):
+        said = f"{picture.width} x {picture.height} pixels; a picture may have 1 to {most:,}"
+        raise RefusedPictureError(f"{said}, sides of {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other")
+    tile = [getattr(picture, "tag_v2", {}).get(tag, 0) for tag in (322, 323)]
+    is_whole = all(isinstance(side, int) for side in tile)
+    if not is_whole or tile[0] * tile[1] > max(short * long, MOST_TILE):
+        said = f"has tiles of {tile[0]} x {tile[1]} pixels"
+        raise RefusedPictureError(f"{said}; a tile may have as many as the picture, or {MOST_TILE:,}")
+
+
+def _require_moderate_file(picture: "Image", file: IO[bytes]) -> None:
+    """Raise RefusedPictureError where the file makes more work than its picture can need."""
+    if picture.format not in (*ONE_PICTURE, "MPO"):
+        return
+    position = file.tell()
+    size = file.seek(0, 2)
+    most = METADATA_BYTES + MOST_BYTES_PER_PIXEL * picture.width * picture.height
+    # A JPEG may hold others (MPO) or a film after its end, so there only what is decoded counts.
+    if picture.format in ("JPEG", "MPO"):
+        file.seek(0)
+        size, scans = _jpeg_work(file.read())
+        if scans > MOST_SCANS:
+            said = f"has {scans:,} scans, each of which decodes the whole picture"
+            raise RefusedPictureError(f"{said}; a JPEG may have {MOST_SCANS}. Save it again as a baseline JPEG")
+    if size > most:
+        said = f"{size:,} bytes for {picture.width} x {picture.height} pixels"
+        raise RefusedPictureError(f"{said}; a {picture.format} may have {most:,}. Save it again")
+    file.seek(position)
+
+
+def _jpeg_work(content: bytes) -> tuple[int, int]:
+    """The bytes of a JPEG up to its end, and the scans in them, as its decoder meets them."""
+    scans = 0
+    position = 0
+    while marker := JPEG_MARKER.search(content, position):
+        position = marker.end()
+        if marker[1] == END:
+            return position, scans
+        if marker[1] in (START, TEMPORARY):  # these have no content
+            continue
+        scans += marker[1] == SCAN
+        # The length counts itself. A thumbnail in it has scans of its own, which are skipped.
+        position += int.from_bytes(content[position : position + 2], "big")
+    return len(content), scans
+
+
+def upright(picture: "Image") -> np.ndarray:
+    """A picture as a data set stores it: (H, W, 3) uint8. Raises what Pillow raises on one that it cannot read."""
+    from PIL import ImageOps
+
+    return np.asarray(_rgb(ImageOps.exif_transpose(picture)))
+
+
+def resize(image: np.ndarray, size: Size) -> np.ndarray:
+    """(H, W, 3) uint8 in another size (width, height): the whole image, antialiased bilinear."""
+    width, height = size
+    if image.shape[:2] == (height, width):
+        return image
+    from PIL import Image
+
+    picture = Image.fromarray(np.ascontiguousarray(image))
+    return np.asarray(picture.resize(size, Image.Resampling.BILINEAR))
+
+
+def _rgb(picture: "Image") -> "Image":
+    """Any mode as RGB: transparent pixels become white, 16-bit gray keeps its high byte, floats must lie in [0, 1].
+
+    Raises ValueError for NaN and for gray beyond 16 bits, whose scale a single picture does not tell.
+    """
+    from PIL import Image
+
+    if picture.mode == "F":
+        return Image.fromarray(unit_to_uint8(np.asarray(picture))).convert("RGB")
+    if picture.mode.startswith("I"):
+        gray = np.asarray(picture)
+        if gray.min() < 0 or gray.max() > 65535:
+            raise ValueError(f"gray values must be 16 bits, 0 to 65535, not {gray.min()} to {gray.max()}")
+        return Image.fromarray((gray >> 8).astype(np.uint8)).convert("RGB")
+    if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:
+        layered = picture.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), layered).convert("RGB")
+    return picture.convert("RGB")
+
+
+def unit_to_uint8(values: np.ndarray) -> np.ndarray:
+    """Floats in [0, 1] as uint8. Raises ValueError for NaN and for values out of range."""
+    if not np.isfinite(values).all():
+        raise ValueError("has pixels that are not finite")
+    if values.min() < 0 or values.max() > 1:
+        raise ValueError(f"float pixels must lie in [0, 1], not [{values.min()}, {values.max()}]")
+    return np.rint(values * 255).astype(np.uint8)
