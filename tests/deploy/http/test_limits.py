@@ -24,7 +24,7 @@ from starlette.requests import Request
 
 from munkey import ForgettingLDA
 from munkey.deploy.http.bodies import Question, RequestLimits, asked_about, decoded
-from munkey.deploy.http.server import VARIABLES, serve
+from munkey.deploy.http.server import VARIABLES, listener, serve
 from munkey.deploy.http.service import application
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.predictor import Predictor
@@ -343,6 +343,14 @@ def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):
         assert [each["class"] for each in answers] == list(model.predict(rows[:3]).classes)
         for wrong in ({"rows": [[1.0]]}, {"rows": [[1.0], [1.0, 2.0]]}, {"images": [picture]}):
             assert service.ask("POST", "/predict", wrong, **json_).status == 422
+
+
+def test_a_connection_sends_each_answer_at_once():
+    """Else a kept connection costs 40 ms a request."""
+    with listener("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_how_to_send_rows_is_said_of_a_model_of_embeddings(tmp_path, monkeypatch):
