@@ -1,13 +1,16 @@
 """A privacy officer's day over HTTP: list, preview, forget, prove, look into the log."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from munkey.deploy import deletions
 from munkey.deploy.errors import PictureError
-from munkey.deploy.http.bodies import RequestLimits
+from munkey.deploy.http.bodies import Order, RequestLimits
+from munkey.deploy.http.service import carried_out, look_up
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.store import Store
@@ -83,6 +86,64 @@ def test_files_classes_units_and_ids_are_forgotten_together_or_not_at_all(office
     emptied = office.forget(classes=[CAT]).json
     assert emptied["emptied"] == [CAT] and emptied["deleted"] == len(CATS) - 1 + 2
     assert not {10, *CATS, FIRST, FIRST + 1} & set(office.held())
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ({"files": [f"x/{one}.png" for one in range(1001)]}, "files: List should have at most 1000 items"),
+        ({"units": ["x"] * 1001}, "units: List should have at most 1000 items"),
+        ({"classes": ["x" * 1025]}, "classes.0: String should have at most 1024 characters"),
+        ({"files": ["[" * 1_000_000]}, "files.0: String should have at most 1024 characters"),
+        ({"files": ["*.png"] * 33}, "33 names with *, ? or [; a request may have 32: send several, or name ids"),
+        ({"ids": [10], "request": "x" * 1025}, "request: String should have at most 1024 characters"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_names_and_patterns_are_bounded_in_number_and_length(order, said, office):
+    refused = office.forget(**order)
+    assert refused.status == 422 and said in refused.json["error"] and len(office.held()) == 26
+
+
+def test_as_many_names_and_patterns_as_the_limit_are_looked_up(office):
+    names = [f"x/{one}.png" for one in range(1000 - 32)]
+    refused = office.forget(files=[*names, *["y/" + "*" * 1022] * 31, "pets/12*"])
+    assert (refused.status, refused.json["unknown_count"]) == (404, len(names) + 1)
+    assert office.read("/rows?" + "&".join(["file=*"] * 33)).status == 422
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch):
+    planned, begun, go = deletions.planned, threading.Event(), threading.Event()
+
+    def slow(*given, **how):
+        begun.set()
+        assert go.wait(60)
+        return planned(*given, **how)
+
+    monkeypatch.setattr(deletions, "planned", slow)
+    answers: list[Answer] = []
+    asking = threading.Thread(target=lambda: answers.append(office.forget(ids=[10], dry_run=dry_run)))
+    asking.start()
+    assert begun.wait(60)
+    assert office.ask("POST", "/predict", office.picture, "predict").status == 200
+    go.set()
+    asking.join()
+    assert answers[0].status == 200 and (10 in office.held()) is dry_run
+
+
+def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_used_twice(model):
+    first, second, third = (Order(ids=[one], request="DSR-1") for one in (10, 10, 12))
+    meant = [look_up(model, order) for order in (first, second, third)]
+    assert carried_out(model, first, meant[0])["deleted"] == 1
+    assert carried_out(model, second, meant[1])["repeated"]
+    with pytest.raises(ValueError, match=r"request 'DSR-1' was carried out on .* names 1 sample that the memory holds"):
+        carried_out(model, third, meant[2])
+    other = Order(ids=[14])
+    late = look_up(model, other)
+    model.forget([14])
+    answer = carried_out(model, other, late)
+    assert answer["deleted"] == 0 and "held none" in answer["why"]
 
 
 def test_a_request_is_carried_out_once(office):

@@ -110,7 +110,14 @@ def test_a_pattern_of_many_folders_is_matched_at_once(number, named):
 
 def test_a_pattern_of_more_parts_than_a_path_has_is_refused(named):
     with pytest.raises(ValueError, match="a pattern may have at most 64 parts"):
-        ids(SourceFiles(named("a.png"), None), "/" + "**/" * 1500 + "a.png")
+        ids(SourceFiles(named("a.png"), None), "/" + "**/" * 1300 + "a.png")
+
+
+def test_a_name_longer_than_any_path_is_refused_before_it_is_looked_up(named):
+    sources = SourceFiles(named("a.png"), None)
+    assert ids(sources, "/" + "*" * 4095) == []
+    with pytest.raises(ValueError, match=r"has 4,097 characters; a name or a pattern may have at most 4,096"):
+        ids(sources, "/" + "[" * 4096)
 
 
 def test_the_folder_of_the_data_set_means_its_files(named, tmp_path, monkeypatch):

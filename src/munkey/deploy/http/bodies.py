@@ -13,6 +13,7 @@ from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.model.images import LIMITS, read_pictures
 from munkey.deploy.model.manifest import PictureSize
+from munkey.deploy.model.sources import SPECIAL
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,20 @@ class RequestLimits:
     seconds: float = 30
     decoding: float = 10
     predictions: int = 32
+
+
+MOST_NAMES = 1000  # of a kind in a request
+MOST_PATTERNS = 32  # in a request: each is compared with every source file
+Name = Annotated[str, Field(max_length=1024)]
+Names = Annotated[list[Name], FailFast(), Field(max_length=MOST_NAMES)]
+
+
+def require_few_patterns(files: Sequence[str]) -> None:
+    """Raises ValueError."""
+    patterns = [name for name in files if SPECIAL & set(name)]
+    if len(patterns) > MOST_PATTERNS:
+        said = f"{len(patterns):,} names with *, ? or ["
+        raise ValueError(f"{said}; a request may have {MOST_PATTERNS}: send several, or name ids")
 
 
 class Question(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
@@ -48,12 +63,12 @@ class Order(BaseModel, extra="forbid", strict=True):
     """
 
     ids: Annotated[list[int], FailFast()] = []
-    files: Annotated[list[str], FailFast()] = []
-    classes: Annotated[list[str], FailFast()] = []
-    units: Annotated[list[str], FailFast()] = []
+    files: Names = []
+    classes: Names = []
+    units: Names = []
     ignore_missing: bool = False
     dry_run: bool = False
-    request: str | None = None
+    request: Name | None = None
     also_identical: bool = False
     similar: Annotated[float, Field(ge=0, le=1)] = 0
     also_similar: bool = False
@@ -64,6 +79,7 @@ class Order(BaseModel, extra="forbid", strict=True):
     def _names_something(self) -> Self:
         if not self.model_fields_set & {"ids", "files", "classes", "units"}:
             raise ValueError("name what to forget: ids, files, classes or units")
+        require_few_patterns(self.files)
         return self
 
 
@@ -86,9 +102,14 @@ class RowFilter(BaseModel, extra="forbid"):
 
     after: int = -1
     limit: int = Field(100, ge=1, le=1000)
-    classes: list[str] = Field([], alias="class")
-    unit: list[str] = []
-    file: list[str] = []
+    classes: Names = Field([], alias="class")
+    unit: Names = []
+    file: Names = []
+
+    @model_validator(mode="after")
+    def _few_patterns(self) -> Self:
+        require_few_patterns(self.file)
+        return self
 
 
 async def body_of(request: Request, limits: RequestLimits) -> bytes:

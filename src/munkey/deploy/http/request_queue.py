@@ -14,7 +14,6 @@ from typing import TypeVar
 import numpy as np
 from fastapi import HTTPException
 
-from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.http.bodies import RequestLimits, decoded
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model.prediction import Prediction
@@ -40,6 +39,7 @@ class RequestQueue:
         self.waiting = 0
         # First come, first served, each.
         self._queue, self._guard, self._check = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
+        self._look_up = asyncio.Lock()
         self._unsettled, self.unpurged = False, predictor.store.deletions > 0
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
@@ -83,15 +83,17 @@ class RequestQueue:
         async with self._guard:
             return await asyncio.to_thread(work, self.predictor)
 
+    async def look_up(self, work: Callable[[Predictor], T]) -> T:
+        """What names mean: one request after the other, while predictions and deletions go on."""
+        async with self._look_up:
+            return await asyncio.to_thread(work, self.predictor)
+
     async def delete(self, work: Callable[[Predictor], Json]) -> Json:
         """As `alone`; what it deletes, also if it fails then, is settled and purged when there is time."""
         answer: Json = {"deleted": True}
         self._asked = time.monotonic()
         try:
             answer = await self.alone(work)
-        except UnknownNamesError:
-            answer = {"deleted": False}
-            raise
         finally:
             if answer["deleted"] and not answer.get("repeated"):
                 if answer.get("purged"):

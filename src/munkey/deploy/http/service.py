@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -92,10 +92,14 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
     @app.post("/forget", dependencies=may["verify"])
     async def forget(request: Request) -> Json:
         order = Order.model_validate_json(await body_of(request, limits))
+        if not order.dry_run:
+            access.require("forget", request)
+        meant = await queue.look_up(lambda model: look_up(model, order))
         if order.dry_run:
-            return await queue.alone(lambda model: carried_out(model, order)) | queue.purged()
-        access.require("forget", request)
-        return await queue.delete(lambda model: carried_out(model, order))
+            also = order.also_identical
+            [answer] = await queue.look_up(lambda model: deletions.preview(model, meant.plans, also_identical=also))
+            return answer | meant.passed_over | queue.purged()
+        return await queue.delete(lambda model: carried_out(model, order, meant))
 
     @app.post("/purge", dependencies=may["forget"])
     async def purge() -> Json:
@@ -143,8 +147,8 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
     async def check(request: Request) -> Json:
         asked = Check.model_validate_json(await body_of(request, limits))
         made, ids, salt = asked.certificate, asked.ids or None, bytes.fromhex(asked.salt or "")
-        exact = await queue.alone(lambda model: model.digests(anew=True)) if made.exact else None
-        faults = await queue.alone(lambda model: certificates.faults(made, model.store, ids, salt, exact))
+        exact = await queue.beside(lambda model: model.digests(anew=True)) if made.exact else None
+        faults = await queue.beside(lambda model: certificates.faults(made, model.store, ids, salt, exact))
         unconfirmed = [*certificates.unconfirmed(made, ids, exact)]
         return {"sound": not faults, "faults": faults, "ids_checked": ids is not None, "unconfirmed": unconfirmed}
 
@@ -170,15 +174,28 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
     return router
 
 
-def carried_out(model: Predictor, order: Order) -> Json:
-    """Forget, or say what would be forgotten. Whatever fails after the deletion, the answer says that it is done."""
+class Meant(NamedTuple):
+    """What an order comes to. passed_over: of the answer, what is missing and what looks alike."""
+
+    plans: deletions.Plans
+    passed_over: Json
+
+
+def look_up(model: Predictor, order: Order) -> Meant:
+    """What an order names, as of now: samples that go until it is carried out are gone then, too."""
     lines: list[deletions.Line] = [{"ids": order.ids}, {"files": order.files}]
     lines += [{"labels": order.classes}, {"units": order.units}]
     plans, missing = deletions.planned(model, {order.request: lines}, ignore_missing=order.ignore_missing)
     plans, alike = deletions.with_look_alikes(model, plans, order.similar, also=order.also_similar)
-    passed_over: Json = {"missing": missing[:NAMED], "missing_count": len(missing)} | alike.get(order.request, {})
-    if order.dry_run:
-        return deletions.preview(model, plans, also_identical=order.also_identical)[0] | passed_over
+    missed: Json = {"missing": missing[:NAMED], "missing_count": len(missing)}
+    return Meant(plans, missed | alike.get(order.request, {}))
+
+
+def carried_out(model: Predictor, order: Order, meant: Meant) -> Json:
+    """Forget. Whatever fails after the deletion, the answer says that it is done."""
+    [plan] = meant.plans.values()
+    # Meanwhile samples may have gone, or this request may have been carried out.
+    plans, _ = deletions.planned(model, {order.request: [{"ids": plan.ids}]}, ignore_missing=True)
     salts = {order.request: secrets.token_bytes(16)} if order.certificate else {}
     how = order.model_dump(include={"also_identical", "block_return"})
     done: list[Json] = []
@@ -190,7 +207,7 @@ def carried_out(model: Predictor, order: Order) -> Json:
             raise
         why = str(error).partition(". Nothing was changed")[0]  # which is not true any more
         done[0]["error"] = f"forgotten, but not purged or certified: {why}"
-    return ({"certificate": None} if order.certificate else {}) | done[0] | passed_over
+    return ({"certificate": None} if order.certificate else {}) | done[0] | meant.passed_over
 
 
 def refusal(error: Exception) -> JSONResponse:

@@ -20,6 +20,8 @@ from munkey.deploy.store.store import Store
 
 T = TypeVar("T")
 MOST_PARTS = 64  # of a pattern, with the folders that it is in
+LONGEST = 4096  # characters of a name or a pattern, as of a path in Linux
+SPECIAL = frozenset("*?[")  # what makes a pattern of a name that is none
 
 
 class MemoryRow(NamedTuple):
@@ -85,6 +87,10 @@ class SourceFiles:
         names = listed("files", files)
         if "" in map(str, names):
             raise ValueError("one of the files has an empty name")
+        for name in map(str, names):
+            if len(name) > LONGEST:
+                said = f"{name[:80]!r}…: has {len(name):,} characters"
+                raise ValueError(f"{said}; a name or a pattern may have at most {LONGEST:,}")
         found = {str(name): self._meant(Path(name), self._ids_from) for name in names}
         if not all(found.values()):
             inside: dict[str, list[tuple[str, int]]] = defaultdict(list)  # names and ids of the files in a folder
@@ -100,7 +106,7 @@ class SourceFiles:
 
             def covered(place: str) -> set[int]:
                 """The ids below a folder, or of the files that a pattern stands for."""
-                if place in below or not set(place) & set("*?["):
+                if place in below or not set(place) & SPECIAL:
                     return {one for folder in below.get(place, ()) for name, one in inside[folder] if name}
                 if len(parts := PurePosixPath(place).parts) > MOST_PARTS:
                     raise ValueError(f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes")
