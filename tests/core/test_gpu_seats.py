@@ -1,6 +1,5 @@
 """Jobs that may use a GPU at once are spread over the GPUs, whose names stand here for devices that need not exist."""
 
-import contextlib
 import os
 import select
 import subprocess
@@ -8,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from filelock import FileLock
 
 from munkey.core import gpu_seats
 from munkey.core.device import device_of
@@ -20,28 +20,21 @@ Take = Callable[..., str]
 @pytest.fixture
 def take(monkeypatch, tmp_path) -> Iterator[Take]:
     """Take a seat as a job does: `at_once` jobs share the GPUs. It is held until the test ends, like a job's."""
-    descriptors: list[int] = []
-    opened, take_one = os.open, gpu_seats.take_one.__wrapped__
-
-    def noted(*arguments: object) -> int:
-        descriptors.append(opened(*arguments))
-        return descriptors[-1]
+    locks: list[FileLock | None] = []
+    take_one = gpu_seats.take_one.__wrapped__
 
     def taken(at_once: int | None, visible: list[str] = FOUR) -> str:
         monkeypatch.setenv(gpu_seats.VISIBLE, ",".join(visible))
         if at_once:
             monkeypatch.setenv(gpu_seats.AT_ONCE, str(at_once))
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "open", noted)
-            take_one()
+        locks.append(take_one())
         return os.environ[gpu_seats.VISIBLE]
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.delenv(gpu_seats.AT_ONCE, raising=False)
     yield taken
-    for descriptor in set(descriptors):
-        with contextlib.suppress(OSError):  # a seat that was not free is closed already
-            os.close(descriptor)
+    for lock in filter(None, locks):
+        lock.release()
 
 
 def test_a_second_job_goes_to_a_gpu_only_when_every_other_has_one(take: Take) -> None:
@@ -87,10 +80,41 @@ def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_pat
 
 def test_who_waits_for_a_gpu_says_so_once(take: Take, monkeypatch, capsys) -> None:
     free = iter([False, False, True])
-    monkeypatch.setattr(gpu_seats, "_lock", lambda _: next(free))
+    lock = gpu_seats._lock
+    monkeypatch.setattr(gpu_seats, "_lock", lambda path: lock(path) if next(free) else None)
     monkeypatch.setattr(gpu_seats, "LOOK_AGAIN_S", 0.0)
     assert take(1, ["GPU-a"]) == "GPU-a"
     assert capsys.readouterr().out == "waiting for a GPU: other jobs use GPU-a.0\n"
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o000, 0o077])
+def test_the_folder_of_the_seats_is_the_users_alone(take: Take, tmp_path, umask) -> None:
+    before = os.umask(umask)
+    try:
+        assert take(1) == "GPU-a"
+    finally:
+        os.umask(before)
+    [folder] = tmp_path.iterdir()
+    assert (folder.name, folder.stat().st_mode & 0o777) == (f"munkey-gpus-{os.getuid()}", 0o700)
+    assert {file.stat().st_mode & 0o077 for file in folder.iterdir()} == {0}
+
+
+def test_a_folder_that_was_open_to_others_is_closed(tmp_path) -> None:
+    (tmp_path / "seats").mkdir()
+    (tmp_path / "seats").chmod(0o777)
+    assert gpu_seats.own_folder(tmp_path / "seats").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("whose", ["another's", "a link", "a file"])
+def test_no_seat_is_taken_in_what_is_no_folder_of_ones_own(take: Take, whose, tmp_path, monkeypatch) -> None:
+    user = os.getuid() + (whose == "another's")
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    place = tmp_path / f"munkey-gpus-{user}"
+    (tmp_path / "mine").mkdir()
+    {"another's": place.mkdir, "a link": lambda: place.symlink_to("mine"), "a file": place.touch}[whose]()
+    with pytest.raises(PermissionError, match=r"is not a folder of yours.*set TMPDIR to a folder of your own"):
+        take(1)
+    assert not list((tmp_path / "mine").iterdir())
 
 
 @pytest.mark.parametrize(("at_once", "expected"), [(4, "4"), (None, "1")])

@@ -6,12 +6,19 @@ even if it is killed. The files are shared by all runs of a user on this machine
 while another is idle.
 """
 
+import errno
 import functools
 import math
 import os
+import stat
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 AT_ONCE = "MUNKEY_GPU_JOBS"  # set for the jobs of a local run: how many of them may use a GPU at once
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -24,20 +31,36 @@ def share(at_once: int | None) -> None:
     os.environ[AT_ONCE] = str(at_once or 1)
 
 
-@functools.cache  # a process has one seat
-def take_one() -> None:
+@functools.cache  # a process has one seat, whose lock it keeps
+def take_one() -> "FileLock | None":
     """Have CUDA see a single GPU in this process, where its run shares them. Waits while no seat is free.
 
     To be called before CUDA starts. On a cluster the scheduler has chosen the GPU: there this does nothing.
     """
     if AT_ONCE not in os.environ:
-        return
+        return None
     names = _names()
-    folder = Path(tempfile.gettempdir()) / f"munkey-gpus-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
+    folder = own_folder(Path(tempfile.gettempdir()) / f"munkey-gpus-{os.getuid()}")
     rows = range(math.ceil(int(os.environ[AT_ONCE]) / len(names)))
     seats = {folder / f"{name.replace('/', '-')}.{row}": name for row in rows for name in names}
-    os.environ[VISIBLE] = seats[_lock_any(list(seats))]
+    lock = _lock_any(list(seats))
+    os.environ[VISIBLE] = seats[Path(lock.lock_file)]
+    return lock
+
+
+def own_folder(folder: Path) -> Path:
+    """A folder that nobody else may enter, made where it is not there. Raises PermissionError where it is another's.
+
+    Anybody may put a folder of this name into /tmp, or a link.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        said = "is not a folder of yours, so nobody may lock files in it; set TMPDIR to a folder of your own"
+        raise PermissionError(errno.EPERM, said, str(folder))
+    folder.chmod(0o700)
+    return folder
 
 
 def _names() -> list[str]:
@@ -47,25 +70,27 @@ def _names() -> list[str]:
     return [str(number) for number in range(max(1, len(list(DEVICES.glob("nvidia[0-9]*")))))]
 
 
-def _lock_any(paths: list[Path]) -> Path:
-    """Lock the first of these files that is free, for as long as this process lives. Waits for one."""
+def _lock_any(paths: list[Path]) -> "FileLock":
+    """Lock the first of these files that is free, for as long as the lock is kept. Waits for one."""
     waited = False
-    while not (path := next(filter(_lock, paths), None)):
+    while True:
+        for path in paths:
+            lock = _lock(path)
+            if lock is not None:
+                return lock
         if not waited:
             print(f"waiting for a GPU: other jobs use {', '.join(path.name for path in paths)}")
         waited = True
         time.sleep(LOOK_AGAIN_S)
-    return path
 
 
-def _lock(path: Path) -> bool:
-    """Lock a file, unless another process has; it stays open as long as the lock is to last."""
-    import fcntl
+def _lock(path: Path) -> "FileLock | None":
+    """The lock of a file; None where another process has it."""
+    from filelock import FileLock, Timeout
 
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    lock = FileLock(path, mode=0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return False
-    return True
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    return lock
