@@ -1,5 +1,6 @@
 """Figures: they show what they were given, text is inside and apart, the same figure gives the same bytes."""
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -191,6 +192,28 @@ def test_the_same_figure_gives_the_same_bytes_and_looks_as_it_did_when_somebody_
     if matplotlib.__version__ == DRAWN["matplotlib"]:
         digest = hashlib.sha256((tmp_path / "a.svg").read_bytes()).hexdigest()[:16]
         assert digest == DRAWN[name], f"it looks otherwise: look at {tmp_path}/a.png, then correct drawn.json"
+
+
+DOLLARS = r"$x$ \frac{$"  # no formula: drawn as one, it ended the run
+
+
+def test_a_name_with_dollars_is_drawn_as_it_is():
+    """Of a class, a data set, a method."""
+    count = 30
+    labels = np.arange(count) % 3
+    drawn = {
+        "classes": projection_plot({DOLLARS: RNG.normal(size=(2, count, 2))}, labels, [DOLLARS, "b", "c"]),
+        "pairs": selection_plot(grid().assign(dataset=DOLLARS), 0.3),
+        "curve": neighbors_plot(curve().replace("digits", DOLLARS)),
+        "methods": gap_plot(methods().replace("SCRUB", DOLLARS), "MUNKEY"),
+        "losses": loss_curves(trainings().replace("digits", DOLLARS)),
+        "sensitivity": sensitivity_plot(training().assign(dataset=DOLLARS)),
+        "shares": forest_plot(shares().replace("SCRUB", DOLLARS)),
+        "retrieval": retrieval_plot([dataclasses.replace(example(), title=DOLLARS)]),
+    }
+    for name, figure in drawn.items():
+        figure.draw_without_rendering()
+        assert any(DOLLARS in text.get_text() for text in figure.findobj(Text)), name
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -88,7 +88,8 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
 def _dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
     axes.plot(values, np.arange(len(values)), "D", color=color, markersize=3.5)
     spread = max(float(np.ptp(values)), 0.02 * float(np.abs(values).max()), 1e-3)
-    axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread), xlabel=title)
+    axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread))
+    axes.set_xlabel(title, parse_math=True)
     axes.xaxis.set_major_locator(MaxNLocator(2))
     axes.grid(axis="x", color=theme.BAND, linewidth=0.5)
     axes.tick_params(axis="y", length=0)

@@ -63,9 +63,11 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         mean_curve(left, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$")
         words = f"ξ = {threshold}, not selected above"
         left.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=words)
-        left.set(xlabel="epoch", ylabel="pathway sensitivity $P_s$ (no unit)")
+        left.set_xlabel("epoch")
+        left.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
         left.set_ylim(0, max(1.15 * left.get_ylim()[1], 1.3 * threshold))
-        left.legend(loc="best")
+        for text in left.legend(loc="best").get_texts():
+            text.set_parse_math(True)
         for dashes, (column, (title, color)) in zip(DASHES, PATHWAYS.items(), strict=False):
             mean_curve(right, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title)
         right.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
@@ -128,6 +130,8 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
             part = shares[(shares["title"] == title) & (shares["request"] == 0)]
             left.plot(part["done"], part["left"], **look)
     seconds.set_yscale("log")
+    for power in seconds.get_yticklabels(which="both"):  # 10 to the power of
+        power.set_parse_math(True)
     for value in (0, 100):
         left.axhline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
     low, high = left.get_ylim()
@@ -140,4 +144,5 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
         axes.set(xlabel="requests", ylabel=words)
     handles, names = accuracy.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=5)
-    return theme.freeze(figure)
+    with matplotlib.rc_context({"text.parse_math": True}):  # of more powers, where there is room for them
+        return theme.freeze(figure)

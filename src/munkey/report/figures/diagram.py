@@ -21,7 +21,7 @@ Box = tuple[float, float, float, float]  # left, bottom, width and height
 MEMORY = (41, 17, 17, 24)
 
 
-@matplotlib.rc_context(theme.THEME)
+@matplotlib.rc_context(theme.THEME | {"text.parse_math": True})
 def overview() -> Figure:
     """Frozen encoder, memory of keys and tokens, and the backbone that reads a token beside the image."""
     figure = theme.canvas(9.0, 9.0 * HEIGHT / WIDTH)

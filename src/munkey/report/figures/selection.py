@@ -51,7 +51,7 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         axes.set_axisbelow(True)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.set_xlabel(title)
+        axes.set_xlabel(title, parse_math=True)
         if name in PERCENT:
             axes.set_xlim(*((frame[name].min() + frame[name].max() + sign * span) / 2 for sign in (-1, 1)))
     # Pairs right of the threshold are not chosen. P_s is hardly ever above 1, so a threshold beyond is not shown.
@@ -60,7 +60,7 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     names = [f"{pair['p_image']:g}, {pair['p_token']:g}" for _, pair in frame.iterrows()]
     panels[0].set_yticks(range(len(frame)), names)
     panels[0].set_ylim(len(frame) - 0.5, -0.5)
-    panels[0].set_ylabel("$p_{image}$, $p_{token}$")
+    panels[0].set_ylabel("$p_{image}$, $p_{token}$", parse_math=True)
     for label, chosen in zip(panels[0].get_yticklabels(), frame["chosen"], strict=True):
         label.set_fontweight("bold" if chosen else "normal")
     figure.suptitle(str(frame["dataset"].iloc[0]) + ("" if frame["chosen"].any() else ": no pair passes"), fontsize=8)

@@ -40,6 +40,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 THEME: Any = {  # as matplotlib wants it
     "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere, and has ✓ and ✗
     "font.size": 8,
+    "text.parse_math": False,  # a name may hold $; what is a formula says so
     "mathtext.fontset": "dejavusans",
     "axes.titlesize": 8,
     "axes.labelsize": 8,
