@@ -1,6 +1,9 @@
 """A classifier of pictures: fitted, it is a deployed directory, and scikit-learn's tools take it."""
 
 import pickle
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -41,6 +44,29 @@ PEOPLE = [f"person {row % 6}" for row in range(24)]
 @pytest.fixture(scope="module")
 def fitted():
     return MunkeyClassifier(verbose=False, **TINY).fit(X, Y, ids=range(100, 124)[::-1], units=PEOPLE)
+
+
+KILLED = """
+import glob, os, signal, tempfile
+from munkey import MunkeyClassifier
+from tests.estimators.test_munkey import X, Y
+tempfile.tempdir = {folder!r}
+made = [MunkeyClassifier(family="lda", key_size=32, device="cpu").fit(X, Y) for _ in range(2)]
+mode = os.stat(os.path.dirname(made[0].directory_)).st_mode & 0o777
+print(mode, len(glob.glob({folder!r} + "/munkey-*")), flush=True)
+os.kill(os.getpid(), signal.{signal})
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT"])
+def test_a_classifier_that_is_killed_leaves_nothing_in_the_temporary_folder(name, tmp_path):
+    code = KILLED.format(folder=str(tmp_path), signal=name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode != 0 and done.stdout.split() == [str(0o700), "1"], done.stderr
+    until = time.monotonic() + 60
+    while list(tmp_path.glob("munkey-*")):  # torch has a folder of its own there
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def test_what_is_no_parameter_is_as_in_params_yaml_and_so_are_the_defaults():

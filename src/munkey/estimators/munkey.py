@@ -1,9 +1,14 @@
 """Pictures of your own in scikit-learn's way, without a workflow: MUNKEY, or a family that deletes exactly."""
 
+import atexit
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from shutil import copytree
 from typing import Any, Self, cast
@@ -57,6 +62,22 @@ FIXED: dict[str, dict[str, Any]] = {
                "classes": None, "only": None, "units": None, "alter": None},
 }
 # fmt: on
+
+
+WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+
+
+@cache
+def watched_folder(process: int) -> str:
+    """A temporary folder, the user's alone, for what this process fits. It is gone when the process is, even if killed.
+
+    A second process removes it: it waits for the end of a pipe that the kernel closes. process: this one.
+    """
+    folder = tempfile.mkdtemp(prefix="munkey-")
+    command = [sys.executable, "-I", "-c", WATCH, folder]
+    watching = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)  # Ctrl-C is not for it
+    atexit.register(watching.communicate)
+    return folder
 
 
 @dataclass(eq=False, repr=False)
@@ -133,7 +154,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         )
         files = {one: file for one, row in zip(numbers.tolist(), order, strict=True) if (file := given.files[row])}
         own = EstimatorReference(dtype=self.classes_.dtype.str, params=params)
-        temporary = tempfile.TemporaryDirectory(prefix="munkey-")
+        temporary = tempfile.TemporaryDirectory(dir=watched_folder(os.getpid()))
         write(OwnSystem(trained, data, files, sections, device, own), Path(temporary.name))
         self._at(Path(temporary.name), temporary)
         return self
