@@ -1,5 +1,6 @@
 """The other commands, and how each ends: a sentence and a code, never a traceback."""
 
+import os
 import re
 import shlex
 import shutil
@@ -8,10 +9,17 @@ import sys
 from html import escape
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from munkey import ForgettingLDA
 from munkey.cli import output
 from munkey.cli.app import CHECK, COMMANDS, USE
+from munkey.cli.arguments import cell_of, name_in
+from munkey.core.console import printable
+from munkey.core.files import write_json
 from munkey.deploy.http import server
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.model.predictor import Predictor
@@ -203,6 +211,99 @@ def test_purge_and_compact_leave_what_is_left(munkey, model):
     assert munkey("inspect", model, "--json").json["deleted, space not freed"] == 0
 
 
+@pytest.mark.parametrize("command", ["purge", "compact"])
+def test_a_file_that_may_hold_what_was_forgotten_fails_a_purge_and_stays(command, munkey, model):
+    munkey("forget", model, "--ids", "10,12")
+    (model / "memory" / "keys.bak").write_bytes(b"a copy")
+    (model / "notes.txt").write_text("mine")
+    ended = munkey(command, model, "--json")
+    assert ended.code == 1
+    assert "nobody looked into notes.txt, memory/keys.bak: what was forgotten may be in there. Move them" in ended.err
+    assert (model / "notes.txt").exists() and (model / "memory" / "keys.bak").exists()
+    for name in ("memory/keys.bak", "notes.txt"):
+        (model / name).rename(model.parent / (model / name).name)
+    assert munkey(command, model).code == 0
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path):
+    before = os.umask(umask)
+    try:
+        made = munkey(
+            "forget", model, "--ids", "10", "--certificate", tmp_path / "made.json", "--salt-file", tmp_path / "s"
+        )
+        picture = picture_in(tmp_path)
+        munkey("predict", model, picture, "--html", tmp_path / "page.html")
+        ForgettingLDA().fit(np.eye(6), np.arange(6) % 2).save(tmp_path / "rows")
+        write_json(tmp_path / "result.json", {})
+        munkey("compact", model)
+    finally:
+        os.umask(before)
+    assert made.code == 0
+    files = [tmp_path / name for name in ("made.json", "made.html", "page.html", "result.json")]
+    files += [file for file in (tmp_path / "rows").rglob("*") if file.is_file()]
+    files += [*(model / "memory").glob("generation-2/*")]
+    for file in files:
+        allowed = 0o644 if file.name.startswith("store.db") else 0o666  # as SQLite makes its files
+        assert file.stat().st_mode & 0o777 == allowed & ~umask, file
+    folders = [tmp_path / "rows", *(one for one in (tmp_path / "rows").rglob("*") if one.is_dir())]
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o777 & ~umask}
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(munkey, model, tmp_path):
+    picture = picture_in(tmp_path)
+    munkey("forget", model, "--files", "pets")
+    ended = munkey("predict", model, picture)
+    assert ended.code == 2
+    assert "every sample was forgotten, so there is nothing to answer from; train anew" in ended.err
+    with Predictor.load(model, device="cpu") as predictor:
+        predictor.warm_up()
+
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.text("=+-@'\\u00a\t\n\r ", min_size=1)
+
+
+@given(name=NAMES)
+def test_any_name_is_read_back_from_its_cell_and_no_cell_is_a_formula(name):
+    cell = cell_of(name)
+    assert name_in(cell) == name
+    assert cell[0] not in "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20" and printable(cell) == cell and "\t" not in cell
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-1", "'-1"),
+        ("\tx", r"'\u0009x"),
+        ("a\nb\\c", r"'a\u000ab\\c"),
+        ("caf\\xe9.png", r"caf\xe9.png"),
+        ("'tis.png", "''tis.png"),
+        ("cats/a=1.png", "cats/a=1.png"),
+    ],
+)
+def test_a_cell_is_the_name_itself_wherever_it_can_be(name, cell):
+    assert cell_of(name) == cell and name_in(cell) == name
+
+
+@pytest.mark.parametrize("name", ["'tis.png", r"'C:\pets", "'"])
+def test_a_cell_that_a_person_wrote_means_what_it_says(name):
+    assert name_in(name) == name
+
+
+def test_what_list_prints_as_csv_is_forgotten_whatever_the_names(munkey, model, tmp_path):
+    units = ["=HYPERLINK(1)", "a\nb", "\x1b[31m", "'quoted", "\\", "+1", "Anna, K."]
+    with Predictor.load(model, writer=True, device="cpu") as predictor:
+        pictures = np.random.default_rng(0).integers(0, 256, (len(units), 10, 10, 3), dtype=np.uint8)
+        predictor.add(pictures, [0] * len(units), units=units)
+    words = [word for unit in units for word in ("--unit", unit)]
+    (tmp_path / "requests.csv").write_text(munkey("list", model, *words, "--csv").out)
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json")
+    assert ended.code == 0 and ended.json["requests"][0]["deleted"] == len(units)
+
+
 def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     receipt = tmp_path / "receipt.json"
     salt = munkey("forget", model, "--ids", "10,12", "--certificate", receipt, "--json").json["salt"]
@@ -211,10 +312,10 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     assert checked["unconfirmed"] == [
         "written", "versions", "rows_zeroed", "purged", "identical", "ids_sha256", "live"
     ]  # fmt: skip
-    assert checked["sound"] and checked["said"].endswith("the salted hash of the ids, how many samples were left")
+    assert checked["sound"] and checked["said"].endswith("are those of the deletion, how many samples were left")
     named = munkey("certificate", model, receipt, "--check", "--ids", "12,10", "--salt", salt)
-    assert "made for exactly the given ids; the chain cannot confirm: when it was written" in named.out
-    assert "hash of the ids" not in named.out and "to the bit" not in named.out  # a network answered
+    assert "its hash is that of the given ids and salt, as who wrote it chose them; the chain cannot" in named.out
+    assert "made for exactly" not in named.out and "to the bit" not in named.out  # a network answered
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
         assert "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err
     assert munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2

@@ -162,16 +162,31 @@ def test_a_request_number_that_was_forged_in_the_log_is_found(store, tmp_path):
     assert "the log of requests, or the list of blocked contents, was changed at deletion 1" in fault
 
 
-def test_what_ids_and_salt_confirm_is_not_called_unconfirmed(store):
+def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_salt(store):
     ids = IDS[:2].tolist()
     made = certificate.naming(deleted(store, IDS[:2]), ids, b"salt", listed=True)
-    assert {"ids": "the ids", "ids_sha256": "the salted hash of the ids"}.items() <= certificate.unconfirmed(
-        made
-    ).items()
-    assert not {"ids", "ids_sha256"} & certificate.unconfirmed(made, ids[::-1]).keys()
-    other = made.model_copy(update={"ids": (1, 2)})
-    assert {"ids", "ids_sha256"} & certificate.unconfirmed(other, ids).keys() == {"ids"}
-    assert certificate.unconfirmed(made)["live"] == "how many samples were left"
+    assert certificate.faults(made, store, ids, b"salt") == []
+    said = certificate.unconfirmed(made)
+    assert said["ids"] == "that the ids in it are those of the deletion"
+    assert said["ids_sha256"] == "that the ids behind its salted hash are those of the deletion"
+    assert said["live"] == "how many samples were left"
+
+
+def test_a_forged_certificate_of_ids_that_the_memory_holds_or_of_another_number_is_found(store):
+    """Sealed anew, with a salt of its own."""
+    made = deleted(store, IDS[:2])
+    forged = certificate.naming(made, IDS[4:6].tolist(), b"another")
+    [fault] = certificate.faults(forged, store, IDS[4:6].tolist(), b"another")
+    assert fault == f"the memory holds samples of the given ids: {IDS[4]}, {IDS[5]}"
+    forged = certificate.naming(made, [10**6], b"another")
+    assert certificate.faults(forged, store, [10**6], b"another") == ["it says 2 rows, and 1 ids were given"]
+
+
+def test_an_id_that_came_back_as_another_row_contradicts_no_certificate(store):
+    made = certificate.naming(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
+    _, keys, tokens = raw(12)
+    store.add(IDS[:1], keys[:1], tokens[:1])
+    assert certificate.faults(made, store, IDS[:2].tolist(), b"salt") == []
 
 
 def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):

@@ -10,6 +10,7 @@ from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, Predictor
 from munkey.cli.app import app
 from munkey.deploy.certificate import write_certificate
 from munkey.deploy.deletions import RequestPlan, carry_out
+from munkey.deploy.errors import EmptyModelError
 
 ROWS = np.random.default_rng(0).normal(size=(40, 6))
 LABELS = np.arange(40) % 3
@@ -19,6 +20,39 @@ LABELS = np.arange(40) % 3
 def folder(request, tmp_path):
     request.param().fit(ROWS, LABELS).save(tmp_path / "model")
     return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"live": "39"}, "are of 39 rows, which the memory did not hold at that head"),
+        ({"live": "37"}, "are of 37 rows, which the memory did not hold at that head"),
+        ({"live": "0"}, "are of 0 rows, which the memory did not hold at that head"),
+        ({"live": "many"}, "are of many rows, which the memory did not hold at that head"),
+        ({"head": "0" * 64}, "are of a head that the chain does not have"),
+    ],
+    ids=str,
+)
+def test_digests_of_rows_that_the_memory_never_held_are_no_digests_of_another_day(lie, said, folder):
+    """Sealed anew, they passed as made before rows came or went."""
+    made, path, _ = certified(folder)
+    path.unlink()
+    path.with_suffix(".html").unlink()
+    write_certificate(made.model_copy(update={"exact": made.exact | lie}).sealed(), path)
+    code, output = checked(folder, path)
+    assert code == 1 and said in output
+
+
+def test_digests_from_before_rows_came_or_went_are_not_compared(folder):
+    _, path, _ = certified(folder)
+    with Predictor.load(folder, writer=True) as model:
+        model.add(ROWS[:3], [0, 1, 2])
+    for gone in (7, 8):
+        code, said = checked(folder, path)
+        assert not code and "exact" in json.loads(said)["unconfirmed"]
+        assert "they are not of the rows that the memory holds now" in said and WORDS not in said
+        with Predictor.load(folder, writer=True) as model:
+            model.forget([gone])
 
 
 WORDS = "equals, to the bit, a fit to the rows that are left"
@@ -98,3 +132,14 @@ def test_one_altered_weight_or_one_row_kept_in_the_sums_is_found(kind, tamper, n
     _, path, sound = certified(tmp_path / "model", tamper)
     code, said = checked(tmp_path / "model", path)
     assert not sound and code and named in said
+
+
+def test_an_emptied_model_refuses_to_answer_until_samples_come(folder):
+    with Predictor.load(folder, writer=True) as model, Predictor.load(folder) as reader:
+        model.predict(ROWS)
+        model.forget(model.ids)
+        for one in (model, reader):
+            with pytest.raises(EmptyModelError, match="so there is nothing to answer from; add samples first"):
+                one.predict(ROWS)
+        model.add(ROWS[:6], list("012012"))
+        assert model.predict(ROWS[:6]).classes == tuple("012012")

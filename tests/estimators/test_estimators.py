@@ -278,6 +278,23 @@ def run(folder, command, *more):
     return json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_class_that_is_gone_not_even_the_length_of_its_name_stays(kind, tmp_path):
+    """It stood in the type of the other classes."""
+    names = np.array(["cat", "a person with a long name"])[np.arange(20) % 2]
+    rows = np.random.default_rng(0).normal(size=(20, 4))
+    for folder in ("here", "there"):
+        kind().fit(rows, names, units=names.tolist()).save(tmp_path / folder)
+    kind.load(tmp_path / "here").forget(units=["a person with a long name"])
+    with Predictor.load(tmp_path / "there", writer=True) as model:
+        model.forget(model.select(units=["a person with a long name"]).ids)
+        model.purge()
+    for folder in ("here", "there"):
+        written = (tmp_path / folder / "manifest.json").read_text()
+        assert '"dtype": "<U3"' in written and "25" not in written.partition('"estimator"')[2].partition("}")[0]
+        assert kind.load(tmp_path / folder).predict(rows).tolist() == ["cat"] * 20
+
+
 def test_a_class_that_a_purge_took_cannot_be_used_and_a_reader_purges_nothing(tmp_path):
     munkey.ForgettingNCM().fit(X, Y).save(tmp_path / "model")
     manifest = tmp_path / "model/manifest.json"

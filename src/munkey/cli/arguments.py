@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from munkey.core.console import UNSEEN
+
 if TYPE_CHECKING:
     from munkey.deploy.model.predictor import Predictor
 
@@ -26,6 +28,12 @@ Classes = Annotated[Names, typer.Option("--class", metavar="NAME", help="A class
 Units = Annotated[Names, typer.Option("--unit", metavar="NAME", help="A person, say; may be repeated.")]
 Files = Annotated[Names, typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'.")]
 MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]  # what a shell makes of `--files *`
+
+# What a spreadsheet begins a formula with, also in full width, and what keeps it from doing so.
+FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
+UNSHOWN = re.compile(rf"{UNSEEN.pattern}|[\t\n]")
+QUOTED = re.compile(r"'((?:[^\\]|\\\\|\\u[0-9a-f]{4})*)", re.DOTALL)
+ESCAPED = re.compile(r"\\u([0-9a-f]{4})|\\\\")
 
 COLUMNS = {
     "id": "ids", "file": "files", "class": "labels", "label": "labels", "unit": "units", "request": "request",
@@ -89,9 +97,28 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
             raise ValueError(f"{where}: no request number")
         if not line:
             raise ValueError(f"{where}: no sample is named")
-        names = {kind: ids_in(where, cell) if kind == "ids" else [cell] for kind, cell in line.items()}
+        names = {kind: ids_in(where, cell) if kind == "ids" else [name_in(cell)] for kind, cell in line.items()}
         requests.setdefault(request, []).append(names)
     return requests
+
+
+def cell_of(name: str) -> str:
+    """A name as a cell that a spreadsheet shows, and that `name_in` reads back.
+
+    A name that a spreadsheet would take for a formula, or that has characters that are not shown, comes behind an
+    apostrophe, in which a backslash is two and such a character is its number, \\u and 4 hexadecimal digits.
+    """
+    if name[:1] in FORMULAS or UNSHOWN.search(name) or name_in(name) != name:
+        return "'" + UNSHOWN.sub(lambda one: f"\\u{ord(one[0]):04x}", name.replace("\\", "\\\\"))
+    return name
+
+
+def name_in(cell: str) -> str:
+    """The name that a cell stands for: what stands in it, unless `cell_of` wrote it behind an apostrophe."""
+    quoted = QUOTED.fullmatch(cell)
+    if quoted is None or not (quoted[1][:1] in FORMULAS or "\\" in quoted[1]):
+        return cell
+    return ESCAPED.sub(lambda one: chr(int(one[1], 16)) if one[1] else "\\", quoted[1])
 
 
 def salt_of(salt: str | None, file: Path | None) -> bytes:

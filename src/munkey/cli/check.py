@@ -39,7 +39,9 @@ def list_(
         samples = json_answers.samples(row for row in rows if wanted is None or row.id in wanted)
     lines = [["id", "class", "file", "unit", "added"], *[list(sample.values()) for sample in samples]]
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
+    writer = csv.writer(text, lineterminator="\n")
+    for line in lines:
+        writer.writerow([given.cell_of(cell) if isinstance(cell, str) else cell for cell in line])
     table = f"{_table(lines)}\n{counted(len(samples), 'sample')}"
     say(text.getvalue().rstrip("\n") if as_csv else table, {"samples": samples}, as_json)
 
@@ -134,13 +136,22 @@ def purge(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJso
 
     \b
     munkey purge model
+
+    Exits with 1 if files lie there that are not the model's: they stay, and may hold what was forgotten.
     """
     with given.model(directory, writer=True, wait=wait) as predictor:
         with working("purging"):
             foreign = predictor.purge()
-        besides = f"; not part of it, and not looked at: {', '.join(foreign)}" if foreign else ""
-        said = f"purged: no byte of what was forgotten is in any file of the model{besides}"
+        _require_nothing_foreign(directory, foreign)
+        said = "purged: no byte of what was forgotten is in any file of the directory"
         say(said, predictor.summary() | {"foreign": foreign}, as_json)
+
+
+def _require_nothing_foreign(directory: Path, foreign: Sequence[str]) -> None:
+    """Raises NotVerifiedError where files lie in the directory that are not the model's, and that may hold anything."""
+    if foreign:
+        said = f"{directory}: the model's own files are purged, but nobody looked into {', '.join(foreign)}"
+        raise NotVerifiedError(f"{said}: what was forgotten may be in there. Move them elsewhere, and purge again")
 
 
 def compact(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
@@ -151,8 +162,9 @@ def compact(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJ
     """
     with given.model(directory, writer=True, wait=wait) as predictor:
         with working("compacting"):
-            predictor.compact()
+            foreign = predictor.compact()
         left = predictor.summary()
+        _require_nothing_foreign(directory, foreign)
     say(f"compacted: {counted(left['samples'], 'sample')}, {left['bytes']:,} bytes", left, as_json)
 
 
@@ -176,8 +188,8 @@ def certificate(
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
-    With ids and salt, anyone can prove that these samples were deleted. The chain knows no ids: a certificate that is
-    written here says that nobody could check those that were given.
+    With ids and salt, anyone can prove that the certificate names these samples; that they are those of the deletion is
+    the word of who wrote it, since the chain knows no ids. The check finds ids that the memory still holds.
 
     A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is none or was changed.
     """
@@ -212,9 +224,10 @@ def certificate(
         faults = certificates.faults(made, store, numbers, secret, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
-    meant = "; it was made for exactly the given ids" if numbers is not None else ""
+    hashed = "; its hash is that of the given ids and salt, as who wrote it chose them"
+    meant = hashed if numbers is not None else ""
     held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
-    unconfirmed = certificates.unconfirmed(made, numbers, exact)
+    unconfirmed = certificates.unconfirmed(made, exact)
     if made.exact and "exact" not in unconfirmed:
         held += "; what answered equals, to the bit, a fit to the rows that are left"
     text = (

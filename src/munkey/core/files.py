@@ -12,9 +12,9 @@ import io
 import json
 import os
 import re
+import secrets
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,24 +54,22 @@ class UnwritableFileError(OSError):
 
 
 @contextmanager
-def atomic(path: str | Path) -> Iterator[Path]:
+def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its place only if the block succeeds.
 
-    Removes what killed processes left of earlier attempts. Raises UnwritableFileError that names `path` when it cannot
-    be written; what stood there before stays.
+    mode: of the new file, less what the user's umask takes. Removes what killed processes left of earlier attempts.
+    Raises UnwritableFileError that names `path` when it cannot be written; what stood there before stays.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in abandoned(path):
         leftover.unlink(missing_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}{path.suffix}")
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:
         yield temporary
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())
-        temporary.chmod(0o644)
         temporary.replace(path)
     except UnwritableFileError:
         raise

@@ -54,10 +54,10 @@ UNCHAINED = {
     "rows_zeroed": "whether the rows were overwritten with zeros",
     "purged": "whether the memory was purged",
     "identical": "how many exact copies stayed",
-    "ids": "the ids",
-    "ids_sha256": "the salted hash of the ids",
+    "ids": "that the ids in it are those of the deletion",
+    "ids_sha256": "that the ids behind its salted hash are those of the deletion",
     "live": "how many samples were left",
-    "exact": "the digests of what answered, since rows came or went after it was written",
+    "exact": "the digests of what answered: they are not of the rows that the memory holds now",
 }
 
 
@@ -201,7 +201,8 @@ def faults(
     """
     name = store.state.store
     found = ["it was not made for these ids with this salt"]
-    if ids is None or certificate.ids_sha256 == salted(ids, salt):
+    given = None if ids is None else list(ids)
+    if given is None or certificate.ids_sha256 == salted(given, salt):
         found = []
     if certificate.sha256 != self_digest(certificate):
         found.append("it was changed after it was written: its SHA-256 is not the one in it")
@@ -215,6 +216,8 @@ def faults(
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
         found.append(f"it says {counted(certificate.rows, 'row')}, and its ids say otherwise")
     found += store.breaks()
+    if given is not None:
+        found += _ids_faults(certificate, store, given)
     last, deleted = certificate.sequences[-1], store.deletions
     if last > deleted:
         return [
@@ -227,17 +230,62 @@ def faults(
     at = there.when.isoformat(timespec="microseconds")
     if said != (there.sequences, there.before, there.after, there.request, at):
         found.append("the chain of this memory has another deletion in its place: its history is not the certificate's")
-    return found
+    return found + _moment_faults(certificate, store)
 
 
-def unconfirmed(
-    certificate: Certificate, ids: Iterable[int] | None = None, exact: dict[str, str] | None = None
-) -> dict[str, str]:
-    """Its fields that nothing confirms, each in words: the chain has no record. ids: that its salt confirmed."""
-    known = set() if ids is None else {"ids_sha256", *["ids"] * (tuple(sorted(set(ids))) == certificate.ids)}
-    known |= set() if _differing(certificate.exact, exact) is None else {"exact"}
+def _ids_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:
+    """Why these ids cannot be those of the deletion. The chain has none; what the memory holds contradicts some."""
+    faults: list[str] = []
+    if len(set(ids)) != certificate.rows:
+        faults.append(f"it says {counted(certificate.rows, 'row')}, and {len(set(ids))} ids were given")
+    view = store.view
+    deleted = _microseconds(certificate.deleted)
+    # An id that came back under its number is another row.
+    were_there = view.live & np.isin(view.ids, checked_ids(ids)) & (view.records["added"] <= deleted)
+    if were_there.any():
+        kept = ", ".join(map(str, view.ids[were_there][:10]))
+        faults.append(f"the memory holds samples of the given ids: {kept}")
+    return faults
+
+
+def _moment_faults(certificate: Certificate, store: Store) -> list[str]:
+    """Why the memory never held the rows that the digests in `exact` say that they are of."""
+    if not certificate.exact:
+        return []
+    head, live = certificate.exact.get("head", ""), certificate.exact.get("live", "")
+    heads = {entry.after for entry in store.log() if entry.sequences}
+    if head not in heads:
+        return ["its digests of what answered are of a head that the chain does not have"]
+    if head != store.head:
+        return []  # rows went since
+    view = store.view
+    added = np.sort(view.records["added"][view.live])
+    # Since this head rows only came, each at a time of its own or together with others.
+    possible = {int(count) for count in np.searchsorted(added, added, side="left")} | {len(added)}
+    least = int(np.searchsorted(added, _microseconds(certificate.deleted), side="right"))
+    if not live.isdecimal() or int(live) not in possible or int(live) < least:
+        return [f"its digests of what answered are of {live} rows, which the memory did not hold at that head"]
+    return []
+
+
+def _microseconds(at: str) -> int:
+    """A time in a certificate as the memory has it. Of what is no time, 0: it contradicts the chain anyway."""
+    try:
+        return round(datetime.fromisoformat(at).timestamp() * 1e6)
+    except (ValueError, OverflowError):
+        return 0
+
+
+def unconfirmed(certificate: Certificate, exact: dict[str, str] | None = None) -> dict[str, str]:
+    """Its fields that nothing confirms, each in words: the chain has no record.
+
+    Ids are among them, whatever the salt: who writes a certificate chooses both.
+    """
+    is_compared = _differing(certificate.exact, exact) is not None
     return {
-        name: said for name, said in UNCHAINED.items() if getattr(certificate, name) is not None and name not in known
+        name: said
+        for name, said in UNCHAINED.items()
+        if getattr(certificate, name) is not None and not (name == "exact" and is_compared)
     }
 
 
@@ -269,15 +317,14 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
     return page
 
 
-def write_new(path: Path, text: str, mode: int = 0o644) -> None:
+def write_new(path: Path, text: str, mode: int = 0o666) -> None:
     """Write a file that is not there yet. On Linux it has no name until it is whole, so that a kill leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)
     except (AttributeError, OSError):  # another system, or a file system without nameless files
-        with atomic(path) as temporary:
+        with atomic(path, mode) as temporary:
             temporary.write_text(text, encoding="utf-8")
-        path.chmod(mode)
         return
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -30,6 +30,15 @@ class PictureError(ValueError):
     """A picture cannot be used: nothing was answered, and nothing added."""
 
 
+class EmptyModelError(ValueError):
+    """Every sample was forgotten: what answers would rest on nothing that the memory holds."""
+
+    def __init__(self, directory: Path, is_fitted: bool) -> None:
+        # A sample that is added to a MUNKEY borrows a trained one's token.
+        to_do = "add samples first" if is_fitted else "train anew"
+        super().__init__(f"{directory}: every sample was forgotten, so there is nothing to answer from; {to_do}")
+
+
 class UnknownNamesError(KeyError):
     """Files, classes, units or ids that no sample of the memory has. missing: all of them."""
 

@@ -301,6 +301,37 @@ def test_where_predicting_has_a_token_it_needs_one(predictor, tmp_path):
         assert one.ask("POST", "/predict?explain=true", one.picture, "predict").status == 403
 
 
+def test_a_refusal_names_the_role_whose_token_opens_what_was_asked_for(predictor):
+    """Where a role has no token, that of a higher one opens it."""
+    tokens = {role: TOKENS[role] for role in ("predict", "forget")}
+    with running(predictor, large_picture(), tokens, RequestLimits()) as one:
+        for path in ("/rows", "/log", "/verify", "/metrics"):
+            assert "this needs the token of 'forget':" in one.ask("GET", path).json["error"]
+            refused = one.ask("GET", path, role="predict")
+            assert refused.status == 403
+            assert refused.json["error"] == "this needs the token of 'forget', not that of 'predict'"
+
+
+def test_a_refusal_to_forget_names_the_role_that_may(service, predictor):
+    with running(predictor, large_picture(), TOKENS, RequestLimits()) as one:
+        refused = one.ask("POST", "/forget", {"ids": [10]}, "predict")
+        assert refused.status == 403 and "and to forget without dry_run that of 'forget'" in refused.json["error"]
+        refused = one.ask("POST", "/forget", {"ids": [10]}, "verify")
+        assert refused.json["error"] == "this needs the token of 'forget', not that of 'verify'"
+
+
+def test_an_emptied_model_refuses_in_words_and_still_proves_what_it_did(tmp_path):
+    with (
+        Predictor.load(model_in(tmp_path / "model"), writer=True, device="cpu") as model,
+        running(model, large_picture(), TOKENS, RequestLimits()) as one,
+    ):
+        one.go.set()
+        assert one.ask("POST", "/forget", {"ids": IDS.tolist()}, "forget").json["left"] == 0
+        refused = one.ask("POST", "/predict", one.picture, "predict")
+        assert refused.status == 503 and "every sample was forgotten, so there is nothing" in refused.json["error"]
+        assert one.ask("GET", "/verify", role="verify").json["sound"]
+
+
 def test_counts_and_heads_are_not_open(service):
     assert service.ask("GET", "/health").json == {"status": "ok"}
     assert service.ask("GET", "/health", role="verify").json["samples"] == len(IDS)

@@ -9,6 +9,7 @@ import torch
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import load
+from munkey.deploy.errors import EmptyModelError
 from munkey.deploy.model.export import export
 from munkey.deploy.model.predictor import Predictor
 from munkey.encoders import keys
@@ -59,7 +60,10 @@ def test_its_logits_are_the_pipelines_also_after_deletions_bit_by_bit(run, pictu
             for number, size in enumerate(batches):
                 used.forget(ORDER[done : done + size])
                 done += size
-                if number:
+                if done == len(IDS):
+                    with pytest.raises(EmptyModelError):
+                        used.predict(pictures)
+                elif number:
                     assert used.predict(pictures).logits.tobytes() == pipeline(run, ORDER[:done]).tobytes()
             assert used.verify().sound
     assert done == len(IDS)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
-from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError
+from munkey.deploy.errors import EmptyModelError, PictureError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.model import manifest
 from munkey.deploy.model import predictor as module
 from munkey.deploy.model.model import LoadedNetwork
@@ -90,14 +90,15 @@ def test_after_forgetting_its_logits_are_those_of_the_method(predictor, result, 
     assert receipt.after == predictor.head and predictor.verify(receipt.after).sound
 
 
-def test_with_nothing_left_the_picture_alone_answers(predictor, result, images):
-    everything = predictor.ids
-    predictor.forget(everything)
+def test_with_nothing_left_it_refuses_to_answer(predictor, images):
+    """The picture alone would: by weights that all of the forgotten trained."""
+    predictor.predict(images.images[:2])
+    predictor.forget(predictor.ids)
     for compact in (predictor.purge, predictor.compact):
         compact()
-        answer = predictor.predict(images.images[:2])
-        assert np.array_equal(answer.logits, pipeline(result, images, everything)[:2])
-        assert (answer.neighbors.ids == -1).all() and not answer.neighbors.weights.any()
+        for only in (False, True):
+            with pytest.raises(EmptyModelError, match="so there is nothing to answer from; train anew"):
+                predictor.predict(images.images[:2], only_held_classes=only)
     with pytest.raises(ValueError, match="no trained sample"):
         predictor.add(images.images[:1], [0])
 
@@ -400,9 +401,6 @@ def test_classes_without_samples_are_answered_unless_that_is_switched_off(predic
     assert not held.probabilities[:, 2].any() and set(held.classes) <= {"cat", "dog & co"}
     np.testing.assert_allclose(held.probabilities[:, :2], softmax(held.logits[:, :2]), rtol=1e-5)
     assert np.array_equal(held.labels, held.logits[:, :2].argmax(axis=1))
-    predictor.forget(predictor.ids)
-    with pytest.raises(ValueError, match="no sample of any class"):
-        predictor.predict(images.images[:1], only_held_classes=True)
 
 
 def test_a_forked_child_is_refused_in_words(predictor, images):

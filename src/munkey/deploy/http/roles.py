@@ -24,11 +24,16 @@ class Tokens:
                 return role
         raise HTTPException(401, "the token is none of this service", {"WWW-Authenticate": "Bearer"})
 
-    def require(self, role: str, request: Request) -> None:
-        """Raises HTTPException where a request may not do what needs this role."""
+    def require(self, role: str, request: Request, but: str = "") -> None:
+        """Raises HTTPException where a request may not do what needs this role.
+
+        but: what the sentence adds, where only a part of what is asked for needs no more than that.
+        """
         given = self.role(request)
+        # The least role that opens it and has a token.
+        needed = next(one for one in ROLES[ROLES.index(role) :] if one in self._of)
         if given is None and (role != "predict" or role in self._of):
-            sentence = f"this needs the token of {role!r}: send the header `Authorization: Bearer TOKEN`"
+            sentence = f"this needs the token of {needed!r}{but}: send the header `Authorization: Bearer TOKEN`"
             raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
         if given is not None and ROLES.index(given) < ROLES.index(role):
-            raise HTTPException(403, f"this needs the token of {role!r}, not that of {given!r}")
+            raise HTTPException(403, f"this needs the token of {needed!r}{but}, not that of {given!r}")

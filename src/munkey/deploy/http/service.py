@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 
 from munkey.deploy import certificate as certificates
 from munkey.deploy import deletions, json_answers
-from munkey.deploy.errors import UnknownNamesError, UnreadableModelError
+from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import Check, Order, RequestLimits, RowFilter, asked_about, body_of, question_of
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import ROLES, Tokens
@@ -89,7 +89,9 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         answered["pictures_total"] += len(prediction)
         return json_answers.predicted(prediction, explain=question.explain)
 
-    @app.post("/forget", dependencies=may["verify"])
+    preview_at_least = partial(access.require, "verify", but=", and to forget without dry_run that of 'forget'")
+
+    @app.post("/forget", dependencies=[Depends(preview_at_least)])
     async def forget(request: Request) -> Json:
         order = Order.model_validate_json(await body_of(request, limits))
         if not order.dry_run:
@@ -149,7 +151,7 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         made, ids, salt = asked.certificate, asked.ids or None, bytes.fromhex(asked.salt or "")
         exact = await queue.beside(lambda model: model.digests(anew=True)) if made.exact else None
         faults = await queue.beside(lambda model: certificates.faults(made, model.store, ids, salt, exact))
-        unconfirmed = [*certificates.unconfirmed(made, ids, exact)]
+        unconfirmed = [*certificates.unconfirmed(made, exact)]
         return {"sound": not faults, "faults": faults, "ids_checked": ids is not None, "unconfirmed": unconfirmed}
 
     @router.get("/verify")
@@ -229,7 +231,7 @@ def refusal(error: Exception) -> JSONResponse:
             status, sentence = 422, f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"
         case LockedMemoryError():
             status, sentence, headers = 503, str(error), {"Retry-After": "1"}
-        case UnreadableModelError() | ClosedMemoryError() | OSError():
+        case UnreadableModelError() | ClosedMemoryError() | EmptyModelError() | OSError():
             status, sentence = 503, f"the memory cannot be used now: {error}"
         case ValueError():  # PictureError among them
             status, sentence = 422, str(error)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
-from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError, first_ten
+from munkey.deploy.errors import EmptyModelError, PictureError, UnknownNamesError, UnreadableModelError, first_ten
 from munkey.deploy.model import manifest as manifests
 from munkey.deploy.model.images import Images, Pixels, content_digests, embeddings, pixels
 from munkey.deploy.model.manifest import MEMORY, Manifest
@@ -88,9 +88,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         network still knows what it learned of them, and the logits stay as they are.
 
         The logits are those of the pipeline, bit by bit on the same machine (docs/serving.md). No answer rests on a
-        sample that was forgotten before the call. Raises PictureError for what is not a picture.
+        sample that was forgotten before the call. Raises PictureError for what is not a picture, EmptyModelError where
+        every sample was forgotten.
         """
         _ = self.store.view  # refused first in a forked child, where torch would wait forever
+        self._require_samples()
         given, keys = self._read(images)
         retrieved, logits = self._asked(given.images, self._encoder.keys(given.images) if keys is None else keys)
         if not np.isfinite(logits).all():
@@ -98,12 +100,17 @@ class Predictor(AbstractContextManager["Predictor"]):
             raise UnreadableModelError(self.directory, said)
         names, answered = tuple(self.manifest.names), logits
         if only_held_classes:
-            if not (held := np.isin(range(len(names)), self._held()[1])).any():
-                raise ValueError(f"{self.directory}: holds no sample of any class, so there is none to answer with")
+            held = np.isin(range(len(names)), self._held()[1])
+            if not held.any():  # the last ones went meanwhile
+                raise EmptyModelError(self.directory, self._fitted is not None)
             answered = np.where(held, logits, np.float32(-np.inf))
         labels = answered.argmax(axis=1)
         answers = tuple(names[label] for label in labels)
         return Prediction(logits, softmax(answered), labels, answers, self._evidence(retrieved), names, *given)
+
+    def _require_samples(self) -> None:
+        if not self.store.view.live.any():
+            raise EmptyModelError(self.directory, self._fitted is not None)
 
     def _read(self, images: Images) -> tuple[Pixels, np.ndarray | None]:
         """Pictures in their size; of a model of embeddings, a pixel each, and the rows as keys (N, d)."""
@@ -174,6 +181,8 @@ class Predictor(AbstractContextManager["Predictor"]):
     def warm_up(self) -> None:
         """Load weights and encoder now: the first answer is as fast as the next, and what is wrong shows at once."""
         stored, width = self.manifest.stored, self.store.state.key_width
+        if not self.store.view.live.any():
+            return  # it refuses to answer until something is added
         self.predict(np.zeros((stored.height, stored.width, 3) if stored else (1, width), dtype=np.uint8))
 
     # The memory

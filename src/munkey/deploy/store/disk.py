@@ -2,8 +2,8 @@
 
 import fcntl
 import os
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 def open_file(path: Path, flags: int) -> int:
     """A descriptor of a file that is not a link. Raises OSError, e.g. for a link. A pipe is read as an empty file."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
 
 
 def require_plain(path: Path) -> None:
@@ -70,11 +70,13 @@ def new_folder(folder: Path) -> Iterator[Path]:
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise FileExistsError(f"{folder}: is not empty; name a folder that is not there yet")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
+    temporary.mkdir()
+    mode = temporary.stat().st_mode  # as the user's umask has it, whatever is copied into it
     try:
         yield temporary
         sync_folder(temporary)
-        temporary.chmod(0o755)
+        temporary.chmod(mode)
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary)
