@@ -26,7 +26,7 @@ experiment that trains it: what it will cost, and what came out.
 \b
 EXIT CODES
   0  done
-  1  a check failed: the model is not what it claims to be, or contradicts a certificate; a planned job cannot fit
+  1  a check failed: of a model, of a certificate, of a purge that found foreign files; a planned job cannot fit
   2  bad input: unknown ids; a file that is not a picture, a model or a certificate, or is damaged; nothing was changed
   3  locked: another process writes this model, or a reader is in the way; try again
   4  the machine refused: disk full, no permission, port taken

@@ -203,7 +203,8 @@ def test_a_certificate_is_made_and_checked(office):
     assert check(certificate=made, ids=[99]).status == check(certificate=made, salt=salt).status == 422
     assert "ids_sha256" in check(certificate=made).json["unconfirmed"]
     assert check(certificate=made, ids=[12, 16], salt=salt).json["faults"] == [
-        "it was not made for these ids with this salt"
+        "it was not made for these ids with this salt",
+        "the memory holds samples of the given ids: 16",
     ]
     assert "was changed" in check(certificate=made | {"purged": False}).json["faults"][0]
     assert check(certificate=made, ids=[12], salt="no").status == check(certificate={}).status == 422
