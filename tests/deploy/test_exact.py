@@ -98,7 +98,7 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
 
 
 def weight(model):
-    model._fitted.sums._head[1].weight[0, 0] += 1e-12
+    model._fitted._solved.head.weight[0, 0] += 1e-12
 
 
 def row_kept(model):
@@ -107,7 +107,8 @@ def row_kept(model):
 
     def kept(ids, **how):
         receipt = forget(ids, **how)
-        model._fitted.sums._gone[:] = [(keys[1:], labels[1:]) for keys, labels in model._fitted.sums._gone]
+        deleted = model._fitted.sums._deleted
+        deleted[:] = [(keys[1:], labels[1:]) for keys, labels in deleted]
         return receipt
 
     model.forget = kept

@@ -35,14 +35,21 @@ class Sums:
         """Of no rows. seconds: whether they are kept."""
         return cls(np.zeros(classes), np.zeros((classes, key_dim)), np.zeros((key_dim, key_dim)) if seconds else None)
 
+    def of(self, classes: np.ndarray) -> "Sums":
+        """Of some classes alone, in this order, which must be all that have rows: `seconds` are those of all rows."""
+        return Sums(self.counts[classes], self.firsts[classes], self.seconds)
+
     def add(self, keys: np.ndarray, labels: np.ndarray, sign: int = 1) -> None:
         """Add rows: keys (N, d), which are `rounded` first, and classes (N,). sign: -1 takes rows out again.
 
-        Raises ValueError for more than MOST rows.
+        Raises ValueError for more than MOST rows, and where more rows of a class are taken out than are in.
         """
         if self.counts.sum() + sign * len(labels) > MOST:
             raise ValueError(f"at most {MOST:,} rows can be summed without rounding; use KNN or MUNKEY for more")
-        self.counts += sign * np.bincount(labels, minlength=len(self.counts))
+        counts = self.counts + sign * np.bincount(labels, minlength=len(self.counts))
+        if counts.min(initial=0) < 0:
+            raise ValueError("rows were taken out of sums that they are not in")
+        self.counts = counts
         for start in range(0, len(labels), BLOCK):
             whole = rounded(keys[start : start + BLOCK]).astype(np.float64) / UNIT
             classes = labels[start : start + BLOCK]

@@ -104,6 +104,42 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, m
 
 
 @every
+def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(family, model, pictures):
+    """They are in no sums yet, so nothing may be taken out for them; what was there before leaves as ever."""
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.predict(pictures)
+        new_ids = used.add(pictures[:4], [0, 2, 1, 1]).ids
+        used.forget(new_ids[:2])
+        used.forget([new_ids[2], ORDER[0]])
+        used.compact()
+        newer_ids = used.add(pictures[4:6], [0, 0]).ids
+        used.forget([new_ids[3], ORDER[1], newer_ids[0]])
+        answer = used.predict(pictures).logits
+        assert used.digests() == used.digests(anew=True)
+        with Predictor.load(model, device="cpu") as fresh:
+            assert answer.tobytes() == fresh.predict(pictures).logits.tobytes()
+            assert used.digests() == fresh.digests()
+
+
+@summed
+def test_a_request_that_is_repeated_takes_nothing_out(family, model, pictures):
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.predict(pictures)
+        used.forget(ORDER[:2], request="2026-1")
+        used.predict(pictures)
+        assert used.forget(ORDER[:2], ignore_missing=True, request="2026-1").repeated
+        assert used.digests() == used.digests(anew=True)
+
+
+def test_sums_refuse_to_give_what_they_do_not_have():
+    sums = Sums.empty(2, 3, seconds=True)
+    sums.add(np.eye(3, dtype=np.float32), np.array([0, 0, 1]))
+    with pytest.raises(ValueError, match="that they are not in"):
+        sums.add(np.eye(3, dtype=np.float32)[:2], np.array([1, 1]), sign=-1)
+    assert sums.counts.tolist() == [2, 1] and sums.firsts[1].any()
+
+
+@every
 def test_a_row_that_was_added_votes_for_its_own_class_whoever_else_is_left(family, model, pictures):
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.add(pictures[:1], [2])

@@ -80,3 +80,24 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(run, pict
         used.forget(added)
         used.compact()
         assert used.predict(pictures).logits.tobytes() == reader.predict(pictures).logits.tobytes() == before.tobytes()
+
+
+def test_what_came_after_an_answer_and_left_before_the_next_leaves_nothing_in_the_head(run, pictures, tmp_path):
+    model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.predict(pictures)
+        added = used.add(pictures[:3], [1, 2, 0]).ids
+        used.forget([*added[:2], ORDER[0]])
+        answer = used.predict(pictures).logits
+        assert used.verify().sound
+        with Predictor.load(model, device="cpu") as fresh:
+            assert answer.tobytes() == fresh.predict(pictures).logits.tobytes()
+
+
+def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path):
+    model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.predict(pictures)
+        used._head.head().weight[0, 0] += 1e-12
+        [problem] = used.verify().problems
+        assert "start it again" in problem

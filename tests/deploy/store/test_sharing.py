@@ -240,3 +240,45 @@ def test_threads_may_share_a_store(folder):
             thread.join()
         assert content(store).keys() == set(ids[100:].tolist()) | set(range(5, 15))
         assert store.verify().sound
+
+
+def test_every_change_of_the_rows_is_another_position_for_all_who_have_the_memory_open(folder):
+    with create(folder) as writer, Store.open(folder) as reader:
+        positions = [writer.position]
+        for change in (
+            lambda: writer.add([100, 101], KEYS[:2], TOKENS[:2]),
+            lambda: writer.delete([100, 101]),
+            writer.compact,
+            lambda: writer.delete(IDS[:1]),
+            lambda: writer.add([102], KEYS[:1], TOKENS[:1]),
+            writer.compact,
+        ):
+            change()
+            positions.append(writer.position)
+            assert reader.position == positions[-1]
+            assert reader.snapshot()[0].live == np.count_nonzero(reader.view.live) == writer.verify().live
+        assert len(set(positions)) == len(positions)
+        writer.settle()
+        writer.purge()
+        assert reader.position == positions[-1]  # no row came, left or moved
+
+
+def test_a_snapshot_waits_until_what_the_ledger_calls_dead_is_hidden(folder, monkeypatch):
+    """Between the two, the head is the new one already, and whatever was computed would be taken for its."""
+    hide = Matrices.hide
+    snapshots = []
+
+    def slowly(self, rows, total):
+        asking = threading.Thread(target=lambda: snapshots.append(reader.snapshot()))
+        asking.start()
+        asking.join(0.1)
+        assert asking.is_alive()
+        hide(self, rows, total)
+        asking.join()
+
+    with create(folder) as writer, Store.open(folder) as reader:
+        monkeypatch.setattr(Matrices, "hide", slowly)
+        writer.delete(IDS[:2])
+        [(position, view)] = snapshots
+        assert position.live == 10 == np.count_nonzero(view.live)
+        assert position.head.hex() == writer.head

@@ -2,16 +2,19 @@
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from munkey.core.ids import NOBODY
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.manifest import Manifest
+from munkey.deploy.store.chain import Receipt
+from munkey.deploy.store.ledger import Position
 from munkey.deploy.store.store import Store
 from munkey.memory.sums import BLOCK, MOST, Sums
 from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily, Retrieval, System
@@ -25,84 +28,106 @@ if TYPE_CHECKING:
 
 
 class LiveSums:
-    """Sums over the live rows of a memory. Exact, so it is no matter which rows came and left in which order.
+    """Sums over the live rows of a memory: the only place that adds its rows, and takes them out again.
 
-    They are made from all rows where they are first needed, and after another process has deleted; from then on, rows
-    that this process deletes are subtracted, and those that were added are added.
+    Two values say which rows are in. `_counted`: the first so many live rows, in the order of the memory. Rows that are
+    added come behind these, a compaction keeps the order, and a deletion takes out those of its rows that are among
+    them. `_head`: where the chain of deletions ended then. If it ends elsewhere, another process has deleted rows whose
+    keys nobody can read any more, and the sums are made anew from all rows.
+
+    The sums are exact, so it does not matter in which order rows came and went.
     """
 
     def __init__(self, store: Store, empty: Sums) -> None:
         """empty: of no rows."""
-        self._store, self.empty, self._lock = store, empty, threading.RLock()
+        self._store = store
+        self.empty = empty
+        self._lock = threading.RLock()
         self._sums: Sums | None = None
-        self._moment = 0, 0  # how many rows were deleted and are left: between them, they tell which rows these are
-        self._gone: list[tuple[np.ndarray, np.ndarray]] = []  # keys and labels that are yet to be subtracted
-        self._head: tuple[tuple[int, int], nn.Module] | None = None
+        self._counted = 0
+        self._head = b""
+        self._deleted: list[tuple[np.ndarray, np.ndarray]] = []  # keys and labels that are yet to be taken out
+
+    def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
+        """Delete rows, and note what those that are in the sums have put into them: it leaves before the next answer.
+
+        rows: their numbers in the present generation; delete: does it.
+        """
+        with self._lock:
+            position, view = self._store.snapshot()
+            if self._sums is None or position.head != self._head:
+                self._sums = None
+                return delete()
+            # The last row that is in; behind it come those that were added since.
+            last = np.flatnonzero(view.live)[self._counted - 1] if self._counted else -1
+            counted_rows = rows[rows <= last]
+            keys = view.keys[counted_rows]
+            labels = view.labels[counted_rows]
+            receipt = delete()
+            if receipt.repeated:
+                return receipt
+            if bytes.fromhex(receipt.before) != self._head:  # another thread deleted through the store itself
+                self._sums = None
+                return receipt
+            self._deleted.append((keys, labels))
+            self._counted -= len(counted_rows)
+            self._head = bytes.fromhex(receipt.after)
+            if sum(len(labels) for _, labels in self._deleted) >= BLOCK:
+                self._take_out(self._sums)
+            return receipt
 
     @contextmanager
-    def leaving(self, rows: np.ndarray) -> Iterator[None]:
-        """While rows are deleted: what they add to the sums is noted, and subtracted before the next answer."""
+    def current(self) -> Iterator[tuple[Position, Sums]]:
+        """The sums of the rows that are live now, and where the memory stands. Not to be kept: they change in place."""
         with self._lock:
-            if self._sums is None:
-                yield
-                return
-            view, (deleted, left) = self._store.view, self._moment
-            keys, labels = view.keys[rows], view.labels[rows]
-            yield
-            if self._store.deletions == deleted + len(rows):  # else nothing was deleted, or by others too
-                self._gone.append((keys, labels))
-                self._moment = deleted + len(rows), left - len(rows)
-                if sum(len(gone) for _, gone in self._gone) >= BLOCK:
-                    self._subtract(self._sums)
+            with summable(self._store.folder):
+                position = self._update()
+            assert self._sums is not None
+            yield position, self._sums
 
-    def _subtract(self, sums: Sums) -> None:
-        if self._gone:
-            keys, labels = (np.concatenate(parts) for parts in zip(*self._gone, strict=True))
+    def _update(self) -> Position:
+        """Put in what was added, take out what was deleted, or start anew. Returns where the memory stands."""
+        while True:
+            position, view = self._store.snapshot()
+            sums = self._sums
+            if sums is None or position.head != self._head:
+                sums = deepcopy(self.empty)
+                self._counted = 0
+                self._head = position.head
+                self._deleted.clear()
+            self._sums = None  # a failure from here on leaves none, rather than a part
+            self._take_out(sums)
+            added_rows = np.flatnonzero(view.live)[self._counted :]
+            for start in range(0, len(added_rows), BLOCK):
+                rows = view.rows(added_rows[start : start + BLOCK])
+                sums.add(rows.keys, rows.records["label"])
+            if self._store.position == position:  # else rows were deleted or moved while they were read
+                self._sums = sums
+                self._counted += len(added_rows)
+                return position
+
+    def _take_out(self, sums: Sums) -> None:
+        if self._deleted:
+            keys, labels = (np.concatenate(parts) for parts in zip(*self._deleted, strict=True))
             sums.add(keys, labels, sign=-1)
-            self._gone.clear()
+            self._deleted.clear()
 
-    def head(self, family: "FittedFamily", architecture: FittedArchitecture) -> "nn.Module":
-        """The head that follows from the rows that are live now. Raises UnreadableModelError for a damaged memory."""
-        with self._lock:
-            while self._head is None or self._head[0] != self._now():
-                moment = self._now()
-                try:
-                    sums = self._of(moment)
-                    if sums is not None and moment == self._now():  # else somebody deleted meanwhile
-                        self._sums, self._moment = sums, moment
-                        self._head = moment, family.solved(sums, family.settings_of(architecture))
-                except (ValueError, IndexError, RuntimeError) as error:  # torch's, of a covariance that is none
-                    said = f"its rows cannot be summed ({error}): `verify` says whether the memory is damaged"
-                    raise UnreadableModelError(self._store.folder, said) from error
-            return self._head[1]
 
-    def digests(self, family: "FittedFamily", architecture: FittedArchitecture) -> dict[str, str]:
-        """SHA-256 of the sums, and of the weights that follow from them."""
-        with self._lock:
-            head, sums = self.head(family, architecture), self._sums
-            assert sums is not None
-            summed = [sums.counts, sums.firsts, *([] if sums.seconds is None else [sums.seconds])]
-            return {"sums": _digest(summed), "weights": _digest([each.numpy() for each in head.buffers()])}
+@contextmanager
+def summable(folder: Path) -> Iterator[None]:
+    """What rows that make no sense cause in sums, or torch's in a covariance, becomes UnreadableModelError."""
+    try:
+        yield
+    except (ValueError, IndexError, RuntimeError) as error:
+        said = f"its rows cannot be summed ({error}): `verify` says whether the memory is damaged"
+        raise UnreadableModelError(folder, said) from error
 
-    def _now(self) -> tuple[int, int]:
-        deleted = self._store.deletions
-        return deleted, int(np.count_nonzero(self._store.view.live))
 
-    def _of(self, moment: tuple[int, int]) -> Sums | None:
-        """The sums at a moment; None where a row was deleted while they were made."""
-        sums, (deleted, left) = self._sums, self._moment
-        if sums is None or deleted != moment[0] or left > moment[1]:
-            sums, left = deepcopy(self.empty), 0
-            self._gone.clear()
-        self._subtract(sums)
-        view, self._sums = self._store.view, None
-        new = np.flatnonzero(view.live)[left:]
-        for start in range(0, len(new), BLOCK):
-            rows = view.rows(new[start : start + BLOCK])
-            if not view.live[new[start : start + BLOCK]].all():
-                return None
-            sums.add(rows.keys, rows.records["label"])
-        return sums
+class SolvedHead(NamedTuple):
+    """Weights that follow from the rows at a position."""
+
+    position: Position
+    head: "nn.Module"
 
 
 class FittedModel:
@@ -117,24 +142,56 @@ class FittedModel:
         self._architecture = FittedArchitecture(len(manifest.classes), store.state.key_width, manifest.settings)
         empty = self.family.empty_sums(self._architecture)
         self.sums = LiveSums(store, empty) if empty is not None else None
+        self._solved: SolvedHead | None = None
 
     def require_room(self, added: int) -> None:
         """Raise ValueError where the memory would hold more rows than can be summed exactly."""
         if self.sums is not None and int(np.count_nonzero(self.store.view.live)) + added > MOST:
             raise ValueError(f"{self.family.title} holds at most {MOST:,} samples, so nothing was added")
 
-    def digests(self, *, anew: bool) -> dict[str, str]:
+    def digests(self, *, anew: bool = False) -> dict[str, str]:
         """SHA-256 of what answers now: of `sums` and `weights`, or of the `rows` that vote; and at which `head` of the
         chain, with how many rows `live`. anew: of what the rows that are left give, whatever answered so far.
         """
-        moment = {"head": self.store.head, "live": str(np.count_nonzero(self.store.view.live))}
+        if anew:
+            return FittedModel(self.manifest, self.store).digests()
         if self.sums is None:
-            view = self.store.view
+            position, digests = self._row_digests()
+        else:
+            with self.sums.current() as (position, sums):
+                arrays = [sums.counts, sums.firsts]
+                if sums.seconds is not None:
+                    arrays.append(sums.seconds)
+                weights = [buffer.numpy() for buffer in self._head_at(position, sums).buffers()]
+                digests = {"sums": _digest(arrays), "weights": _digest(weights)}
+        return {"head": position.head.hex(), "live": str(position.live)} | digests
+
+    def _row_digests(self) -> tuple[Position, dict[str, str]]:
+        """The digest of the rows that vote, by ascending id, and where the memory stood when they were read."""
+        while True:
+            position, view = self.store.snapshot()
             rows = np.flatnonzero(view.live)
             rows = rows[np.argsort(view.ids[rows])]
-            return moment | {"rows": _digest([view.keys[rows], view.labels[rows]])}
-        sums = LiveSums(self.store, self.sums.empty) if anew else self.sums
-        return moment | sums.digests(self.family, self._architecture)
+            digest = _digest([view.keys[rows], view.labels[rows]])
+            if self.store.position == position:  # else rows were deleted while they were read
+                return position, {"rows": digest}
+
+    def _head_at(self, position: Position, sums: Sums) -> "nn.Module":
+        """The weights that follow from sums which are `current`: solved once for each position."""
+        if self._solved is None or self._solved.position != position:
+            with summable(self.store.folder):
+                self._solved = SolvedHead(position, self.family.solved(sums, self.section))
+        return self._solved.head
+
+    def head(self) -> "nn.Module | None":
+        """The weights that follow from the rows that are live now; None for a family without weights.
+
+        Raises UnreadableModelError for a damaged memory.
+        """
+        if self.sums is None:
+            return None
+        with self.sums.current() as (position, sums):
+            return self._head_at(position, sums)
 
     def logits(self, keys: np.ndarray, retrieved: "RetrievedRows") -> np.ndarray:
         """Logits (N, C) of pictures with these keys (N, d). Raises UnreadableModelError for a damaged memory."""
@@ -142,8 +199,7 @@ class FittedModel:
 
         pixels = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         samples = ImageSet(pixels, np.arange(len(keys)), np.arange(len(keys)), np.zeros(len(keys), dtype=np.int64))
-        head = self.sums.head(self.family, self._architecture) if self.sums else None
-        system = System(self.family.name, self._architecture, head, retrieved.memory("cpu"))
+        system = System(self.family.name, self._architecture, self.head(), retrieved.memory("cpu"))
         asked, data = Retrieval(retrieved.neighbors, keys=keys), cast("DataSettings", self.manifest.data)  # unread
         return self.family.logits(system, samples, data, "cpu", asked)
 

@@ -4,7 +4,7 @@ import dataclasses
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -298,18 +298,25 @@ class Predictor(AbstractContextManager["Predictor"]):
             if also_identical:
                 wanted, identical = np.concatenate([wanted, identical]), identical[:0]
                 rows = np.concatenate([rows, twins])
-            with self._leaving(rows):
-                receipt = self.store.delete(wanted, request=request, block_return=block_return)
+            receipt = self._delete(rows, wanted, request, block_return)
             if receipt.repeated:
                 return receipt
             gone = np.setdiff1d(labels, self._held()[1])
             emptied = tuple(name for one, name in self._classes.items() if one in gone)
         return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=emptied)
 
-    def _leaving(self, rows: np.ndarray) -> AbstractContextManager[None]:
-        """While rows are deleted: sums over the rows follow, where an answer has needed them before."""
-        fitted = vars(self).get("_fitted") or vars(self).get("_head")
-        return fitted.sums.leaving(rows) if fitted and fitted.sums else nullcontext()
+    def _delete(self, rows: np.ndarray, ids: np.ndarray, request: str | None, block_return: bool) -> Receipt:
+        """Delete the rows of these ids. Where an answer has needed sums over the rows, they follow."""
+
+        def delete() -> Receipt:
+            return self.store.delete(ids, request=request, block_return=block_return)
+
+        summed = self._summed()
+        return summed.sums.delete(rows, delete) if summed and summed.sums else delete()
+
+    def _summed(self) -> "FittedModel | None":
+        """What is fitted in this model, if anything of it was needed so far."""
+        return vars(self).get("_fitted") or vars(self).get("_head")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -409,7 +416,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         report = self.store.verify(head)
         problems = [*report.problems, *self.search.problems()]
         try:
-            if vars(self).get("_fitted") and self.digests() != self.digests(anew=True):
+            if (summed := self._summed()) and summed.digests() != summed.digests(anew=True):
                 problems.append("what answers in this process is not what the rows that are left give: start it again")
         except UnreadableModelError as error:
             problems.append(str(error))

@@ -34,6 +34,8 @@ CREATE INDEX by_unit ON sources (unit) WHERE unit IS NOT NULL;
 """
 LAST_HEAD = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"
 LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x'')"
+# How many rows are dead: their sequence numbers have no gap (`unchained`), and its ends are found without a scan.
+DEAD = "IFNULL((SELECT max(sequence) FROM dead) - (SELECT min(sequence) FROM dead) + 1, 0)"
 INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
 
 
@@ -59,6 +61,19 @@ class LedgerState(NamedTuple):
     def seal(self, head: bytes, mark: bytes) -> bytes:
         """SHA-256(head of the chain || last mark || state), so that a change is noticed."""
         return hashlib.sha256(b"".join((head, mark, self.store, packed(*self[1:6]), self.secret))).digest()
+
+
+class Position(NamedTuple):
+    """Which rows a memory holds, as one value: every addition, deletion and compaction makes another one of it.
+
+    Between two moments of the same position no row came, left or moved. Whatever was computed from the rows may be used
+    again at that position, and at no other.
+    """
+
+    generation: int
+    rows: int  # of the generation, dead ones among them
+    live: int
+    head: bytes  # of the chain of deletions
 
 
 class Ledger:
@@ -149,15 +164,26 @@ class Ledger:
 
     def state(self) -> LedgerState:
         """The state. Raises UnreadableMemoryError where it, or the end of the chain, is not what was written."""
-        columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}"  # all of the same moment
-        answer = self._records(columns, (bytes, *[int] * 5, *[bytes] * 4), "state")
-        if len(answer) != 1 or not LedgerState(*answer[0][:-3]).plausible():
+        return self._sealed()[0]
+
+    def position(self) -> Position:
+        """Which rows there are. Raises as `state`."""
+        state, head, dead = self._sealed()
+        return Position(state.generation, state.rows, state.rows - dead, head)
+
+    def _sealed(self) -> tuple[LedgerState, bytes, int]:
+        """The state, the head of the chain, and how many rows are dead: all of the same moment."""
+        columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD}"
+        answer = self._records(columns, (bytes, *[int] * 5, *[bytes] * 4, int), "state")
+        if len(answer) != 1 or not LedgerState(*answer[0][:-4]).plausible():
             raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
-        state, (seal, last, *marks) = LedgerState(*answer[0][:-3]), answer[0][-3:]
-        if seal != state.seal(last or first_head(state.store), *marks):
+        state = LedgerState(*answer[0][:-4])
+        seal, last, mark, dead = answer[0][-4:]
+        head = last or first_head(state.store)
+        if seal != state.seal(head, mark):
             why = "damaged: its state, or the last link of its chain of deletions, was changed after it was written"
             raise UnreadableMemoryError(self.path, why)
-        return state
+        return state, head, dead
 
     def _keep(self, state: LedgerState) -> None:
         """Within a transaction, after all else: write the state as it is now, sealed."""

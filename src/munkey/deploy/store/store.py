@@ -19,7 +19,7 @@ from munkey.deploy.store import disk, index
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.index import UnreadableIndexError
-from munkey.deploy.store.ledger import Ledger, LedgerState
+from munkey.deploy.store.ledger import Ledger, LedgerState, Position
 from munkey.deploy.store.matrices import BLOCK, Matrices, MemoryView, retire
 from munkey.deploy.store.recovery import (
     BESIDE,
@@ -173,6 +173,32 @@ class Store(AbstractContextManager["Store"]):
     def state(self) -> LedgerState:
         with self._alone():
             return self._ledger.state()
+
+    @property
+    def position(self) -> Position:
+        """Which rows there are, as one value that every addition, deletion and compaction changes."""
+        with self._alone():
+            return self._ledger.position()
+
+    def snapshot(self) -> tuple[Position, MemoryView]:
+        """Where the memory stands, and its rows there: none that is dead by the ledger is live in the view.
+
+        Ask for `position` again after reading: if it is another one, rows changed meanwhile.
+        """
+        with self._alone():
+            waited_at = None
+            while True:
+                view = self.view
+                live = np.count_nonzero(view.live)
+                position = self._ledger.position()
+                if (position.generation, position.rows) != (view.generation, len(view.live)):
+                    continue  # it changed between these two lines
+                # A writer of another process has put a deletion into the ledger, and not hidden its rows yet.
+                if live > position.live and position != waited_at:
+                    wait_until_hidden(self.folder, self._ledger, view)
+                    waited_at = position
+                    continue
+                return position, view
 
     @property
     def head(self) -> str:
