@@ -44,9 +44,18 @@ PEOPLE = [f"person {number}" for number in GENERATOR.integers(0, 12, N)]
 QUERIES = GENERATOR.normal(size=(9, 5))
 
 
+def keys_of(model):
+    """The keys of the rows, by ascending id, from where they lie."""
+    if model.directory_ is None:
+        return model._held._memory.keys.numpy()
+    with Store.open(model.directory_ / "memory") as store:
+        rows = np.flatnonzero(store.view.live)
+        return store.view.keys[rows[np.argsort(store.view.ids[rows])]]
+
+
 def bits(model):
     """Everything that it answers from, and its answers."""
-    held = [model.ids_, model.units_.tolist(), model.classes_, model._held().keys, model.predict_proba(QUERIES)]
+    held = [model.ids_, model.units_.tolist(), model.classes_, keys_of(model), model.predict_proba(QUERIES)]
     if hasattr(model, "coef_"):
         held += [model.coef_, model.intercept_]
     return [part.tobytes() if isinstance(part, np.ndarray) else part for part in held]

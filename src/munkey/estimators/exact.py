@@ -11,12 +11,12 @@ class ForgettingLinear(ForgettingClassifier):
     @property
     def coef_(self) -> np.ndarray:
         """(C, d) float64, a row for each of `classes_`."""
-        return self.system_.model.weight.numpy()  # type: ignore[union-attr, operator]
+        return self._held.head.weight.numpy()
 
     @property
     def intercept_(self) -> np.ndarray:
         """(C,) float64."""
-        return self.system_.model.bias.numpy()  # type: ignore[union-attr, operator]
+        return self._held.head.bias.numpy()
 
 
 class ForgettingLDA(ForgettingLinear):

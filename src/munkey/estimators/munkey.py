@@ -10,7 +10,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from shutil import copytree
 from typing import Any, Self, cast
 
 import numpy as np
@@ -22,16 +21,18 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import UnreadableModelError
-from munkey.deploy.model.export import write
+from munkey.deploy.model.export import LOOKUP, write
 from munkey.deploy.model.images import pixels
 from munkey.deploy.model.manifest import EXPORTED, EstimatorReference, PictureSize, read_manifest
 from munkey.deploy.model.model import device_for
-from munkey.deploy.model.predictor import Device, Predictor
+from munkey.deploy.model.predictor import Device
 from munkey.deploy.model.trained_system import OwnSystem
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import Keys, extract
-from munkey.estimators.classifier import LOOKUP, PATIENCE, plain, require_named, text_of
+from munkey.estimators.classifier import plain, require_named, text_of
+from munkey.estimators.handle import Handle
+from munkey.estimators.held import dtype_of
 from munkey.estimators.pictures import OWN, encoder_of, pictures_in, shown
 from munkey.memory.neighbors import nearest, without_self
 from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
@@ -107,7 +108,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     seed: int = 0
     device: Device = "auto"
     verbose: bool = True
-    _reader: Predictor | None = field(init=False)
+    _handle: Handle = field(init=False)
 
     def fit(
         self, X: Any, y: ArrayLike, *, ids: Iterable[int] | None = None, units: Sequence[Any] | None = None
@@ -138,22 +139,22 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         order = np.argsort(numbers)
         numbers, images = numbers[order], given.images[order]
-        self.classes_, codes = np.unique(labels[order], return_inverse=True)
+        classes, codes = np.unique(labels[order], return_inverse=True)
         keys = Keys(numbers, extract(encoder_of(settings, device), images, settings.batch_size, device, shown))
         if isinstance(kind, FittedFamily) and fitted:
-            trained = kind.fitted(keys, codes, len(self.classes_), fitted)
+            trained = kind.fitted(keys, codes, len(classes), fitted)
         elif recipe:
             depth = sections["munkey"]["neighbors"][1]
             members = MemberKeys(keys.keys, without_self(nearest(keys, keys, depth + 1), numbers, depth))
             samples = ImageSet(images, np.arange(count), numbers, codes)
             report = print if self.verbose else lambda _: None
-            trained = kind.train(Training(samples, len(self.classes_), recipe, device, report, members)).system
+            trained = kind.train(Training(samples, len(classes), recipe, device, report, members)).system
 
         data = Dataset(
-            images, numbers, codes, np.full(count, "train"), self.classes_.tolist(), tuple(names[row] for row in order)
+            images, numbers, codes, np.full(count, "train"), classes.tolist(), tuple(names[row] for row in order)
         )
         files = {one: file for one, row in zip(numbers.tolist(), order, strict=True) if (file := given.files[row])}
-        own = EstimatorReference(dtype=self.classes_.dtype.str, params=params)
+        own = EstimatorReference(dtype=dtype_of(classes), params=params)
         temporary = tempfile.TemporaryDirectory(dir=watched_folder(os.getpid()))
         write(OwnSystem(trained, data, files, sections, device, own), Path(temporary.name))
         self._at(Path(temporary.name), temporary)
@@ -162,9 +163,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each of `classes_`: (N, C)."""
         check_is_fitted(self)
-        if self._reader is None:
-            self._reader = Predictor.load(self.directory_, device=self.device)
-        return self._reader.predict(pictures_in(X)).probabilities
+        return self._handle.model.predict(pictures_in(X)).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the highest probability: (N,)."""
@@ -173,9 +172,10 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def forget(self, ids: Iterable[int] | int | None = None, *, units: Iterable[Any] | str | None = None) -> np.ndarray:
         """As that of `ForgettingLDA`, but a class stays among `classes_`: MUNKEY's network knows it."""
+        check_is_fitted(self)
         require_named(ids, units)
         names = [units] if isinstance(units, str) else [str(unit) for unit in units or ()]
-        with self._writer() as model:
+        with self._handle.writing() as model:
             numbers = [ids] if isinstance(ids, int | np.integer) else list(ids if ids is not None else ())
             chosen = model.select(ids=numbers, units=names).ids
             model.forget(chosen)
@@ -184,18 +184,24 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def add(self, X: Any, y: ArrayLike, *, units: Sequence[Any] | None = None) -> np.ndarray:
         """Remember pictures of known classes, without training; a MUNKEY lends tokens of neighbors. Returns ids."""
+        check_is_fitted(self)
         labels = column_or_1d(y)
-        if (unknown := np.setdiff1d(labels, self.classes_)).size:
-            raise ValueError(f"{unknown.tolist()} are not in `classes_`: only a fit can learn a class")
-        with self._writer() as model:
-            texts = units if units is None else [text_of(unit) for unit in units]
-            return model.add(pictures_in(X), np.searchsorted(self.classes_, labels), units=texts).ids
+        texts = units if units is None else [text_of(unit) for unit in units]
+        with self._handle.writing() as model:
+            places = {name: number for number, name in enumerate(self.classes_.tolist())}
+            if unknown := sorted({*labels.tolist()} - {*places}):
+                raise ValueError(f"{unknown} are not in `classes_`: only a fit can learn a class")
+            numbers = [places[label] for label in labels.tolist()]
+            return model.add(pictures_in(X), numbers, units=texts).ids
 
     def save(self, directory: str | Path) -> None:
-        """Write it to a new directory, a deployed model. From now on, `forget` and `add` change that."""
+        """Write it, as it is now, to a new directory, a deployed model. From now on, `forget` and `add` change that.
+
+        The log of deletions goes with it. Raises as `ForgettingLDA.save`.
+        """
         check_is_fitted(self)
-        with disk.new_folder(Path(directory)) as folder:
-            copytree(self.directory_, folder, dirs_exist_ok=True)
+        with disk.new_folder(Path(directory)) as folder, self._handle.writing() as model:
+            model.copy(folder)
         self._at(Path(directory))
 
     @classmethod
@@ -207,33 +213,40 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise UnreadableModelError(Path(directory), "holds embeddings, not pictures", what_to_do)
         own = manifest.estimator or EstimatorReference(dtype=np.array(manifest.names).dtype.str)
         made.set_params(**{"family": manifest.family, **own.params})
-        made.classes_ = np.array(manifest.classes, dtype=own.dtype)
         made._at(Path(directory))
         return made
 
     def _at(self, folder: Path, temporary: "tempfile.TemporaryDirectory[str] | None" = None) -> None:
         """Be what lies there. What lay in a temporary directory is gone: it would keep what is forgotten from now."""
+        if hasattr(self, "_handle"):
+            self._handle.close()
         if earlier := getattr(self, "_temporary", None):
             earlier.cleanup()
-        self.directory_, self._temporary = folder, temporary
-        self._reader = None
+        self._temporary = temporary
+        self._handle = Handle(folder, device=self.device)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_handle")
+
+    @property
+    def directory_(self) -> Path:
+        """Where it lies."""
+        return self._handle.directory
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes that it can answer, ascending: (C,)."""
+        manifest = self._handle.model.manifest
+        own = manifest.estimator or EstimatorReference(dtype="<U")
+        return np.array(manifest.classes, dtype=own.dtype)
 
     @property
     def ids_(self) -> np.ndarray:
-        """The rows that it holds, ascending: (N,)."""
-        with Predictor.load(self.directory_) as model:
-            return model.ids
-
-    def _writer(self) -> Predictor:
-        """Its directory, open for a change: what reads it is closed, or a purge could not finish."""
-        check_is_fitted(self)
-        if self._reader:
-            self._reader.close()
-        self._reader = None
-        return Predictor.load(self.directory_, writer=True, device=self.device, wait=PATIENCE)
+        """The ids of the pictures that it holds, ascending: (N,)."""
+        return self._handle.model.ids
 
     def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "directory_"):
+        if hasattr(self, "_handle"):
             raise TypeError("a fitted MunkeyClassifier lies in a directory: `save` it, and `load` it elsewhere")
         return cast(dict[str, Any], super().__getstate__())
 

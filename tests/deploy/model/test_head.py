@@ -27,12 +27,18 @@ COUNT = 20  # pictures that are asked about
 def run(tmp_path_factory) -> Path:
     """The tiny result, whose MUNKEY has a head."""
     root = tmp_path_factory.mktemp("run") / "results" / "tiny"
-    file = result_in(root, members=IDS) / "system.safetensors"
-    made, data = system.load(file), load(root / "data/toy")
+    with_head(result_in(root, members=IDS))
+    return root
+
+
+def with_head(result: Path) -> Path:
+    """A result in the folder `result`, its MUNKEY now with a head."""
+    file = result / "system.safetensors"
+    made, data = system.load(file), load(result.parents[4] / "data/toy")
     memory = replace(made.memory, labels=torch.from_numpy(data.labels[IDS]))
     headed = replace(made.architecture, head={"alpha": 0.3, "temperature": 4.0})
     system.save(file, replace(made, architecture=headed, memory=memory))
-    return root
+    return result
 
 
 @pytest.fixture

@@ -3,9 +3,12 @@
 import hashlib
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from safetensors.torch import save as serialized
 
 from munkey.core.console import warn
@@ -20,6 +23,7 @@ from munkey.deploy.model.manifest import (
     MODEL_FORMAT,
     WEIGHTS,
     EncoderReference,
+    EstimatorReference,
     Manifest,
     MemoryReference,
     ModelOrigin,
@@ -34,7 +38,7 @@ from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
 from munkey.models.family import FittedArchitecture
 from munkey.models.networks.munkey import MunkeyArchitecture
-from munkey.settings import EncoderSettings
+from munkey.settings import EncoderSettings, LookupSettings
 
 MEANINGS = {
     "TA": "accuracy on the test split",
@@ -43,7 +47,25 @@ MEANINGS = {
     "MIA": "membership inference on the forget set; 50: none",
     "VA": "accuracy on the validation split",
 }
+LOOKUP = LookupSettings(approximate_from=100_000, lists=1000, probes=30)  # of estimators, as in params.yaml
 LEAST = 39  # keys for each list of an index: with fewer, faiss warns that its centroids are poor
+
+
+@dataclass(frozen=True)
+class EstimatorRows:
+    """What an estimator was fitted to. ids: (N,); keys: (N, d) as its memory has them; labels: (N,) places of classes
+    among `classes`; units: of the rows; next_id: of the next row; settings: of its family.
+    """
+
+    family: str
+    settings: dict[str, Any]
+    ids: np.ndarray
+    keys: np.ndarray
+    labels: np.ndarray
+    classes: list[Any]
+    units: list[str | None]
+    next_id: int
+    estimator: EstimatorReference
 
 
 def export(result: str | Path, directory: str | Path, sections: Sections | None = None) -> Path:
@@ -113,6 +135,24 @@ def write(result: TrainedSystem, folder: Path) -> None:
             temporary.write_bytes(content)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in static.items()}
     manifest.model_copy(update={"files": sums}).write(folder)
+
+
+def write_rows(folder: Path, rows: EstimatorRows) -> None:
+    """A model of an estimator's rows into an empty folder."""
+    tokens = rows.labels[:, None].astype(np.float32)
+    with Store.create(folder / MEMORY, rows.ids, rows.keys, tokens, rows.labels, units=rows.units) as store:
+        name = store.state.store.hex()
+    Manifest(
+        format="munkey model",
+        version=MODEL_FORMAT,
+        family=rows.family,  # type: ignore[arg-type]  # one of those that are fitted
+        classes=rows.classes,
+        token_dim=1,
+        settings=rows.settings,
+        lookup=LOOKUP,
+        memory=MemoryReference(store=name, rows=len(rows.ids), first_new_id=rows.next_id),
+        estimator=rows.estimator,
+    ).write(folder)
 
 
 def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:

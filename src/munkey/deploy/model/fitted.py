@@ -5,13 +5,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from munkey.core.ids import NOBODY
-from munkey.deploy.errors import UnreadableModelError
+from munkey.deploy.errors import NO_CLASS, UnreadableModelError
 from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import Position
@@ -124,10 +125,11 @@ def summable(folder: Path) -> Iterator[None]:
 
 
 class SolvedHead(NamedTuple):
-    """Weights that follow from the rows at a position."""
+    """Weights that follow from the rows at a position. classes: their numbers, None: all; else those that have rows."""
 
     position: Position
     head: "nn.Module"
+    classes: np.ndarray | None = None
 
 
 class FittedModel:
@@ -143,6 +145,7 @@ class FittedModel:
         empty = self.family.empty_sums(self._architecture)
         self.sums = LiveSums(store, empty) if empty is not None else None
         self._solved: SolvedHead | None = None
+        self._present: SolvedHead | None = None
 
     def require_room(self, added: int) -> None:
         """Raise ValueError where the memory would hold more rows than can be summed exactly."""
@@ -193,15 +196,78 @@ class FittedModel:
         with self.sums.current() as (position, sums):
             return self._head_at(position, sums)
 
+    def present_head(self) -> SolvedHead:
+        """As `head`, of the classes that have rows alone, in ascending order of what they are called.
+
+        It is that of a fit to the rows, to the bit: the weights also depend, in the last bit, on the order of classes.
+        """
+        assert self.sums is not None
+        with self.sums.current() as (position, sums):
+            if self._present is None or self._present.position != position:
+                classes = self._ascending(np.flatnonzero(sums.counts))
+                with summable(self.store.folder):
+                    head = self.family.solved(sums.of(classes), self.section)
+                self._present = SolvedHead(position, head, classes)
+            return self._present
+
+    def present_classes(self) -> np.ndarray:
+        """The numbers of the classes that have rows, in ascending order of what they are called."""
+        _, view = self.store.snapshot()
+        rows = np.flatnonzero(view.live)
+        labels = view.labels[rows]
+        labels = labels[view.live[rows]]  # looked at last: what is deleted meanwhile is zero
+        if len(labels) and (labels.min() < 0 or labels.max() >= len(self.manifest.classes)):
+            raise UnreadableModelError(self.store.folder, NO_CLASS)
+        return self._ascending(np.flatnonzero(np.bincount(labels)))
+
+    def _ascending(self, classes: np.ndarray) -> np.ndarray:
+        names = self.manifest.classes
+        numbers = classes.tolist()
+        if any(names[number] is None for number in numbers):
+            raise UnreadableModelError(self.store.folder, NO_CLASS)
+        return np.array(sorted(numbers, key=names.__getitem__), dtype=np.int64)
+
     def logits(self, keys: np.ndarray, retrieved: "RetrievedRows") -> np.ndarray:
         """Logits (N, C) of pictures with these keys (N, d). Raises UnreadableModelError for a damaged memory."""
+        return self._asked(keys, self.head(), retrieved, len(self.manifest.classes))
+
+    def present_logits(
+        self, keys: np.ndarray, retrieve: "Callable[[np.ndarray], RetrievedRows]"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the classes that have rows, as `present_classes`, and logits (N, C) among these alone.
+
+        They are those of a fit to the rows, to the bit. retrieve: finds the neighbors of keys, if the family asks any.
+        """
+        from munkey.deploy.model.retrieval import no_rows
+
+        if self.sums is not None:
+            solved = self.present_head()
+            assert solved.classes is not None
+            return solved.classes, self._asked(keys, solved.head, no_rows(len(keys)), len(solved.classes))
+        while True:
+            position = self.store.position
+            classes = self.present_classes()
+            retrieved = retrieve(keys)
+            if self.store.position == position:  # else rows of other classes may have come meanwhile
+                break
+        places = np.full(len(self.manifest.classes), NOBODY)
+        places[classes] = np.arange(len(classes))
+        tokens = places[retrieved.labels].astype(np.float32)[..., None]
+        return classes, self._asked(keys, None, replace(retrieved, tokens=tokens), len(classes))
+
+    def _asked(
+        self, keys: np.ndarray, head: "nn.Module | None", retrieved: "RetrievedRows", classes: int
+    ) -> np.ndarray:
+        """Logits (N, classes) of weights or of neighbors, whose tokens are the numbers of their classes."""
         from munkey.data.image_set import ImageSet
 
         pixels = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         samples = ImageSet(pixels, np.arange(len(keys)), np.arange(len(keys)), np.zeros(len(keys), dtype=np.int64))
-        system = System(self.family.name, self._architecture, self.head(), retrieved.memory("cpu"))
-        asked, data = Retrieval(retrieved.neighbors, keys=keys), cast("DataSettings", self.manifest.data)  # unread
-        return self.family.logits(system, samples, data, "cpu", asked)
+        architecture = FittedArchitecture(classes, self._architecture.key_dim, self._architecture.settings)
+        system = System(self.family.name, architecture, head, retrieved.memory("cpu"))
+        unread_data = cast("DataSettings", self.manifest.data)
+        asked = Retrieval(retrieved.neighbors, keys=keys)
+        return self.family.logits(system, samples, unread_data, "cpu", asked)
 
     def weights(self, neighbors: "Neighbors") -> np.ndarray:
         """How much each neighbor counts (N, K), as in `munkey.deploy.model.model.LoadedNetwork`."""

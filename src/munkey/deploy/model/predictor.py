@@ -3,18 +3,26 @@
 import dataclasses
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
-from munkey.deploy.errors import EmptyModelError, PictureError, UnknownNamesError, UnreadableModelError, first_ten
+from munkey.core.files import atomic
+from munkey.deploy.errors import (
+    NO_CLASS,
+    EmptyModelError,
+    PictureError,
+    UnknownNamesError,
+    UnreadableModelError,
+    first_ten,
+)
 from munkey.deploy.model import manifest as manifests
 from munkey.deploy.model.images import Images, Pixels, content_digests, embeddings, pixels
 from munkey.deploy.model.manifest import MEMORY, Manifest
@@ -30,10 +38,11 @@ from munkey.deploy.store.verify import Report
 from munkey.settings import InferenceSettings
 
 if TYPE_CHECKING:
-    from munkey.deploy.model.fitted import FittedModel
+    from munkey.deploy.model.fitted import FittedModel, SolvedHead
     from munkey.deploy.model.model import KeyEncoder, LoadedNetwork
     from munkey.deploy.model.retrieval import RetrievedRows
 
+T = TypeVar("T")
 Device = Literal["auto", "cpu", "cuda"]
 SIMILAR = 0.95  # cosine of keys from which samples are look-alikes, unless another is asked for
 MOST_ASKED = 1000  # samples whose look-alikes are looked for at once
@@ -47,6 +56,14 @@ class Added(NamedTuple):
     identical: dict[int, tuple[int, ...]]
 
 
+class HeldSamples(NamedTuple):
+    """Samples of a memory, by ascending id. ids: (N,) int64; units: (N,) texts; classes: those that they have."""
+
+    ids: np.ndarray
+    units: np.ndarray
+    classes: list[Any]
+
+
 class Predictor(AbstractContextManager["Predictor"]):
     """An exported model. May be used from several threads; one process at a time may forget and add.
 
@@ -54,14 +71,19 @@ class Predictor(AbstractContextManager["Predictor"]):
     and encoder are loaded with the first picture, so that forgetting takes milliseconds and no torch.
     """
 
-    def __init__(self, directory: Path, manifest: Manifest, writer: bool, device: Device, wait: float) -> None:
-        """Use `Predictor.load`."""
-        self.directory, self.manifest, self.writer, self._device = directory, manifest, writer, device
+    def __init__(  # what `load` was asked for, and what it has read
+        self, directory: Path, manifest: Manifest, stamp: "_Stamp", writer: bool, device: Device, wait: float
+    ) -> None:
+        """Use `Predictor.load`. stamp: of the manifest, from before it was read."""
+        self.directory = directory
+        self.manifest = manifest
+        self.writer = writer
+        self._device = device
+        self._stamp = stamp
         self._changing = threading.Lock()  # one thread at a time, from its choice of ids or rows on
         self.store = _store(directory, manifest, writer, wait)
         self.search = Search(self.store, manifest.lookup)
         self.sources = SourceFiles(self.store, manifest.source)
-        self._classes = dict(enumerate(manifest.names))
 
     @classmethod
     def load(
@@ -75,7 +97,28 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises UnreadableModelError, and LockedMemoryError where another process writes it already.
         """
         directory = Path(directory)
-        return cls(directory, manifests.read_manifest(directory), writer, device, wait)
+        stamp = _stamp(directory)
+        return cls(directory, manifests.read_manifest(directory), stamp, writer, device, wait)
+
+    @contextmanager
+    def writing(self, wait: float = 0.0) -> Iterator[None]:
+        """While the block runs, a model that is open for reading may be changed here, and nowhere else.
+
+        wait: as for `load`. Raises LockedMemoryError where another process is writing.
+        """
+        with self.store.writing(wait):
+            self.follow()
+            before = self.writer
+            self.writer = True
+            try:
+                yield
+            finally:
+                self.writer = before
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it is open in this process, and its files are those that lie in its directory: else load it again."""
+        return self.store.in_place
 
     # Answering
 
@@ -94,11 +137,13 @@ class Predictor(AbstractContextManager["Predictor"]):
         _ = self.store.view  # refused first in a forked child, where torch would wait forever
         self._require_samples()
         given, keys = self._read(images)
-        retrieved, logits = self._asked(given.images, self._encoder.keys(given.images) if keys is None else keys)
+        if keys is None:
+            keys = self._encoder.keys(given.images)
+        manifest, (logits, evidence) = self._steadily(lambda: self._asked(given.images, keys))
         if not np.isfinite(logits).all():
             said = "its answers are not finite: `verify` says whether the memory is damaged"
             raise UnreadableModelError(self.directory, said)
-        names, answered = tuple(self.manifest.names), logits
+        names, answered = tuple(manifest.names), logits
         if only_held_classes:
             held = np.isin(range(len(names)), self._held()[1])
             if not held.any():  # the last ones went meanwhile
@@ -106,7 +151,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             answered = np.where(held, logits, np.float32(-np.inf))
         labels = answered.argmax(axis=1)
         answers = tuple(names[label] for label in labels)
-        return Prediction(logits, softmax(answered), labels, answers, self._evidence(retrieved), names, *given)
+        return Prediction(logits, softmax(answered), labels, answers, evidence, names, *given)
 
     def _require_samples(self) -> None:
         if not self.store.view.live.any():
@@ -119,17 +164,80 @@ class Predictor(AbstractContextManager["Predictor"]):
         keys, files = embeddings(images, self.store.state.key_width)
         return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files), keys
 
-    def _asked(self, images: np.ndarray, keys: np.ndarray) -> "tuple[RetrievedRows, np.ndarray]":
-        """What the answers about pictures rest on, and their logits."""
+    def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """For an estimator of a family that is fitted: the classes that have rows, ascending, and logits (N, C) of keys
+        (N, d) among these alone. They are those of a fit to the rows, to the bit. Raises UnreadableModelError.
+        """
+
+        def answer() -> tuple[np.ndarray, np.ndarray]:
+            assert self._fitted is not None
+            return self._fitted.present_logits(keys, self._retrieved)
+
+        manifest, (numbers, logits) = self._steadily(answer)
+        return [manifest.classes[number] for number in numbers.tolist()], logits
+
+    def head_of_rows(self) -> "SolvedHead":
+        """The linear head that `logits_of` answers by: of a family that has one."""
+
+        def head() -> "SolvedHead":
+            assert self._fitted is not None
+            return self._fitted.present_head()
+
+        return self._steadily(head)[1]
+
+    def held(self) -> HeldSamples:
+        """The samples that the memory holds, by ascending id."""
+
+        def read() -> HeldSamples:
+            records, sources = self.sources.held()
+            order = np.argsort(records["id"])
+            numbers = np.unique(records["label"])
+            classes = self.manifest.classes
+            for number in numbers.tolist():
+                if not 0 <= number < len(classes) or classes[number] is None:
+                    raise UnreadableModelError(self.directory / MEMORY, NO_CLASS)
+            units = np.array([unit for _, unit in sources], dtype=object)
+            return HeldSamples(records["id"][order], units[order], [classes[number] for number in numbers.tolist()])
+
+        return self._steadily(read)[1]
+
+    def _steadily(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
+        """An answer, and the manifest that it was made with: made again where a class came meanwhile."""
+        while True:
+            manifest = self.follow()
+            try:
+                answered = answer()
+            except UnreadableModelError:
+                if self.follow() is manifest:
+                    raise
+                continue  # a row of a new class may have been met before its class
+            if self.follow() is manifest:
+                return manifest, answered
+
+    def follow(self) -> Manifest:
+        """The manifest as it is now: an estimator of another process may have brought a class, or a purge taken one."""
+        stamp = _stamp(self.directory)
+        if stamp is not None and stamp != self._stamp:
+            manifest = manifests.read_manifest(self.directory)
+            if len(manifest.classes) != len(self.manifest.classes):
+                vars(self).pop("_fitted", None)  # its sums have a place for each class
+            self.manifest = manifest
+            self._stamp = stamp
+        return self.manifest
+
+    def _asked(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
+        """The logits of pictures, and what the answers rest on."""
         from munkey.deploy.model.retrieval import no_rows
 
-        if self._fitted is None:
+        if fitted := self._fitted:
+            retrieved = self._retrieved(keys) if fitted.k else no_rows(len(keys))
+            logits = fitted.logits(keys, retrieved)
+        else:
             retrieved = self._retrieved(keys)
-            memory = retrieved.memory(self._network.device)
-            logits = self._network.logits(images, memory, retrieved.neighbors)
-            return retrieved, logits + self._head.logits(keys, no_rows(len(keys))) if self._head else logits
-        retrieved = self._retrieved(keys) if self._fitted.k else no_rows(len(keys))
-        return retrieved, self._fitted.logits(keys, retrieved)
+            logits = self._network.logits(images, retrieved.memory(self._network.device), retrieved.neighbors)
+            if self._head:
+                logits = logits + self._head.logits(keys, no_rows(len(keys)))
+        return logits, self._evidence(retrieved)
 
     def _retrieved(self, keys: np.ndarray) -> "RetrievedRows":
         from munkey.deploy.model.retrieval import Retriever
@@ -149,6 +257,10 @@ class Predictor(AbstractContextManager["Predictor"]):
             raise UnreadableModelError(self.directory, "its memory holds labels that are not among its classes")
         files = tuple(tuple(map(self.sources.place, line)) for line in retrieved.files)
         return Evidence(near.ids, near.cosines, (self._fitted or self._network).weights(near), retrieved.labels, files)
+
+    @property
+    def _classes(self) -> dict[int, str]:
+        return dict(enumerate(self.manifest.names))
 
     @cached_property
     def _fitted(self) -> "FittedModel | None":
@@ -204,6 +316,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         files: as for `select`. Of each kind that is given, one must fit. Raises ValueError for what is not a class.
         """
+        self.follow()
         numbers, wanted = set(self._numbers(labels).tolist()), set(listed("units", units))
         found = self.sources.ids_of(files)
         lying = set().union(*found.values())
@@ -232,6 +345,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         nothing is missing. Raises UnknownIdsError or UnknownNamesError with all that names nothing, unless
         `ignore_missing`; AmbiguousFileError; ValueError for what is not an id or a class.
         """
+        self.follow()
         wanted, (held, numbers) = np.unique(checked_ids(ids)), self._held()
         unknown: list[int] = np.setdiff1d(wanted, held).tolist()
         found: list[tuple[str, Iterable[int]]] = [*self.sources.ids_of(files).items()]
@@ -371,20 +485,81 @@ class Predictor(AbstractContextManager["Predictor"]):
         if self._fitted:
             keys, tokens = self._fitted.family.stored(keys), numbers[:, None].astype(np.float32)
         with self._alone():
-            view = self.store.view
-            if summed := self._fitted or self._head:
-                summed.require_room(len(keys))
-            if not self._fitted and not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
-                raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
-            same = np.sort(self.store.ids_with(contents))
-            held = view.records["content"][self.store.rows_of(same)]
-            # Ids that no sample ever had: after those of the data set and those added since.
-            ever = np.count_nonzero(view.live) + self.store.deletions
-            first = self.manifest.memory.first_new_id + ever - self.manifest.memory.rows
+            first = self.next_id
             ids = np.arange(first, first + len(keys))
-            self.store.add(ids, keys, tokens, numbers, given.files, units, contents, allow_blocked=allow_blocked)
-        own = {one: same[(held == content).all(axis=1)] for one, content in zip(ids.tolist(), contents, strict=True)}
-        return Added(ids, {one: tuple(identical.tolist()) for one, identical in own.items() if identical.size})
+            return self._enter(_NewRows(ids, keys, tokens, numbers, given.files, units, contents), allow_blocked)
+
+    def add_keys(
+        self,
+        keys: np.ndarray,
+        classes: Sequence[str | bool | int | float],
+        *,
+        dtype: str,
+        ids: np.ndarray | None = None,
+        units: Sequence[str | None] | None = None,
+    ) -> np.ndarray:
+        """For an estimator of a family that is fitted: add rows by their keys (N, d), of new classes too.
+
+        dtype: of all classes, as the manifest keeps it; ids: by default new ones. Returns the ids. Raises ValueError
+        for ids that are held.
+        """
+        assert self._fitted is not None
+        stored = self._fitted.family.stored(keys)
+        with self._alone():
+            manifest = self.manifest
+            first = self.next_id
+            numbered = manifest.encoder is None and ids is not None
+            if ids is None:
+                ids = np.arange(first, first + len(keys))
+            known = list(manifest.classes)
+            known += [one for one in dict.fromkeys(classes) if one not in known]
+            changes: dict[str, object] = {"classes": known}
+            if manifest.encoder is None:
+                described = manifest.estimator or manifests.EstimatorReference(dtype=dtype)
+                changes["estimator"] = described.model_copy(update={"dtype": dtype})
+            if numbered:
+                # The next id by default comes behind all that were used. Until the rows are there, some are skipped.
+                behind = max(first, int(ids.max(initial=-1)) + 1)
+                counted = {"rows": self._ever, "first_new_id": behind}
+                changes["memory"] = manifest.memory.model_copy(update=counted)
+            # First: a row must not have a class that nobody knows.
+            self._describe(manifest.model_copy(update=changes))
+            places = {one: number for number, one in enumerate(known)}
+            numbers = np.array([places[one] for one in classes], dtype=np.int64)
+            tokens = numbers[:, None].astype(np.float32)
+            self._enter(_NewRows(ids, stored, tokens, numbers, None, units, key_digests(stored)))
+            if numbered:
+                memory = self.manifest.memory.model_copy(update={"rows": self._ever})
+                self._describe(self.manifest.model_copy(update={"memory": memory}))
+            return ids
+
+    def _enter(self, new: "_NewRows", allow_blocked: bool = False) -> Added:
+        """Add rows that were checked, while nothing else changes the memory."""
+        view = self.store.view
+        if summed := self._fitted or self._head:
+            summed.require_room(len(new.ids))
+        if not self._fitted and not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
+            raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
+        same = np.sort(self.store.ids_with(new.contents))
+        held = view.records["content"][self.store.rows_of(same)]
+        self.store.add(*new, allow_blocked=allow_blocked)
+        identical = {}
+        for one, content in zip(new.ids.tolist(), new.contents, strict=True):
+            if (copies := same[(held == content).all(axis=1)]).size:
+                identical[one] = tuple(copies.tolist())
+        return Added(new.ids, identical)
+
+    @property
+    def next_id(self) -> int:
+        """The first id of what is added next: after those of the data set, those added since, and all that are held."""
+        memory = self.manifest.memory
+        behind_held = int(self._held()[0].max(initial=-1)) + 1
+        return max(memory.first_new_id + self._ever - memory.rows, behind_held)
+
+    @property
+    def _ever(self) -> int:
+        """How many rows the memory holds and held."""
+        return self.store.position.live + self.store.deletions
 
     @property
     def _tokens_are_keys(self) -> bool:
@@ -433,6 +608,12 @@ class Predictor(AbstractContextManager["Predictor"]):
         others = sorted(path.name for path in self.directory.iterdir() if path.name not in own)
         return (*others, *(f"{MEMORY}/{name}" for name in in_memory))
 
+    def _describe(self, manifest: Manifest) -> None:
+        """Write another manifest, if it is another one."""
+        if manifest != self.manifest:
+            manifest.write(self.directory)
+            self.follow()
+
     def purge(self) -> tuple[str, ...]:
         """Leave no byte of what was forgotten in any file of the model. Returns what else lies in the directory.
 
@@ -441,9 +622,19 @@ class Predictor(AbstractContextManager["Predictor"]):
         if self.writer and self.manifest.encoder is None:  # its class may be a person, so it goes with its last row
             manifest, held = manifests.read_manifest(self.directory), set(self._held()[1].tolist())
             kept = [name if number in held else None for number, name in enumerate(manifest.classes)]
-            self.manifest = manifest.model_copy(update={"classes": kept})
-            self.manifest.write(self.directory)
+            self._describe(manifest.model_copy(update={"classes": kept}))
         return self._foreign(self.store.purge())
+
+    def copy(self, folder: Path) -> None:
+        """Write the model as it is now into an empty folder, purged. For a writer: nobody changes it meanwhile."""
+        self.store.copy(folder / MEMORY)
+        for name in self.manifest.static:
+            content = manifests.static(self.directory, self.manifest, name)
+            with atomic(folder / name) as temporary:
+                temporary.write_bytes(content)
+        self.manifest.write(folder)
+        with Predictor.load(folder, writer=True) as copied:
+            copied.purge()
 
     def compact(self) -> tuple[str, ...]:
         """Purge, free the space of what was forgotten, and add new samples to the index, if there is one."""
@@ -468,6 +659,30 @@ class Predictor(AbstractContextManager["Predictor"]):
 def _unit(keys: np.ndarray) -> np.ndarray:
     """Keys (N, d) of length 1; of a row that was deleted, zeros."""
     return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True).clip(min=1e-12))
+
+
+_Stamp: TypeAlias = tuple[int, int, int] | None
+
+
+class _NewRows(NamedTuple):
+    """Rows as `Store.add` takes them."""
+
+    ids: np.ndarray
+    keys: np.ndarray
+    tokens: np.ndarray
+    labels: np.ndarray
+    files: Sequence[str | None] | None
+    units: Sequence[str | None] | None
+    contents: np.ndarray
+
+
+def _stamp(directory: Path) -> _Stamp:
+    """What tells a manifest from one that was written later; None where there is none."""
+    try:
+        status = (directory / manifests.NAME).lstat()
+    except OSError:  # `read_manifest` says what is wrong
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _store(directory: Path, manifest: Manifest, writer: bool, wait: float) -> Store:

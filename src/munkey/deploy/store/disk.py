@@ -51,6 +51,15 @@ def sync(descriptor: int) -> None:
     getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
+def sync_file(path: Path) -> None:
+    """Wait until a file that was written by other means is on the disk."""
+    descriptor = open_file(path, os.O_RDONLY)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

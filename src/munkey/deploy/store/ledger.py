@@ -128,6 +128,14 @@ class Ledger:
         except FileNotFoundError:
             return 0
 
+    def in_place(self) -> bool:
+        """Whether the write-ahead log that is open is the one that lies beside the file."""
+        return self._wal_file() == self._wal
+
+    def _require_log(self) -> None:
+        if not self.in_place():
+            raise OSError(f"{self.path}-wal: was removed while the memory was open; open it again")
+
     def _ask(self, question: str, *values: int | str | bytes) -> list[tuple[Any, ...]]:
         """The rows of an answer. Raises what `failure` says."""
         try:
@@ -159,8 +167,7 @@ class Ledger:
             if isinstance(error, sqlite3.DatabaseError):
                 raise OSError(f"{self.path}: cannot be written ({error})") from error
             raise
-        if self._wal_file() != self._wal:  # what was committed is in a file that nobody will find
-            raise OSError(f"{self.path}-wal: was removed while the memory was open; open it again")
+        self._require_log()  # else what was committed is in a file that nobody will find
 
     def state(self) -> LedgerState:
         """The state. Raises UnreadableMemoryError where it, or the end of the chain, is not what was written."""
@@ -192,7 +199,11 @@ class Ledger:
         self._connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?", changed)
 
     def changes(self) -> int:
-        """A number that differs after any other connection has changed something."""
+        """A number that differs after any other connection has changed something.
+
+        Raises OSError where the write-ahead log was removed: what others write is in a new one, and not seen here.
+        """
+        self._require_log()
         return self._number("PRAGMA data_version")
 
     def dead(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
@@ -351,6 +362,13 @@ class Ledger:
         """Move everything out of the write-ahead log and cut it to nothing; whether that was possible."""
         ((busy, *_),) = self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
+
+    def copy(self, path: Path) -> None:
+        """Write the ledger to a new file, without anything that unused parts of its pages hold."""
+        self._ask("VACUUM INTO ?", str(path))
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.close()
 
     def close(self) -> None:
         self._connection.close()

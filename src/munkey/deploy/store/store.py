@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,7 +21,7 @@ from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.index import UnreadableIndexError
 from munkey.deploy.store.ledger import Ledger, LedgerState, Position
-from munkey.deploy.store.matrices import BLOCK, Matrices, MemoryView, retire
+from munkey.deploy.store.matrices import BLOCK, NAMES, Matrices, MemoryView, retire
 from munkey.deploy.store.recovery import (
     BESIDE,
     followed,
@@ -54,18 +55,25 @@ class Store(AbstractContextManager["Store"]):
 
     def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
         """Use `Store.open`. lock: of a writer. A forked child has nothing open."""
-        self.folder, self._ledger, self._lock = folder, ledger, lock
-        self._guard, self._process, self._closed = threading.RLock(), os.getpid(), False
+        self.folder = folder
+        self._ledger = ledger
+        self._guard = threading.RLock()
+        self._turn = threading.RLock()  # of the thread that is `writing`
+        self._process = os.getpid()
+        self._closed = False
         self._matrices: Matrices | None = None
         self._pending: list[np.ndarray] = []  # rows that are dead and not known to be zero on the disk
-        try:
-            self._matrices = recover(folder, ledger) if lock is not None else None
-            self._changes, self._erased = ledger.changes(), ledger.last().sequence
-            self._view = self._mapped()
-            self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live if lock is not None else ()))
-        except BaseException:
-            self._abandon()
-            raise
+        with self._whole():
+            self._begin(lock)
+
+    def _begin(self, lock: int | None) -> None:
+        """Read what there is now; with a lock, as the writer, which first finishes what a killed one has begun."""
+        self._lock = lock
+        self._matrices = None if lock is None else recover(self.folder, self._ledger)
+        self._changes = self._ledger.changes()
+        self._erased = self._ledger.last().sequence
+        self._view = self._mapped()
+        self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live if lock is not None else ()))
 
     @classmethod
     def create(  # noqa: PLR0913  # the parts of a row
@@ -138,6 +146,38 @@ class Store(AbstractContextManager["Store"]):
             yield self._matrices
 
     @contextmanager
+    def writing(self, wait: float = 0.0) -> Iterator[None]:
+        """While the block runs, a store that is open for reading is the writer. wait: as for `open`.
+
+        Reads by other threads go on meanwhile. Raises LockedMemoryError where another process is writing.
+        """
+        self._require_open()
+        with self._turn:
+            if self._matrices is not None:
+                yield
+                return
+            with self._alone():
+                lock = disk.lock(self.folder, wait)
+                with self._whole():
+                    self._begin(lock)
+            try:
+                yield
+            finally:
+                with self._guard:
+                    if not self._closed:
+                        self._read_again()
+
+    def _read_again(self) -> None:
+        """Settle, and let others write."""
+        self._record_settled()
+        with self._whole():
+            assert self._matrices is not None and self._lock is not None
+            self._matrices.close()
+            self._matrices = None
+            disk.unlock(self._lock)
+            self._begin(None)
+
+    @contextmanager
     def _whole(self) -> Iterator[None]:
         """A failure in here leaves a closed store, which recovers when it is opened again."""
         try:
@@ -156,6 +196,11 @@ class Store(AbstractContextManager["Store"]):
             self._lock = None
 
     # Reading
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it is open here, and its files are those that lie in its folder: else open it again."""
+        return not self._closed and os.getpid() == self._process and self._ledger.in_place()
 
     @property
     def view(self) -> MemoryView:
@@ -445,6 +490,28 @@ class Store(AbstractContextManager["Store"]):
             self._view = self._mapped()
             self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
         return self.purge()
+
+    def copy(self, folder: Path) -> None:
+        """Write the memory, with its name and its chain of deletions, to a new folder. Nobody changes it meanwhile.
+
+        The copy is sound, but not purged: an index may list the numbers of dead rows.
+        """
+        with self._writing() as matrices:
+            self._record_settled()
+            state = self._ledger.state()
+            generation = generation_folder(folder, state.generation)
+            generation.mkdir(parents=True)
+            # The files themselves, not `store.db`: to open and close that one would end SQLite's locks on it.
+            for name in (*NAMES, index.NAME):
+                if (matrices.folder / name).is_file():
+                    shutil.copyfile(matrices.folder / name, generation / name)
+            copied = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
+            copied.cut(state.rows)
+            copied.seal()
+            copied.close()
+            self._ledger.copy(folder / "store.db")
+            disk.sync_file(folder / "store.db")
+            disk.sync_folder(folder)
 
     def close(self) -> None:
         """Settle and release the memory. Closing twice is no error; in a forked child, nothing happens."""

@@ -1,0 +1,240 @@
+"""A saved estimator owns nothing: whoever changes its directory, it answers, forgets and saves what is there now."""
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, MunkeyClassifier, Predictor
+from munkey.deploy.errors import UnreadableModelError
+from munkey.deploy.store.errors import LockedMemoryError
+from munkey.estimators import handle
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.normal(size=(40, 5)) + 2 * np.eye(5)[np.arange(40) % 3]
+Y = np.array(["ant", "bee", "cat"])[np.arange(40) % 3]
+UNITS = [f"u{row % 4}" for row in range(40)]
+QUERIES = GENERATOR.normal(size=(6, 5))
+each = pytest.mark.parametrize("kind", [ForgettingLDA, ForgettingNCM, ForgettingKNN])
+
+
+def content(folder) -> bytes:
+    """All bytes of its files. In a process of its own: SQLite loses its locks where a file of its is closed."""
+    code = "import pathlib, sys; [sys.stdout.buffer.write(f.read_bytes()) for f in pathlib.Path(sys.argv[1]).rglob('*')"
+    command = [sys.executable, "-c", f"{code} if f.is_file()]", str(folder)]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "model"
+
+
+@each
+def test_rows_that_came_and_rows_that_went_with_the_same_head_and_number_are_seen(kind, folder):
+    """Ten rows of u1, and three more that another process adds before it compacts three dead ones away."""
+    kind().fit(X, Y, units=UNITS).save(folder)
+    with Predictor.load(folder, writer=True) as other:
+        other.forget([0, 4, 8])
+    model = kind.load(folder)
+    head, rows = model._held.model.head, model._held.model.store.state.rows
+    with Predictor.load(folder, writer=True) as other:
+        other.add(X[:3], Y[:3].tolist(), units=["u1"] * 3)
+        other.compact()
+        assert (other.head, other.store.state.rows) == (head, rows)
+    assert len(model.forget(units=["u1"])) == 13
+    fresh = kind().fit(X, Y, units=UNITS)
+    fresh.forget([0, 4, 8])
+    fresh.forget(units=["u1"])
+    assert model.predict_proba(QUERIES).tobytes() == fresh.predict_proba(QUERIES).tobytes()
+
+
+@each
+def test_what_is_saved_again_is_what_is_there_now_and_the_log_goes_with_it(kind, folder, tmp_path):
+    model = kind().fit(X, Y, units=UNITS)
+    model.save(folder)
+    model.predict(QUERIES)
+    with Predictor.load(folder, writer=True) as other:
+        other.forget(other.select(units=["u2"]).ids, request="2026-7")
+    model.save(tmp_path / "copy")
+    assert model.directory_ == tmp_path / "copy" and "u2" not in model.units_ and len(model.ids_) == 30
+    assert b"u2" not in content(tmp_path / "copy")
+    with Predictor.load(tmp_path / "copy") as copied, Predictor.load(folder) as first:
+        assert copied.verify(first.head).sound and [one.request for one in copied.log()] == ["2026-7"]
+    model.forget(units="u3")  # of the copy alone
+    assert len(kind.load(folder).ids_) == 30 and len(kind.load(tmp_path / "copy").ids_) == 20
+
+
+@each
+def test_a_directory_that_is_taken_is_refused_before_anything_is_written_or_waited_for(kind, folder, tmp_path):
+    model = kind().fit(X, Y)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "a file").write_text("theirs")
+    for _ in range(2):  # in memory, and saved, while another writes it
+        with pytest.raises(FileExistsError):
+            model.save(tmp_path / "taken")
+        assert sorted(path.name for path in tmp_path.iterdir()) in (["taken"], ["model", "taken"])
+        if not folder.exists():
+            model.save(folder)
+            writer = Predictor.load(folder, writer=True)
+    with pytest.raises(FileExistsError):
+        model.save(folder)
+    writer.close()
+    assert model.predict(X).shape == (40,)
+
+
+def test_while_another_process_writes_its_directory_answers_go_on_and_changes_wait(folder, tmp_path, monkeypatch):
+    model = ForgettingLDA().fit(X, Y)
+    model.save(folder)
+    monkeypatch.setattr(handle, "PATIENCE", 0.02)
+    before = model.predict_proba(QUERIES)
+    with Predictor.load(folder, writer=True):
+        for change in (lambda: model.forget([1]), lambda: model.add(X[:1], Y[:1]), lambda: model.save(tmp_path / "b")):
+            with pytest.raises(LockedMemoryError, match="one writer at a time"):
+                change()
+        assert not (tmp_path / "b").exists()
+        assert model.predict_proba(QUERIES).tobytes() == before.tobytes()
+    assert model.forget([1]).tolist() == [1]
+    with Predictor.load(folder, writer=True) as other:  # it was given back
+        other.forget([2])
+    assert model.ids_.tolist() == [0, *range(3, 40)]
+
+
+@each
+def test_one_that_is_sent_elsewhere_is_the_path_alone(kind, folder):
+    model = kind().fit(X, Y, units=UNITS)
+    model.save(folder)
+    before = model.predict_proba(QUERIES)
+    sent = pickle.dumps(model)
+    assert b"u1" not in sent and len(sent) < 2000
+    other = pickle.loads(sent)
+    assert other.predict_proba(QUERIES).tobytes() == before.tobytes()
+    other.forget(units="u1")
+    assert model.predict_proba(QUERIES).tobytes() == other.predict_proba(QUERIES).tobytes() != before.tobytes()
+
+
+def test_a_class_that_another_process_brought_is_known_to_all_who_have_the_directory_open(folder):
+    """The length of its name is nowhere left when it has gone."""
+    model = ForgettingLDA().fit(X, Y)
+    model.save(folder)
+    with Predictor.load(folder) as reader:
+        assert reader.predict(QUERIES).logits.shape == (6, 3)
+        other = ForgettingLDA.load(folder)
+        [new_id] = other.add(5 * np.eye(5)[4:], ["a name of some length"])
+        answer = reader.predict(5 * np.eye(5)[4:])
+        assert answer.classes == ("a name of some length",) == tuple(model.predict(5 * np.eye(5)[4:]))
+        assert reader.digests() == reader.digests(anew=True)
+        assert reader.select(labels=["a name of some length"]).ids.tolist() == [new_id]
+    assert model.forget(new_id).tolist() == [new_id]
+    written = (folder / "manifest.json").read_text()
+    assert "U21" not in written and "some length" not in written
+    fresh = ForgettingLDA().fit(X, Y)
+    assert other.classes_.dtype == fresh.classes_.dtype == model.classes_.dtype == np.dtype("<U3")
+    assert model.coef_.tobytes() == fresh.coef_.tobytes()
+
+
+def test_classes_keep_their_type_where_a_wider_number_comes(folder):
+    model = ForgettingNCM().fit(X, (np.arange(40) % 3).astype(np.int8))
+    model.save(folder)
+    model.add(X[:1], [1000])
+    assert model.classes_.tolist() == [0, 1, 2, 1000] and ForgettingNCM.load(folder).classes_.dtype == np.int64
+    model.forget(40)
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_ids_of_ones_own_leave_none_to_be_used_twice(folder):
+    in_memory, model = ForgettingNCM().fit(X, Y), ForgettingNCM().fit(X, Y)
+    model.save(folder)
+    for one in (in_memory, model):
+        assert one.add(X[:2], Y[:2], ids=[100, 70]).tolist() == [100, 70]
+        assert one.add(X[:2], Y[:2]).tolist() == [101, 102]
+        one.forget([101, 102])
+        assert one.add(X[:1], Y[:1], ids=[50]).tolist() == [50]
+        assert one.add(X[:1], Y[:1]).tolist() == [103]
+    with Predictor.load(folder, writer=True) as other:
+        assert other.add(X[:1], Y[:1].tolist()).ids.tolist() == [104]
+    assert ForgettingNCM.load(folder).add(X[:1], Y[:1]).tolist() == [105]
+
+
+def test_a_directory_that_was_replaced_under_it_is_opened_anew(folder, tmp_path):
+    """As by a backup; also where this process copied it, which ends SQLite's locks on it."""
+    model = ForgettingLDA().fit(X, Y)
+    model.save(folder)
+    before = model.predict_proba(QUERIES)
+    shutil.copytree(folder, tmp_path / "backup")
+    with Predictor.load(folder, writer=True) as other:
+        other.forget([1, 2, 3])
+    assert model.predict_proba(QUERIES).tobytes() != before.tobytes()
+    code = "import sys; from munkey import Predictor; Predictor.load(sys.argv[1], writer=True).close()"
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)  # the last one, as SQLite thinks
+    assert len(model.ids_) == 37
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "backup", folder)
+    assert model.predict_proba(QUERIES).tobytes() == before.tobytes() and len(model.ids_) == 40
+    shutil.rmtree(folder)
+    with pytest.raises(UnreadableModelError, match="is not an exported model"):
+        model.predict(X)
+
+
+def test_a_forked_child_opens_it_for_itself(folder):
+    model = ForgettingNCM().fit(X, Y)
+    model.save(folder)
+    assert len(model.ids_) == 40
+    child = os.fork()
+    if not child:
+        os._exit(0 if model.forget([7]).tolist() == [7] and len(model.ids_) == 39 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(model.ids_) == 39
+
+
+def change(folder, started, stop) -> None:
+    """Another process, which adds, forgets and compacts as fast as it can."""
+    keys = np.random.default_rng(1).normal(size=(3, ForgettingNCM.load(folder).n_features_in_))
+    model = ForgettingNCM.load(folder)
+    while not stop.is_set():
+        model.forget(model.add(keys, [3, 7, 7], units=["somebody"] * 3))
+        with Predictor.load(folder, writer=True, wait=60) as other:
+            other.compact()
+        started.set()
+        time.sleep(0.01)
+
+
+def copies_while_it_is_changed(tmp_path, count: int) -> int:
+    """How many copies of a live directory were damaged, or held anything that had been forgotten."""
+    model = MunkeyClassifier(family="ncm", key_size=32, verbose=False, device="cpu")
+    pictures = GENERATOR.integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
+    model.fit(pictures, np.array([3, 7] * 6)).save(tmp_path / "live")
+    context = multiprocessing.get_context("spawn")
+    started, stop = context.Event(), context.Event()
+    other = context.Process(target=change, args=(tmp_path / "live", started, stop))
+    other.start()
+    try:
+        assert started.wait(120)
+        damaged = 0
+        for number in range(count):
+            copied = MunkeyClassifier.load(tmp_path / "live")
+            copied.save(tmp_path / f"copy {number}")
+            with Predictor.load(tmp_path / f"copy {number}") as saved:
+                sound = saved.verify().sound and not saved.rows(units=["somebody"])
+            damaged += not sound or b"somebody" in content(tmp_path / f"copy {number}")
+            copied._handle.close()
+    finally:
+        stop.set()
+        other.join()
+    assert not other.exitcode
+    return damaged
+
+
+def test_a_live_directory_is_copied_whole_while_another_process_changes_it(tmp_path):
+    assert copies_while_it_is_changed(tmp_path, 4) == 0
+
+
+@pytest.mark.soak
+def test_many_copies_of_a_live_directory_are_whole(tmp_path):
+    assert copies_while_it_is_changed(tmp_path, 100) == 0
