@@ -1,6 +1,5 @@
 """Whoever changes a directory, and in which order: everyone answers as a fit to the rows that are there, to the bit."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +13,10 @@ from tests.deploy.inputs import IDS, result_in
 from tests.deploy.model.test_head import with_head
 from tests.deploy.uses import Elsewhere, PictureUses, Uses
 
-EXACT = ("lda", "ncm", "knn")
-QUICK = {"lda": 40, "ncm": 30, "knn": 30, "munkey": 6}  # steps
-LONG = {"lda": 300, "ncm": 300, "knn": 300, "munkey": 60}
-SEEDS = range(8)
+# family, seed, steps: before, the seeds of LDA and NCM found a row that was taken out of sums it was not in
+QUICK = [(family, seed, 60) for family in ("lda", "ncm", "knn") for seed in (1, 2)] + [("munkey", 1, 6)]
+LONG = [(family, seed, 400) for family in ("lda", "ncm", "knn") for seed in range(1000, 1004)]
+LONG += [("munkey", seed, 40) for seed in range(1000, 1004)]
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +49,14 @@ def use(family: str, place: Path, elsewhere: Elsewhere, result: Path, seed: int,
     return done
 
 
-@pytest.mark.parametrize("family", QUICK)
-def test_everyone_answers_as_a_fit_to_the_rows_that_are_there(family, elsewhere, result, tmp_path):
-    use(family, tmp_path, elsewhere, result, 0, QUICK[family])
+@pytest.mark.parametrize(("family", "seed", "steps"), QUICK)
+def test_everyone_answers_as_a_fit_to_the_rows_that_are_there(family, seed, steps, elsewhere, result, tmp_path):
+    use(family, tmp_path, elsewhere, result, seed, steps)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("family", LONG)
-def test_everyone_answers_as_a_fit_to_the_rows_that_are_there_for_long(family, seed, elsewhere, result, tmp_path):
-    done = use(family, tmp_path, elsewhere, result, 1000 + seed, LONG[family])
-    print(f"{family}, seed {1000 + seed}: {done.total()} steps, {re.sub(r'[{}]', '', str(dict(done)))}")
-    assert len(done) >= 10
+@pytest.mark.parametrize(("family", "seed", "steps"), LONG)
+def test_for_long(family, seed, steps, elsewhere, result, tmp_path):
+    done = use(family, tmp_path, elsewhere, result, seed, steps)
+    print(f"{family}, seed {seed}: {done.total()} steps,", ", ".join(f"{name} {n}" for name, n in done.items()))
+    assert len(done) >= 10  # of the 13 things that can be done

@@ -12,8 +12,6 @@ OTHER_VERSION = (  # what to do
 
 HELD = "which holds nothing that was forgotten, and no pictures of validation and test"
 
-NO_CLASS = "has a row with a label that means no class"  # why a memory is unreadable
-
 
 def first_ten(values: Sequence[object]) -> str:
     """The first ten, separated by commas, and how many there are in all."""

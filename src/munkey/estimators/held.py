@@ -151,11 +151,11 @@ class RowsInDirectory:
 
     @property
     def units(self) -> np.ndarray:
-        return self.model.held().units
+        return self.model.held_units()
 
     @property
     def classes(self) -> np.ndarray:
-        return self._named(sorted(self.model.held().classes))
+        return self._named(self.model.held_classes())
 
     @property
     def next_id(self) -> int:

@@ -18,7 +18,7 @@ from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.matrices import Matrices
 from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import content, create, raw
+from tests.deploy.store.inputs import content, create, raw, units_of
 
 IDS, KEYS, TOKENS = raw(12)
 
@@ -282,3 +282,50 @@ def test_a_snapshot_waits_until_what_the_ledger_calls_dead_is_hidden(folder, mon
         [(position, view)] = snapshots
         assert position.live == 10 == np.count_nonzero(view.live)
         assert position.head.hex() == writer.head
+
+
+def test_a_reader_is_the_writer_for_a_while_and_threads_take_turns(folder):
+    create(folder).close()
+    kept_ids = []
+
+    def move(store, number):
+        with store.writing(60):
+            store.add([number], KEYS[:1], TOKENS[:1])
+            store.delete([number])
+            store.add([number + 100], KEYS[:1], TOKENS[:1])
+            kept_ids.append(number + 100)
+
+    with Store.open(folder) as one, Store.open(folder) as other, Store.open(folder) as watching:
+        threads = [threading.Thread(target=move, args=((one, other)[at % 2], 1000 + at)) for at in range(8)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            position, view = watching.snapshot()
+            assert np.count_nonzero(view.live) <= position.live
+        for thread in threads:
+            thread.join()
+        assert len(kept_ids) == 8 and one.position == other.position == watching.position
+        for store in (one, other):
+            with pytest.raises(ClosedMemoryError, match="reading only"):
+                store.delete(IDS[:1])
+        assert sorted(one.view.ids[one.view.live].tolist()) == sorted([*IDS, *kept_ids])
+        assert one.verify().sound
+    with pytest.raises(ClosedMemoryError), one.writing():
+        pass
+
+
+def test_a_copy_has_the_chain_and_nothing_of_what_is_gone(folder, tmp_path):
+    with create(folder) as store:
+        store.delete(IDS[:3], request="2026-1")
+        store.copy(tmp_path / "copy")
+        store.delete(IDS[3:4])
+        with Store.open(tmp_path / "copy", writer=True) as copied:
+            assert (copied.head, copied.log()) == (store.log()[0].after, store.log()[:1])
+            assert copied.verify().sound and copied.verify().live == 9
+            copied.delete(IDS[3:])
+            copied.purge()
+        files = [file.read_bytes() for file in (tmp_path / "copy").rglob("*") if file.is_file()]
+        assert not any(unit.encode() in file for unit in units_of(IDS) if unit for file in files)
+        assert store.verify().live == 8
+    with Store.open(folder) as reader, pytest.raises(ClosedMemoryError, match="reading only"):
+        reader.copy(tmp_path / "another")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from munkey.core.ids import NOBODY
-from munkey.deploy.errors import NO_CLASS, UnreadableModelError
+from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import Position
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from munkey.deploy.model.retrieval import RetrievedRows
     from munkey.memory.neighbors import Neighbors
     from munkey.settings import DataSettings
+
+NO_CLASS = "has a row with a label that means no class"
 
 
 class LiveSums:

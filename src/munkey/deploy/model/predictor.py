@@ -15,14 +15,7 @@ from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
 from munkey.core.files import atomic
-from munkey.deploy.errors import (
-    NO_CLASS,
-    EmptyModelError,
-    PictureError,
-    UnknownNamesError,
-    UnreadableModelError,
-    first_ten,
-)
+from munkey.deploy.errors import EmptyModelError, PictureError, UnknownNamesError, UnreadableModelError, first_ten
 from munkey.deploy.model import manifest as manifests
 from munkey.deploy.model.images import Images, Pixels, content_digests, embeddings, pixels
 from munkey.deploy.model.manifest import MEMORY, Manifest
@@ -54,14 +47,6 @@ class Added(NamedTuple):
 
     ids: np.ndarray
     identical: dict[int, tuple[int, ...]]
-
-
-class HeldSamples(NamedTuple):
-    """Samples of a memory, by ascending id. ids: (N,) int64; units: (N,) texts; classes: those that they have."""
-
-    ids: np.ndarray
-    units: np.ndarray
-    classes: list[Any]
 
 
 class Predictor(AbstractContextManager["Predictor"]):
@@ -185,21 +170,21 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         return self._steadily(head)[1]
 
-    def held(self) -> HeldSamples:
-        """The samples that the memory holds, by ascending id."""
+    def held_classes(self) -> list[Any]:
+        """For an estimator: the classes that have rows, ascending. Raises UnreadableModelError."""
 
-        def read() -> HeldSamples:
-            records, sources = self.sources.held()
-            order = np.argsort(records["id"])
-            numbers = np.unique(records["label"])
-            classes = self.manifest.classes
-            for number in numbers.tolist():
-                if not 0 <= number < len(classes) or classes[number] is None:
-                    raise UnreadableModelError(self.directory / MEMORY, NO_CLASS)
-            units = np.array([unit for _, unit in sources], dtype=object)
-            return HeldSamples(records["id"][order], units[order], [classes[number] for number in numbers.tolist()])
+        def numbers() -> np.ndarray:
+            assert self._fitted is not None
+            return self._fitted.present_classes()
 
-        return self._steadily(read)[1]
+        manifest, held = self._steadily(numbers)
+        return [manifest.classes[number] for number in held.tolist()]
+
+    def held_units(self) -> np.ndarray:
+        """The unit of each sample that the memory holds, by ascending id: (N,) texts, None where there is none."""
+        records, sources = self.sources.held()
+        units = np.array([unit for _, unit in sources], dtype=object)
+        return units[np.argsort(records["id"])]
 
     def _steadily(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
         """An answer, and the manifest that it was made with: made again where a class came meanwhile."""
