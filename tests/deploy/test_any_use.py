@@ -1,4 +1,6 @@
-"""Whoever changes a directory, and in which order: everyone answers as a fit to the rows that are there, to the bit."""
+"""Whoever changes a directory, and in which order: everyone answers as a fit to the rows that are
+there, to the bit.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +15,8 @@ from tests.deploy.inputs import IDS, result_in
 from tests.deploy.model.test_head import with_head
 from tests.deploy.uses import Elsewhere, PictureUses, Uses
 
-# family, seed, steps: before, the seeds of LDA and NCM found a row that was taken out of sums it was not in
+# family, seed, steps: before, the seeds of LDA and NCM found a row that was taken out of sums it
+# was not in
 QUICK = [(family, seed, 60) for family in ("lda", "ncm", "knn") for seed in (1, 2)] + [("munkey", 1, 6)]
 LONG = [(family, seed, 400) for family in ("lda", "ncm", "knn") for seed in range(1000, 1004)]
 LONG += [("munkey", seed, 40) for seed in range(1000, 1004)]

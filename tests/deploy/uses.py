@@ -1,4 +1,6 @@
-"""A deployed directory that a predictor, the service, estimators and another process use in turn, at random."""
+"""A deployed directory that a predictor, the service, estimators and another process use in turn,
+at random.
+"""
 
 import base64
 import http.client
@@ -8,6 +10,7 @@ import pickle
 import threading
 import time
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.service import application
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.predictor import Predictor
+from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, at_unit_norm
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval
@@ -80,7 +84,10 @@ class Service:
 
 
 def work_elsewhere(pipe) -> None:
-    """Another process. It keeps a reader and an estimator of a directory, and writes where it is told to."""
+    """Another process. It keeps a reader and an estimator of a directory, and writes where it is
+    told to.
+    """
+    embedded._pretrained = cache(embedded._pretrained)  # the encoder's weights are loaded once
     reader = estimator = directory = queries = None
     while order := pipe.recv():
         name, arguments = order
@@ -128,8 +135,9 @@ class Elsewhere:
 class Uses:
     """All who use a directory of an exact family, and what it must hold.
 
-    One of them writes at a time: a predictor that stays open (`writer`), or the service around one; where neither is,
-    the estimator, and the other process by an estimator and a predictor of its own.
+    One of them writes at a time: a predictor that stays open (`writer`), or the service around one;
+    where neither is, the estimator, and the other process by an estimator and a predictor of its
+    own.
     """
 
     def __init__(self, family: str, directory: Path, elsewhere: Elsewhere, seed: int) -> None:
@@ -181,7 +189,9 @@ class Uses:
         return bits(self.fresh(), self.queries)
 
     def expected_logits(self) -> np.ndarray:
-        """As the pipeline has them: a fit to the samples that must be there, with the classes of the manifest."""
+        """As the pipeline has them: a fit to the samples that must be there, with the classes of
+        the manifest.
+        """
         manifest = self.reader.follow()
         ids = np.array(sorted(self.samples))
         keys = at_unit_norm(np.array([self.samples[one].x for one in ids.tolist()]))
@@ -312,7 +322,9 @@ class Uses:
         return np.array([sample.x for sample in samples])
 
     def estimator_addition(self) -> tuple[list[Sample], dict[str, object]]:
-        """Samples, also of a new class, also under ids of their own, and how an estimator's `add` is called."""
+        """Samples, also of a new class, also under ids of their own, and how an estimator's `add`
+        is called.
+        """
         if self.random.random() < 0.3:
             self.names = list(NAMES[: self.random.integers(3, len(NAMES) + 1)])
         samples = self.new_samples()
@@ -366,7 +378,9 @@ class Uses:
             self.came(added.ids, samples)
 
     def save_a_copy(self) -> None:
-        """What an estimator saves is what is there now; the directory stays as it is, and others use it on."""
+        """What an estimator saves is what is there now; the directory stays as it is, and others
+        use it on.
+        """
         self.copies += 1
         place = self.directory.with_name(f"copy {self.copies}")
         estimator = self.load_estimator()

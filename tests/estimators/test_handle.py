@@ -1,4 +1,6 @@
-"""A saved estimator owns nothing: whoever changes its directory, it answers, forgets and saves what is there now."""
+"""A saved estimator owns nothing: whoever changes its directory, it answers, forgets and saves what
+is there now.
+"""
 
 import multiprocessing
 import os
@@ -25,7 +27,9 @@ each = pytest.mark.parametrize("kind", [ForgettingLDA, ForgettingNCM, Forgetting
 
 
 def content(folder) -> bytes:
-    """All bytes of its files. In a process of its own: SQLite loses its locks where a file of its is closed."""
+    """All bytes of its files. In a process of its own: SQLite loses its locks where a file of its
+    is closed.
+    """
     code = "import pathlib, sys; [sys.stdout.buffer.write(f.read_bytes()) for f in pathlib.Path(sys.argv[1]).rglob('*')"
     command = [sys.executable, "-c", f"{code} if f.is_file()]", str(folder)]
     return subprocess.run(command, capture_output=True, check=True).stdout
@@ -38,12 +42,15 @@ def folder(tmp_path):
 
 @each
 def test_rows_that_came_and_rows_that_went_with_the_same_head_and_number_are_seen(kind, folder):
-    """Ten rows of u1, and three more that another process adds before it compacts three dead ones away."""
+    """Ten rows of u1, and three more that another process adds before it compacts three dead ones
+    away.
+    """
     kind().fit(X, Y, units=UNITS).save(folder)
     with Predictor.load(folder, writer=True) as other:
         other.forget([0, 4, 8])
     model = kind.load(folder)
-    head, rows = model._held.model.head, model._held.model.store.state.rows
+    head = model._held.model.head
+    rows = model._held.model.store.state.rows
     with Predictor.load(folder, writer=True) as other:
         other.add(X[:3], Y[:3].tolist(), units=["u1"] * 3)
         other.compact()
@@ -149,7 +156,8 @@ def test_classes_keep_their_type_where_a_wider_number_comes(folder):
 
 
 def test_ids_of_ones_own_leave_none_to_be_used_twice(folder):
-    in_memory, model = ForgettingNCM().fit(X, Y), ForgettingNCM().fit(X, Y)
+    in_memory = ForgettingNCM().fit(X, Y)
+    model = ForgettingNCM().fit(X, Y)
     model.save(folder)
     for one in (in_memory, model):
         assert one.add(X[:2], Y[:2], ids=[100, 70]).tolist() == [100, 70]
@@ -206,7 +214,9 @@ def change(folder, started, stop) -> None:
 
 
 def copies_while_it_is_changed(tmp_path, count: int) -> int:
-    """How many copies of a live directory were damaged, or held a part of what comes and goes together."""
+    """How many copies of a live directory were damaged, or held a part of what comes and goes
+    together.
+    """
     model = MunkeyClassifier(family="ncm", key_size=32, verbose=False, device="cpu")
     pictures = GENERATOR.integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
     model.fit(pictures, np.array([3, 7] * 6)).save(tmp_path / "live")

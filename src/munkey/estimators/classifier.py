@@ -95,12 +95,26 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return classes, shares / shares.sum(axis=1, keepdims=True)
 
     def save(self, directory: str | Path) -> None:
-        """Write everything to a new directory, whole or not at all. From now on, the estimator is a handle on it.
+        """Write the model to a new directory, whole or not at all, and be a handle on it from now on.
 
-        It is a deployed model (docs/serving.md): `munkey verify`, `forget`, `serve` and `Predictor` take it. Whatever
-        changes it, here or in another process, the estimator answers by the rows that it holds then. Saved again, they
-        are copied to another directory, and the earlier one stays as it is. Raises FileExistsError where the directory
-        holds anything, LockedMemoryError where another process is writing the earlier one.
+        Parameters
+        ----------
+        directory : str or Path
+            Where to. It may be an empty directory.
+
+        Raises
+        ------
+        FileExistsError
+            If the directory holds anything. Nothing is written then.
+        LockedMemoryError
+            If the estimator was saved before and another process is writing that directory.
+
+        Notes
+        -----
+        It is a deployed model (docs/serving.md): `munkey verify`, `forget`, `serve` and `Predictor`
+        take it. Whoever changes it, the estimator answers by the rows that it holds then. Saved
+        again, the rows that are there then are copied to another directory, together with the log
+        of deletions; the earlier directory stays as it is.
         """
         check_is_fitted(self)
         features = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None

@@ -11,10 +11,11 @@ PATIENCE = 10.0  # seconds for another process that writes the directory
 
 
 class Handle:
-    """A directory, open for reading from the first use on, and for writing while something is changed.
+    """A directory, open for reading from the first use on, and for writing while something is
+    changed.
 
-    Others may change it at any time: whatever is asked of the `model` rests on the rows as they are then. It is sent to
-    another process as a path alone.
+    Others may change it at any time: whatever is asked of the `model` rests on the rows as they are
+    then. It is sent to another process as a path alone.
     """
 
     def __init__(self, directory: Path, device: Device = "auto") -> None:
@@ -34,7 +35,9 @@ class Handle:
 
     @contextmanager
     def writing(self) -> Iterator[Predictor]:
-        """The model, which nobody else may change meanwhile. Raises LockedMemoryError where another process does."""
+        """The model, which nobody else may change meanwhile. Raises LockedMemoryError where another
+        process does.
+        """
         model = self.model
         with model.writing(PATIENCE):
             yield model

@@ -1,4 +1,6 @@
-"""The rows that an estimator was fitted to: in memory, or, once it is saved, in a deployed directory."""
+"""The rows that an estimator was fitted to: in memory, or, once it is saved, in a deployed
+directory.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +25,9 @@ UNREAD: Any = None  # pictures and their settings, which these families do not l
 
 
 class LabeledRows(NamedTuple):
-    """Rows. ids (N,); keys (N, d) float32; labels (N,), classes as the user names them; units (N,) texts."""
+    """Rows. ids (N,); keys (N, d) float32; labels (N,), classes as the user names them; units (N,)
+    texts.
+    """
 
     ids: np.ndarray
     keys: np.ndarray
@@ -32,12 +36,16 @@ class LabeledRows(NamedTuple):
 
 
 def dtype_of(labels: np.ndarray) -> str:
-    """The type of classes as a manifest keeps it: of texts without the length, which may be that of a deleted name."""
+    """The type of classes as a manifest keeps it: of texts without the length, which may be that of
+    a deleted name.
+    """
     return "<U" if labels.dtype.kind == "U" else labels.dtype.str
 
 
 class RowsInMemory:
-    """Rows, and the system that a fit to them gives. ids: (N,) ascending; units: (N,); classes: (C,) that have rows."""
+    """Rows, and the system that a fit to them gives. ids: (N,) ascending; units: (N,); classes:
+    (C,) that have rows.
+    """
 
     directory: Path | None = None
 
@@ -141,7 +149,9 @@ class RowsInDirectory:
 
     @contextmanager
     def changing(self) -> Iterator[Self]:
-        """While the block runs, nobody else changes the rows. Raises LockedMemoryError where another process does."""
+        """While the block runs, nobody else changes the rows. Raises LockedMemoryError where
+        another process does.
+        """
         with self._handle.writing():
             yield self
 

@@ -195,7 +195,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             return model.add(pictures_in(X), numbers, units=texts).ids
 
     def save(self, directory: str | Path) -> None:
-        """Write it, as it is now, to a new directory, a deployed model. From now on, `forget` and `add` change that.
+        """Write it, as it is now, to a new directory, a deployed model. From now on, `forget` and
+        `add` change that.
 
         The log of deletions goes with it. Raises as `ForgettingLDA.save`.
         """

@@ -36,13 +36,17 @@ class Sums:
         return cls(np.zeros(classes), np.zeros((classes, key_dim)), np.zeros((key_dim, key_dim)) if seconds else None)
 
     def of(self, classes: np.ndarray) -> "Sums":
-        """Of some classes alone, in this order, which must be all that have rows: `seconds` are those of all rows."""
+        """Of some classes alone, in this order, which must be all that have rows: `seconds` are
+        those of all rows.
+        """
         return Sums(self.counts[classes], self.firsts[classes], self.seconds)
 
     def add(self, keys: np.ndarray, labels: np.ndarray, sign: int = 1) -> None:
-        """Add rows: keys (N, d), which are `rounded` first, and classes (N,). sign: -1 takes rows out again.
+        """Add rows: keys (N, d), which are `rounded` first, and classes (N,). sign: -1 takes rows
+        out again.
 
-        Raises ValueError for more than MOST rows, and where more rows of a class are taken out than are in.
+        Raises ValueError for more than MOST rows, and where more rows of a class are taken out than
+        are in.
         """
         if self.counts.sum() + sign * len(labels) > MOST:
             raise ValueError(f"at most {MOST:,} rows can be summed without rounding; use KNN or MUNKEY for more")

@@ -105,7 +105,9 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, m
 
 @every
 def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(family, model, pictures):
-    """They are in no sums yet, so nothing may be taken out for them; what was there before leaves as ever."""
+    """They are in no sums yet, so nothing may be taken out for them; what was there before leaves
+    as ever.
+    """
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.predict(pictures)
         new_ids = used.add(pictures[:4], [0, 2, 1, 1]).ids

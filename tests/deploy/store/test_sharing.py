@@ -264,7 +264,9 @@ def test_every_change_of_the_rows_is_another_position_for_all_who_have_the_memor
 
 
 def test_a_snapshot_waits_until_what_the_ledger_calls_dead_is_hidden(folder, monkeypatch):
-    """Between the two, the head is the new one already, and whatever was computed would be taken for its."""
+    """Between the two, the head is the new one already, and whatever was computed would be taken
+    for its.
+    """
     hide = Matrices.hide
     snapshots = []
 

@@ -53,8 +53,9 @@ LEAST = 39  # keys for each list of an index: with fewer, faiss warns that its c
 
 @dataclass(frozen=True)
 class EstimatorRows:
-    """What an estimator was fitted to. ids: (N,); keys: (N, d) as its memory has them; labels: (N,) places of classes
-    among `classes`; units: of the rows; next_id: of the next row; settings: of its family.
+    """What an estimator was fitted to. ids: (N,); keys: (N, d) as its memory has them; labels: (N,)
+    places of classes among `classes`; units: of the rows; next_id: of the next row; settings: of
+    its family.
     """
 
     family: str

@@ -31,12 +31,14 @@ NO_CLASS = "has a row with a label that means no class"
 
 
 class LiveSums:
-    """Sums over the live rows of a memory: the only place that adds its rows, and takes them out again.
+    """Sums over the live rows of a memory: the only place that adds its rows, and takes them out
+    again.
 
-    Two values say which rows are in. `_counted`: the first so many live rows, in the order of the memory. Rows that are
-    added come behind these, a compaction keeps the order, and a deletion takes out those of its rows that are among
-    them. `_head`: where the chain of deletions ended then. If it ends elsewhere, another process has deleted rows whose
-    keys nobody can read any more, and the sums are made anew from all rows.
+    Two values say which rows are in. `_counted`: the first so many live rows, in the order of the
+    memory. Rows that are added come behind these, a compaction keeps the order, and a deletion
+    takes out those of its rows that are among them. `_head`: where the chain of deletions ended
+    then. If it ends elsewhere, another process has deleted rows whose keys nobody can read any
+    more, and the sums are made anew from all rows.
 
     The sums are exact, so it does not matter in which order rows came and went.
     """
@@ -52,7 +54,8 @@ class LiveSums:
         self._deleted: list[tuple[np.ndarray, np.ndarray]] = []  # keys and labels that are yet to be taken out
 
     def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
-        """Delete rows, and note what those that are in the sums have put into them: it leaves before the next answer.
+        """Delete rows, and note what those that are in the sums have put into them: it leaves
+        before the next answer.
 
         rows: their numbers in the present generation; delete: does it.
         """
@@ -81,7 +84,9 @@ class LiveSums:
 
     @contextmanager
     def current(self) -> Iterator[tuple[Position, Sums]]:
-        """The sums of the rows that are live now, and where the memory stands. Not to be kept: they change in place."""
+        """The sums of the rows that are live now, and where the memory stands. Not to be kept: they
+        change in place.
+        """
         with self._lock:
             with summable(self._store.folder):
                 position = self._update()
@@ -89,7 +94,9 @@ class LiveSums:
             yield position, self._sums
 
     def _update(self) -> Position:
-        """Put in what was added, take out what was deleted, or start anew. Returns where the memory stands."""
+        """Put in what was added, take out what was deleted, or start anew. Returns where the memory
+        stands.
+        """
         while True:
             position, view = self._store.snapshot()
             sums = self._sums
@@ -118,7 +125,9 @@ class LiveSums:
 
 @contextmanager
 def summable(folder: Path) -> Iterator[None]:
-    """What rows that make no sense cause in sums, or torch's in a covariance, becomes UnreadableModelError."""
+    """What rows that make no sense cause in sums, or torch's in a covariance, becomes
+    UnreadableModelError.
+    """
     try:
         yield
     except (ValueError, IndexError, RuntimeError) as error:
@@ -127,7 +136,9 @@ def summable(folder: Path) -> Iterator[None]:
 
 
 class SolvedHead(NamedTuple):
-    """Weights that follow from the rows at a position. classes: their numbers, None: all; else those that have rows."""
+    """Weights that follow from the rows at a position. classes: their numbers, None: all; else
+    those that have rows.
+    """
 
     position: Position
     head: "nn.Module"
@@ -172,7 +183,9 @@ class FittedModel:
         return {"head": position.head.hex(), "live": str(position.live)} | digests
 
     def _row_digests(self) -> tuple[Position, dict[str, str]]:
-        """The digest of the rows that vote, by ascending id, and where the memory stood when they were read."""
+        """The digest of the rows that vote, by ascending id, and where the memory stood when they
+        were read.
+        """
         while True:
             position, view = self.store.snapshot()
             rows = np.flatnonzero(view.live)
@@ -189,7 +202,8 @@ class FittedModel:
         return self._solved.head
 
     def head(self) -> "nn.Module | None":
-        """The weights that follow from the rows that are live now; None for a family without weights.
+        """The weights that follow from the rows that are live now; None for a family without
+        weights.
 
         Raises UnreadableModelError for a damaged memory.
         """
@@ -199,9 +213,11 @@ class FittedModel:
             return self._head_at(position, sums)
 
     def present_head(self) -> SolvedHead:
-        """As `head`, of the classes that have rows alone, in ascending order of what they are called.
+        """As `head`, of the classes that have rows alone, in ascending order of what they are
+        called.
 
-        It is that of a fit to the rows, to the bit: the weights also depend, in the last bit, on the order of classes.
+        It is that of a fit to the rows, to the bit: the weights also depend, in the last bit, on
+        the order of classes.
         """
         assert self.sums is not None
         with self.sums.current() as (position, sums):
@@ -236,9 +252,11 @@ class FittedModel:
     def present_logits(
         self, keys: np.ndarray, retrieve: "Callable[[np.ndarray], RetrievedRows]"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the classes that have rows, as `present_classes`, and logits (N, C) among these alone.
+        """Numbers of the classes that have rows, as `present_classes`, and logits (N, C) among
+        these alone.
 
-        They are those of a fit to the rows, to the bit. retrieve: finds the neighbors of keys, if the family asks any.
+        They are those of a fit to the rows, to the bit. retrieve: finds the neighbors of keys, if
+        the family asks any.
         """
         from munkey.deploy.model.retrieval import no_rows
 
@@ -260,7 +278,9 @@ class FittedModel:
     def _asked(
         self, keys: np.ndarray, head: "nn.Module | None", retrieved: "RetrievedRows", classes: int
     ) -> np.ndarray:
-        """Logits (N, classes) of weights or of neighbors, whose tokens are the numbers of their classes."""
+        """Logits (N, classes) of weights or of neighbors, whose tokens are the numbers of their
+        classes.
+        """
         from munkey.data.image_set import ImageSet
 
         pixels = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)

@@ -87,9 +87,17 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """While the block runs, a model that is open for reading may be changed here, and nowhere else.
+        """Let a model that is open for reading change while the block runs, as with ``writer=True``.
 
-        wait: as for `load`. Raises LockedMemoryError where another process is writing.
+        Parameters
+        ----------
+        wait : float
+            Seconds to wait for another writer.
+
+        Raises
+        ------
+        LockedMemoryError
+            If another process is writing after that time.
         """
         with self.store.writing(wait):
             self.follow()
@@ -102,7 +110,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether it is open in this process, and its files are those that lie in its directory: else load it again."""
+        """Whether it is open in this process, and its files are those that lie in its directory:
+        else load it again.
+        """
         return self.store.in_place
 
     # Answering
@@ -150,8 +160,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files), keys
 
     def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
-        """For an estimator of a family that is fitted: the classes that have rows, ascending, and logits (N, C) of keys
-        (N, d) among these alone. They are those of a fit to the rows, to the bit. Raises UnreadableModelError.
+        """For an estimator of a family that is fitted: the classes that have rows, ascending, and
+        logits (N, C) of keys (N, d) among these alone. They are those of a fit to the rows, to
+        the bit. Raises UnreadableModelError.
         """
 
         def answer() -> tuple[np.ndarray, np.ndarray]:
@@ -181,13 +192,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         return [manifest.classes[number] for number in held.tolist()]
 
     def held_units(self) -> np.ndarray:
-        """The unit of each sample that the memory holds, by ascending id: (N,) texts, None where there is none."""
+        """The unit of each sample that the memory holds, by ascending id: (N,) texts, None where
+        there is none.
+        """
         records, sources = self.sources.held()
         units = np.array([unit for _, unit in sources], dtype=object)
         return units[np.argsort(records["id"])]
 
     def _steadily(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
-        """An answer, and the manifest that it was made with: made again where a class came meanwhile."""
+        """An answer, and the manifest that it was made with: made again where a class came
+        meanwhile.
+        """
         while True:
             manifest = self.follow()
             try:
@@ -200,7 +215,9 @@ class Predictor(AbstractContextManager["Predictor"]):
                 return manifest, answered
 
     def follow(self) -> Manifest:
-        """The manifest as it is now: an estimator of another process may have brought a class, or a purge taken one."""
+        """The manifest as it is now: an estimator of another process may have brought a class, or a
+        purge taken one.
+        """
         stamp = _stamp(self.directory)
         if stamp is not None and stamp != self._stamp:
             manifest = manifests.read_manifest(self.directory)
@@ -483,10 +500,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         ids: np.ndarray | None = None,
         units: Sequence[str | None] | None = None,
     ) -> np.ndarray:
-        """For an estimator of a family that is fitted: add rows by their keys (N, d), of new classes too.
+        """For an estimator of a family that is fitted: add rows by their keys (N, d), of new
+        classes too.
 
-        dtype: of all classes, as the manifest keeps it; ids: by default new ones. Returns the ids. Raises ValueError
-        for ids that are held.
+        dtype: of all classes, as the manifest keeps it; ids: by default new ones. Returns the ids.
+        Raises ValueError for ids that are held.
         """
         assert self._fitted is not None
         stored = self._fitted.family.stored(keys)
@@ -503,7 +521,8 @@ class Predictor(AbstractContextManager["Predictor"]):
                 described = manifest.estimator or manifests.EstimatorReference(dtype=dtype)
                 changes["estimator"] = described.model_copy(update={"dtype": dtype})
             if numbered:
-                # The next id by default comes behind all that were used. Until the rows are there, some are skipped.
+                # The next id by default comes behind all that were used. Until the rows are there,
+                # some are skipped.
                 behind = max(first, int(ids.max(initial=-1)) + 1)
                 counted = {"rows": self._ever, "first_new_id": behind}
                 changes["memory"] = manifest.memory.model_copy(update=counted)
@@ -536,7 +555,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def next_id(self) -> int:
-        """The first id of what is added next: after those of the data set, those added since, and all that are held."""
+        """The first id of what is added next: after those of the data set, those added since, and
+        all that are held.
+        """
         memory = self.manifest.memory
         behind_held = int(self._held()[0].max(initial=-1)) + 1
         return max(memory.first_new_id + self._ever - memory.rows, behind_held)
@@ -611,7 +632,15 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._foreign(self.store.purge())
 
     def copy(self, folder: Path) -> None:
-        """Write the model as it is now into an empty folder, purged. For a writer: nobody changes it meanwhile."""
+        """Write the model as it is now, with its log of deletions, into an empty folder, purged.
+
+        The model must be open for writing, so that nobody changes it meanwhile.
+
+        Parameters
+        ----------
+        folder : Path
+            An empty folder.
+        """
         self.store.copy(folder / MEMORY)
         for name in self.manifest.static:
             content = manifests.static(self.directory, self.manifest, name)

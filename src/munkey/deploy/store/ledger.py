@@ -34,7 +34,8 @@ CREATE INDEX by_unit ON sources (unit) WHERE unit IS NOT NULL;
 """
 LAST_HEAD = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"
 LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x'')"
-# How many rows are dead: their sequence numbers have no gap (`unchained`), and its ends are found without a scan.
+# How many rows are dead: their sequence numbers have no gap (`unchained`), and its ends are found
+# without a scan.
 DEAD = "IFNULL((SELECT max(sequence) FROM dead) - (SELECT min(sequence) FROM dead) + 1, 0)"
 INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
 
@@ -64,10 +65,11 @@ class LedgerState(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Which rows a memory holds, as one value: every addition, deletion and compaction makes another one of it.
+    """Which rows a memory holds, as one value: every addition, deletion and compaction makes
+    another one of it.
 
-    Between two moments of the same position no row came, left or moved. Whatever was computed from the rows may be used
-    again at that position, and at no other.
+    Between two moments of the same position no row came, left or moved. Whatever was computed from
+    the rows may be used again at that position, and at no other.
     """
 
     generation: int
@@ -201,7 +203,8 @@ class Ledger:
     def changes(self) -> int:
         """A number that differs after any other connection has changed something.
 
-        Raises OSError where the write-ahead log was removed: what others write is in a new one, and not seen here.
+        Raises OSError where the write-ahead log was removed: what others write is in a new one, and
+        not seen here.
         """
         self._require_log()
         return self._number("PRAGMA data_version")

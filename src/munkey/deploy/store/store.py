@@ -67,7 +67,9 @@ class Store(AbstractContextManager["Store"]):
             self._begin(lock)
 
     def _begin(self, lock: int | None) -> None:
-        """Read what there is now; with a lock, as the writer, which first finishes what a killed one has begun."""
+        """Read what there is now; with a lock, as the writer, which first finishes what a killed
+        one has begun.
+        """
         self._lock = lock
         self._matrices = None if lock is None else recover(self.folder, self._ledger)
         self._changes = self._ledger.changes()
@@ -147,9 +149,11 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """While the block runs, a store that is open for reading is the writer. wait: as for `open`.
+        """While the block runs, a store that is open for reading is the writer. wait: as for
+        `open`.
 
-        Reads by other threads go on meanwhile. Raises LockedMemoryError where another process is writing.
+        Reads by other threads go on meanwhile. Raises LockedMemoryError where another process is
+        writing.
         """
         self._require_open()
         with self._turn:
@@ -199,7 +203,9 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether it is open here, and its files are those that lie in its folder: else open it again."""
+        """Whether it is open here, and its files are those that lie in its folder: else open it
+        again.
+        """
         return not self._closed and os.getpid() == self._process and self._ledger.in_place()
 
     @property
@@ -226,7 +232,8 @@ class Store(AbstractContextManager["Store"]):
             return self._ledger.position()
 
     def snapshot(self) -> tuple[Position, MemoryView]:
-        """Where the memory stands, and its rows there: none that is dead by the ledger is live in the view.
+        """Where the memory stands, and its rows there: none that is dead by the ledger is live in
+        the view.
 
         Ask for `position` again after reading: if it is another one, rows changed meanwhile.
         """
@@ -238,7 +245,8 @@ class Store(AbstractContextManager["Store"]):
                 position = self._ledger.position()
                 if (position.generation, position.rows) != (view.generation, len(view.live)):
                     continue  # it changed between these two lines
-                # A writer of another process has put a deletion into the ledger, and not hidden its rows yet.
+                # A writer of another process has put a deletion into the ledger, and not hidden its
+                # rows yet.
                 if live > position.live and position != waited_at:
                     wait_until_hidden(self.folder, self._ledger, view)
                     waited_at = position
@@ -492,7 +500,8 @@ class Store(AbstractContextManager["Store"]):
         return self.purge()
 
     def copy(self, folder: Path) -> None:
-        """Write the memory, with its name and its chain of deletions, to a new folder. Nobody changes it meanwhile.
+        """Write the memory, with its name and its chain of deletions, to a new folder. Nobody
+        changes it meanwhile.
 
         The copy is sound, but not purged: an index may list the numbers of dead rows.
         """
@@ -501,7 +510,8 @@ class Store(AbstractContextManager["Store"]):
             state = self._ledger.state()
             generation = generation_folder(folder, state.generation)
             generation.mkdir(parents=True)
-            # The files themselves, not `store.db`: to open and close that one would end SQLite's locks on it.
+            # The files themselves, not `store.db`: to open and close that one would end SQLite's
+            # locks on it.
             for name in (*NAMES, index.NAME):
                 if (matrices.folder / name).is_file():
                     shutil.copyfile(matrices.folder / name, generation / name)
