@@ -51,6 +51,7 @@ class LiveSums:
         self._sums: Sums | None = None
         self._counted = 0
         self._head = b""
+        self._position: Position | None = None  # at which the sums were those of all live rows
         self._deleted: list[tuple[np.ndarray, np.ndarray]] = []  # keys and labels that are yet to be taken out
 
     def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
@@ -97,6 +98,8 @@ class LiveSums:
         """Put in what was added, take out what was deleted, or start anew. Returns where the memory
         stands.
         """
+        if self._sums is not None and self._position == self._store.position:
+            return self._position
         while True:
             position, view = self._store.snapshot()
             sums = self._sums
@@ -114,6 +117,7 @@ class LiveSums:
             if self._store.position == position:  # else rows were deleted or moved while they were read
                 self._sums = sums
                 self._counted += len(added_rows)
+                self._position = position
                 return position
 
     def _take_out(self, sums: Sums) -> None:

@@ -559,7 +559,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         all that are held.
         """
         memory = self.manifest.memory
-        behind_held = int(self._held()[0].max(initial=-1)) + 1
+        behind_held = int(self.store.view.ids.max(initial=-1)) + 1  # of a dead row, it is zero
         return max(memory.first_new_id + self._ever - memory.rows, behind_held)
 
     @property
