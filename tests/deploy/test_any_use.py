@@ -62,4 +62,4 @@ def test_everyone_answers_as_a_fit_to_the_rows_that_are_there(family, seed, step
 def test_for_long(family, seed, steps, elsewhere, result, tmp_path):
     done = use(family, tmp_path, elsewhere, result, seed, steps)
     print(f"{family}, seed {seed}: {done.total()} steps,", ", ".join(f"{name} {n}" for name, n in done.items()))
-    assert len(done) >= 10  # of the 13 things that can be done
+    assert steps < 400 or len(done) == 13  # all that can be done
