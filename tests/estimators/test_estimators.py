@@ -300,7 +300,7 @@ def test_of_a_class_that_is_gone_not_even_the_length_of_its_name_stays(kind, tmp
         model.purge()
     for folder in ("here", "there"):
         written = (tmp_path / folder / "manifest.json").read_text()
-        assert '"dtype": "<U3"' in written and "25" not in written.partition('"estimator"')[2].partition("}")[0]
+        assert '"dtype": "<U"' in written and "25" not in written.partition('"estimator"')[2].partition("}")[0]
         assert kind.load(tmp_path / folder).predict(rows).tolist() == ["cat"] * 20
 
 

@@ -168,13 +168,8 @@ class Manifest(Section):
         )
 
     def write(self, directory: Path) -> None:
-        """Write it, sealed. Of a class that is gone, not even the length of its name stays, in the type of the rest."""
-        described = self
-        if self.estimator and self.estimator.dtype.strip("<>|=").startswith("U"):
-            longest = max((len(one) for one in self.classes if isinstance(one, str)), default=1)
-            dtype = re.sub(r"\d+$", str(longest), self.estimator.dtype)
-            described = self.model_copy(update={"estimator": self.estimator.model_copy(update={"dtype": dtype})})
-        sealed = described.model_copy(update={"sha256": self_digest(described)})
+        """Write it, sealed."""
+        sealed = self.model_copy(update={"sha256": self_digest(self)})
         with atomic(directory / NAME) as temporary:
             temporary.write_text(sealed.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
