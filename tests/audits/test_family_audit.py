@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from munkey.audits import verdict
@@ -17,6 +19,8 @@ from munkey.audits.verdict import MUST_BE_FLAGGED
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
+from munkey.report.figures.shares import forest_plot
+from munkey.report.tables.audits import audit_table, residue_of
 from tests.audits.inputs import population
 
 PAIRS = 6
@@ -211,3 +215,39 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
             assert np.array_equal(nothing.margins[path][seed], margins(written[0, seed, number], labels))
     assert np.array_equal(nothing.logits, written[0, :1, 0][:, [1, 3]])
     assert np.array_equal(oracle.logits, written[1, :, 0][:, [1, 3]])
+
+
+def gone(audit: FamilyAudit, role: str) -> FamilyAudit:
+    """The same, where a system of this role diverged."""
+    reason = "seed 3: the loss is nan; log: logs/x.log"
+    systems = [
+        AuditedSystem(each.name, each.title, each.role, {}, np.empty(0), reason) if each.role == role else each
+        for each in audit.systems
+    ]
+    return FamilyAudit(audit.family, systems, audit.halves, np.random.default_rng(0))
+
+
+def test_a_method_that_diverged_has_a_row_that_says_so_and_the_others_have_theirs():
+    audit = gone(family(), "method")
+    row = line(audit, "method")
+    assert (row["verdict"], row["words"]) == ("diverged", "diverged, seed 3: the loss is nan; log: logs/x.log")
+    assert "share" not in row and line(audit, "oracle")["verdict"] == "control"
+    frame = pd.DataFrame(lines_of(audit))
+    table = audit_table(frame, "digits").frame
+    assert list(table["left [%]"])[1] == "–" and forest_plot(frame).axes
+    assert residue_of({Path("digits"): frame})["digits"]["its method"] == "diverged"
+
+
+@pytest.mark.parametrize(
+    ("role", "words"), [("nothing", "its nothing done diverged"), ("oracle", "its oracle diverged")]
+)
+def test_without_what_it_is_compared_with_nothing_of_a_family_is_audited(role, words):
+    audit = gone(family(), role)
+    assert {row["verdict"] for row in lines_of(audit)} == {"diverged"} and audit.controls == []
+    assert line(audit, "method")["words"].startswith(f"not audited: {words}, seed 3")
+    assert list(audit_table(pd.DataFrame(lines_of(audit)), "digits").frame["p"].unique()) == ["–"]
+
+
+def test_without_the_controls_original_the_control_is_left_out_and_the_method_is_judged():
+    audit = gone(family(), "control nothing")
+    assert line(audit, "control")["verdict"] == "diverged" and line(audit, "method")["verdict"] == "none found"

@@ -97,3 +97,16 @@ def test_the_report_reads_the_searches_of_a_run(tmp_path):
         "  lr_factor 1: gap 0.00, drop 2.0",
         "  lr_factor 0: gap 3.00, drop 1.0",
     ]
+
+
+def test_a_candidate_that_diverged_is_said_and_comes_last_and_where_all_did_the_first_stands(capsys):
+    gone = {"settings": {"method": {"lr_factor": 9}}, "diverged": "the loss is nan; log: logs/9.log"}
+    kept = {"settings": {"method": {"lr_factor": 1}}, "unlearn_s": 2.0}
+    found = search_result([None, Candidate(90, 95)], [gone, kept], 1, 92.0, 0.0)
+    assert found["candidates"][0] == {"settings": {"lr_factor": 9}, "diverged": gone["diverged"]}
+    assert found["search_s"] == 2.0 and f"chosen: {found['candidates'][1]}" in capsys.readouterr().out
+    assert [str(each) for each in ranked([found], 5.0)] == ["lr_factor 1: gap 5.00, drop 2.0", "lr_factor 9: diverged"]
+    none = search_result([None, None], [gone, gone], 0, None, 0.0)
+    assert none["original_val_accuracy"] is None and {str(each) for each in ranked([none], 5.0)} == {
+        "lr_factor 9: diverged"
+    }

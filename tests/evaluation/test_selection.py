@@ -1,5 +1,7 @@
 """The choice of (p_image, p_token): health check, gap, and among comparable gaps the smallest P_s (app. E)."""
 
+import math
+
 import pandas as pd
 import pytest
 
@@ -116,3 +118,27 @@ def test_where_none_is_required_the_table_says_that_nothing_passes():
     assert chosen(verdicts) is None
     assert [verdict.chosen for verdict in verdicts] == [False, False]
     assert verdicts[1].reason == "dropped: P_s is not below 0.3; no pair passes"
+
+
+def test_a_pair_whose_training_diverged_is_not_chosen_and_has_no_numbers():
+    grid = {"p_drop/a": {"p_image": 0.1, "p_token": 0.1}, "p_drop/b": {"p_image": 0.3, "p_token": 0.1}}
+    lines = []
+    for case in grid:
+        for seed in (0, 1):
+            key = {"case": case, "seed": seed}
+            if case == "p_drop/a" and seed == 1:
+                lines += [key | {"method": name, "metric": "diverged", "value": 1.0} for name in SYSTEMS]
+                continue
+            lines.append(key | {"method": SYSTEMS.before, "metric": "P_s", "value": 0.1})
+            measured = dict.fromkeys(("TA", "RA", "FA", "MIA"), 50.0) | {"VA": 52.0}
+            lines += [key | {"method": SYSTEMS.after, "metric": name, "value": v} for name, v in measured.items()]
+    tidy = pd.DataFrame(lines)
+    verdicts = select(pairs_of(tidy, grid, SYSTEMS), settings())
+    assert [(verdict.chosen, verdict.reason) for verdict in verdicts] == [
+        (False, "diverged"),
+        (True, "chosen: smallest gap"),
+    ]
+    first, second = table("digits", verdicts, tidy, grid, SYSTEMS)
+    assert math.isnan(first["TA"]) and math.isnan(first["P_s"]) and second["TA"] == 50.0
+    everything = tidy.assign(metric="diverged")
+    assert chosen(select(pairs_of(everything, grid, SYSTEMS), settings(), required=False)) is None

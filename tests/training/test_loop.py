@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from munkey.core.diverged import DivergedError
 from munkey.training.loop import Fit, Outcome, adamw, classified, cosine, shuffled
 from tests.conftest import generator
 
@@ -75,7 +76,7 @@ def test_the_rate_is_set_anew_at_every_step():
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_stops_the_training(loss):
-    with pytest.raises(FloatingPointError, match=f"epoch 1 is {loss}: lower train.lr"):
+    with pytest.raises(DivergedError, match=f"epoch 1 is {loss}: lower train.lr"):
         fitted([1.0, loss, 1.0])
 
 

@@ -14,6 +14,7 @@ from munkey.audits.attacks.tail import Tail
 from munkey.audits.evidence import Compared, Halves, Pairs
 from munkey.audits.registry import Estimate, Finding, Refused
 from munkey.audits.verdict import Control, ControlName, Findings, control, findings, holm, sham_control, verdict
+from munkey.core.diverged import DIVERGED
 
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
 DEPLOYED = "deployed"  # the path that answers users
@@ -26,7 +27,8 @@ class AuditedSystem:
     """A system of an audit. Models 2p and 2p + 1 are a pair.
 
     margins: (S, N) by path, the deployed one among them; logits: (M, n, C) of the deployed path on the samples that the
-    first pair's first model forgot, of that model alone, or of all oracles.
+    first pair's first model forgot, of that model alone, or of all oracles. diverged: which models did, and why; a
+    system of which one did has no margins.
     """
 
     name: str
@@ -34,6 +36,7 @@ class AuditedSystem:
     role: Role
     margins: Mapping[str, np.ndarray]
     logits: np.ndarray
+    diverged: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +49,32 @@ class FamilyAudit:
     generator: np.random.Generator
 
     def lines(self) -> list[Line]:
-        """The rows, those of the control last; oracles, with which the others are compared, have a row too."""
+        """The rows, those of the control last; oracles, with which the others are compared, have a row too.
+
+        A system that diverged has a row that says so; where one did that the others are compared with, all have.
+        """
         return [line for system in self.systems for line in self._lines(system)]
+
+    def _unaudited(self, system: AuditedSystem) -> str:
+        """Why a system cannot be audited; empty where it can."""
+        if system.diverged:
+            return f"{DIVERGED}, {system.diverged}"
+        needed: list[Role] = ["nothing", "oracle"]
+        if system.role == "control":
+            needed.append("control nothing")
+        for other in self.systems:
+            if other.role in needed and other.diverged:
+                return f"not audited: its {CONTROLS.get(other.role, 'original')} {DIVERGED}, {other.diverged}"
+        return ""
 
     @cached_property
     def controls(self) -> list[Control]:
         """Doing nothing and the model that keeps must be flagged, oracles and sham pools must not."""
         controls = []
+        if any(system.diverged for system in self.systems if system.role in ("nothing", "oracle")):
+            return []
         for system in self.systems:
-            if system.role in CONTROLS:
+            if system.role in CONTROLS and not self._unaudited(system):
                 controls.append(control(CONTROLS[system.role], self._findings(system, DEPLOYED)))
         return [*controls, sham_control(self._pairs(self._only("nothing"), DEPLOYED), self.generator)]
 
@@ -77,6 +97,10 @@ class FamilyAudit:
         return cache(lambda system, path: findings(self._pairs(system, path), self.generator))
 
     def _lines(self, system: AuditedSystem) -> list[Line]:
+        why = self._unaudited(system)
+        if why:
+            facts: Line = {"family": self.family, "name": system.name, "title": system.title, "role": system.role}
+            return [{**facts, "path": DEPLOYED, "pairs": 0, "verdict": DIVERGED, "words": why}]
         by_path = {path: self._findings(system, path) for path in system.margins}
         over_paths = holm({path: found.p for path, found in by_path.items() if found.tests})
         return [

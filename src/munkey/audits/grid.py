@@ -11,6 +11,7 @@ from munkey.audits.evidence import Pairs
 from munkey.audits.family_audit import DEPLOYED, numbers
 from munkey.audits.read_evidence import halves_of, path_margins
 from munkey.audits.registry import Refused
+from munkey.core.diverged import DIVERGED, why_diverged
 from munkey.core.files import read_npz
 
 SPLITS = ("val", "test")
@@ -38,11 +39,20 @@ class GridModels(NamedTuple):
 def grid_lines(
     settings: Sequence[Setting], paths: Sequence[str], forgotten: Sequence[np.ndarray], units: Mapping[int, str]
 ) -> Iterator[list[dict[str, object]]]:
-    """For each setting, a line for each path: shares in percent, accuracies in percent, P_s before deletion."""
+    """For each setting, a line for each path: shares in percent, accuracies in percent, P_s before deletion.
+
+    Of a setting of which a model diverged, a line that says so and has no numbers.
+    """
     for setting in settings:
+        reasons = [why_diverged(read_npz(file)) for file in (*setting["before"], *setting["after"])]
+        if any(reasons):
+            facts = {"setting": setting["name"], **setting["knobs"], "path": DEPLOYED}
+            yield [{**facts, "pairs": len(setting["before"]) // 2, DIVERGED: next(filter(None, reasons))}]
+            continue
         halves = halves_of(setting["before"][0], forgotten, units)
         before, after = (_models(files, paths) for files in (setting["before"], setting["after"]))
-        alone = [_accuracy(read_npz(file, "logits", "labels", "splits"), "test") for file in setting["alone"]]
+        heads = map(read_npz, setting["alone"])
+        alone = [_accuracy(arrays, "test") for arrays in heads if not why_diverged(arrays)]
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)
         assert not isinstance(reference, Refused)  # a grid has two pairs at least

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from munkey.audits.attacks.storage import NUMBERS, storage
 from munkey.audits.evidence import Answers, Shipped
 from munkey.audits.registry import AUDITS, Estimate, Refused
+from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
 from munkey.core.files import read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -34,13 +35,19 @@ class MemoryFiles(TypedDict):
 
 
 def attack_lines(run: Evaluation) -> list[Line]:
-    """What each attack finds that needs nothing but logits, percent: AUROC and TPR with their intervals."""
-    arrays = read_npz(run.logits, "ids", "labels", "splits", "logits")
+    """What each attack finds that needs nothing but logits, percent: AUROC and TPR with their intervals.
+
+    Of a system that diverged, lines without numbers.
+    """
+    attacks = [entry for entry in AUDITS.values() if entry.needs == "logits"]
+    arrays = read_npz(run.logits)
+    if why_diverged(arrays):
+        return [run.key | {"attack": attack.name} for attack in attacks]
     forget = np.isin(arrays["ids"], forget_sets.read(run.forget))
     train, test = arrays["splits"] == "train", arrays["splits"] == "test"
     answers = Answers(arrays["logits"], arrays["labels"], train & ~forget, forget, test)
     stage, lines = Stage(run.seed, run.dataset, "attacks", run.rate, run.method), []
-    for attack in [entry for entry in AUDITS.values() if entry.needs == "logits"]:
+    for attack in attacks:
         finding = attack.run(answers, (stage / attack.name).numpy_generator())
         line: Line = run.key | {"attack": attack.name}
         for number in ("auroc", "tpr_1"):
@@ -54,9 +61,14 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
     """A line for each of both files: how many of the deleted ids it lists, and of the deleted keys and tokens it holds.
 
     In the original's file all must be found: it is the control. Where the search proves nothing, `why` says so. Tokens
-    that are labels are not looked for: they tell no rows apart.
+    that are labels are not looked for: they tell no rows apart. What diverged has no memory to search.
     """
-    forgotten, (original, unlearned) = forget_sets.read(system["forget"]), map(_memory, system["files"])
+    forgotten = forget_sets.read(system["forget"])
+    try:
+        original, unlearned = map(_memory, system["files"])
+    except DivergedError:
+        none: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
+        return [{**system["key"], "file": kind, **none} for kind in ("original", "unlearned")]
     gone, lines = np.isin(original.ids.numpy(), forgotten), []
     held = [original.keys.numpy(), *[original.tokens.numpy()] * (original.tokens.shape[1] >= NUMBERS)]
     deleted, kept = ([row for rows in held for row in rows[of]] for of in (gone, ~gone))

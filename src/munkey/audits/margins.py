@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from munkey.core.diverged import DivergedError
+
 ROWS = 4096  # samples at a time in float64: 1000 classes take 33 MB
 
 
@@ -15,7 +17,7 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if logits.shape[1] < 2:
         raise ValueError("margins need at least two classes")
     if not np.isfinite(logits).all():
-        raise ValueError("logits are not finite: the model diverged; look at its training log")
+        raise DivergedError("logits are not finite: the model diverged")
     phi = np.empty(len(labels))
     for start in range(0, len(labels), ROWS):
         part, true = logits[start : start + ROWS].astype(np.float64), labels[start : start + ROWS]

@@ -12,6 +12,7 @@ from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
 from munkey.audits.margins import margins
 from munkey.audits.registry import Estimate
+from munkey.core.diverged import DIVERGED, why_diverged
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
@@ -60,14 +61,22 @@ def path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
 def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
     phi: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
     logits: list[np.ndarray] = []
+    reasons: list[str] = []
     for number, file in enumerate(system["logits"]):
         arrays = read_npz(file)
+        why = why_diverged(arrays)
+        if why:
+            reasons.append(f"seed {number}: {why}")
+            continue
         for path, rows in phi.items():
             rows.append(path_margins(arrays, path))
         if number == 0 or system["role"] == "oracle":
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
+    facts = system["name"], system["title"], system["role"]
+    if reasons:
+        return AuditedSystem(*facts, {}, np.empty(0), "; ".join(reasons))
     stacked = {path: np.stack(rows) for path, rows in phi.items()}
-    return AuditedSystem(system["name"], system["title"], system["role"], stacked, np.stack(logits))
+    return AuditedSystem(*facts, stacked, np.stack(logits))
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,9 @@ def by_audit(folder: Path, drop: float) -> Iterator[str]:
             continue
         tried = []
         for number, candidate in enumerate(searches[0]["candidates"]):
+            if any(DIVERGED in each["candidates"][number] for each in searches):
+                yield f"  {candidate['settings']}: {DIVERGED}"
+                continue
             files = [each / f"{number}/system.safetensors" for each in systems]
             share = _share(dataset, files, [root / f"logits/{place}/seed{seed}/full" for seed in seeds], forgotten)
             drops = (each["original_val_accuracy"] - each["candidates"][number]["val_accuracy"] for each in searches)

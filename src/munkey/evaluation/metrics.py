@@ -8,6 +8,7 @@ from scipy.special import logsumexp, rel_entr, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
+from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -24,7 +25,7 @@ def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
     if not len(labels):
         raise ValueError("accuracy of no samples")
     if not np.isfinite(logits).all():
-        raise ValueError("logits are not finite: the model diverged; look at its training log")
+        raise DivergedError("logits are not finite: the model diverged")
     return 100 * float(np.mean(logits.argmax(axis=1) == labels))
 
 
@@ -217,10 +218,18 @@ def withdrawn(predictions: Mapping[str, np.ndarray], forget_ids: np.ndarray) -> 
 def measured(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
     """A line per metric of a system, from its logits, its record and that of its training: key, metric, value.
 
+    Of one that diverged, a single line: the metric `diverged`, 1, and as `why` the reason and the log.
+
     original: the logits of what it was unlearned from, for RF-JSD; None: it was not unlearned. Where a class is
     forgotten whole, also for the same system with that output switched off, as METHOD-off.
     """
     predictions, forget_ids = read_npz(run.logits), forget_sets.read(run.forget)
+    why = why_diverged(predictions)
+    if why:
+        names = [run.method]
+        if run.sampling not in RANDOM and withdrawn(predictions, forget_ids):
+            names.append(f"{run.method}-off")
+        return [run.key | {"method": name, "metric": DIVERGED, "value": 1.0, "why": why} for name in names]
     before = read_npz(original) if original else None
     lines = _measured(run, predictions, forget_ids, before)
     if run.sampling not in RANDOM and (off := withdrawn(predictions, forget_ids)):

@@ -4,12 +4,14 @@
 gap and its worst loss of validation accuracy over all seeds and rates, best first: what params.yaml commits as tuned.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
+from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json
 from munkey.data import forget_sets
 from munkey.data.image_set import image_set
@@ -34,10 +36,13 @@ class Candidate:
 
 
 class SearchResult(TypedDict):
-    """What a search found, as it is written. chosen: position of the candidate; search_s: seconds of all of it."""
+    """What a search found, as it is written. chosen: position of the candidate; search_s: seconds of all of it.
+
+    A candidate that diverged has its settings and the reason alone. original_val_accuracy: None where all did.
+    """
 
     chosen: int
-    original_val_accuracy: float
+    original_val_accuracy: float | None
     search_s: float
     candidates: list[dict[str, Any]]
 
@@ -71,23 +76,26 @@ def choose(candidates: Sequence[Candidate], original_val_accuracy: float, drop: 
 
 
 def search_result(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Candidate | None],
     records: Sequence[Mapping[str, Any]],
     chosen: int,
-    original_val_accuracy: float,
+    original_val_accuracy: float | None,
     scoring_s: float,
 ) -> SearchResult:
-    """The outcome of a search, with the settings, accuracies and seconds of every candidate."""
-    table = [
-        {"settings": record["settings"]["method"], "gap": candidate.gap, "unlearn_s": record["unlearn_s"]}
-        | asdict(candidate)
-        for record, candidate in zip(records, candidates, strict=True)
-    ]
+    """The outcome of a search, with the settings, accuracies and seconds of every candidate; None: it diverged."""
+    table: list[dict[str, Any]] = []
+    for record, candidate in zip(records, candidates, strict=True):
+        line = {"settings": record["settings"]["method"]}
+        if candidate is None:
+            line[DIVERGED] = record[DIVERGED]
+        else:
+            line |= {"gap": candidate.gap, "unlearn_s": record["unlearn_s"]} | asdict(candidate)
+        table.append(line)
     print(f"chosen: {table[chosen]}")
     return SearchResult(
         chosen=chosen,
         original_val_accuracy=original_val_accuracy,
-        search_s=scoring_s + sum(record["unlearn_s"] for record in records),
+        search_s=scoring_s + sum(record.get("unlearn_s", 0.0) for record in records),
         candidates=table,
     )
 
@@ -102,11 +110,12 @@ class Tried:
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        return f"{settings}: gap {self.gap:.2f}, drop {self.drop:.1f}"
+        return f"{settings}: " + (f"gap {self.gap:.2f}, drop {self.drop:.1f}" if math.isfinite(self.gap) else DIVERGED)
 
 
 def ranked(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
-    """The candidates of a method, best first: by gap among those that never lose more than `drop`, then by drop.
+    """The candidates of a method, best first: by gap among those that never lose more than `drop`, then by drop; one
+    that ever diverged last.
 
     drop: points of the original's validation accuracy that a setting may lose in any run. Raises ValueError where the
     searches tried different ones.
@@ -116,8 +125,12 @@ def ranked(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
     if any(each != settings[0] for each in settings):
         raise ValueError("these searches tried different settings, so some are of an earlier run: search all anew")
     for place, of_candidate in enumerate(settings[0]):
-        gaps = [search["candidates"][place]["gap"] for search in searches]
-        drops = [search["original_val_accuracy"] - search["candidates"][place]["val_accuracy"] for search in searches]
+        gaps, drops = list[float](), list[float]()
+        for search in searches:
+            candidate = search["candidates"][place]
+            before = search["original_val_accuracy"]
+            gaps.append(candidate.get("gap", math.inf))
+            drops.append(math.inf if before is None or DIVERGED in candidate else before - candidate["val_accuracy"])
         tried.append(Tried(of_candidate, sum(gaps) / len(gaps), max(drops)))
     return sorted(tried, key=lambda each: (each.drop > drop, each.gap if each.drop <= drop else each.drop))
 

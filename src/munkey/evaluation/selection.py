@@ -3,12 +3,14 @@
 Neither the oracle nor the test set takes part in the choice.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import pandas as pd
 
+from munkey.core.diverged import DIVERGED
 from munkey.settings import SelectionSettings
 
 SHOWN = ("TA", "RA", "FA", "VA", "MIA")  # after deletion; beside the choice in its table
@@ -23,7 +25,8 @@ class Pair:
     """A pair of the grid. P_s, gap: means over seeds.
 
     P_s: pathway sensitivity before deletion, on the training set. gap: between the validation accuracy and the accuracy
-    on the forget set, after deletion, in percentage points. A pair for reference is shown but never chosen.
+    on the forget set, after deletion, in percentage points. A pair for reference is shown but never chosen. Both are
+    NaN where the training of a seed diverged.
     """
 
     p_image: float
@@ -60,20 +63,21 @@ def pairs_of(tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], system
     pairs = []
     for case, probabilities in grid.items():
         before, after = _by_seed(tidy, case, systems.before), _by_seed(tidy, case, systems.after)
-        gap = (after["VA"] - after["FA"]).abs().mean()
+        gap = (after["VA"] - after["FA"]).abs().mean(skipna=False)
         reference = not any(probabilities.values())
-        pairs.append(Pair(**probabilities, P_s=before["P_s"].mean(), gap=gap, reference=reference))
+        pairs.append(Pair(**probabilities, P_s=before["P_s"].mean(skipna=False), gap=gap, reference=reference))
     return pairs
 
 
 def select(pairs: Sequence[Pair], settings: SelectionSettings, required: bool = True) -> list[PairVerdict]:
     """A decision on every pair; exactly one pair is chosen, or none where none passes.
 
-    Pairs whose P_s is not below the threshold are dropped. The smallest gap wins. Gaps within `comparable` points of it
-    count as equal, and of those the smallest P_s wins. Pairs for reference do not take part. Raises NothingPassesError
-    where none passes and one is required, because models are to be trained with it.
+    Pairs that diverged, or whose P_s is not below the threshold, are dropped. The smallest gap wins. Gaps within
+    `comparable` points of it count as equal, and of those the smallest P_s wins. Pairs for reference do not take part.
+    Raises NothingPassesError where none passes and one is required, because models are to be trained with it.
     """
-    alive = [pair for pair in pairs if not pair.reference and pair.P_s < settings.threshold]
+    finite = [pair for pair in pairs if math.isfinite(pair.P_s) and math.isfinite(pair.gap)]
+    alive = [pair for pair in finite if not pair.reference and pair.P_s < settings.threshold]
     if not alive and required:
         listed = "".join(f"\n  - {pair}" for pair in pairs)
         remedy = "widen the grid `selection` or raise its threshold"
@@ -83,8 +87,8 @@ def select(pairs: Sequence[Pair], settings: SelectionSettings, required: bool = 
     best = min(equal, key=lambda pair: (pair.P_s, pair.gap), default=None)
 
     def reason(pair: Pair) -> str:
-        if pair.reference:
-            return "for reference: no pathway is ever dropped"
+        if pair not in finite or pair.reference:
+            return "for reference: no pathway is ever dropped" if pair in finite else "diverged"
         if pair not in alive:
             return f"dropped: P_s is not below {settings.threshold:g}" + ("" if alive else "; no pair passes")
         if pair not in equal:
@@ -115,7 +119,7 @@ def table(
     """
     return [
         {"dataset": dataset, **asdict(pair), "chosen": chosen, "reason": reason}
-        | {name: after[name].mean() for name in SHOWN}
+        | {name: after[name].mean(skipna=False) for name in SHOWN}
         | {"n": len(after)}
         for (pair, chosen, reason), case in zip(verdicts, cases, strict=True)
         for after in [_by_seed(tidy, case, systems.after)]
@@ -123,8 +127,9 @@ def table(
 
 
 def _by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
-    """A line per seed and a column per metric, of one system in one case."""
+    """A line per seed and a column per metric, of one system in one case; NaN for a seed that diverged."""
     lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if lines.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")
-    return lines.pivot_table(index="seed", columns="metric", values="value")
+    by_seed = lines.pivot_table(index="seed", columns="metric", values="value")
+    return by_seed.reindex(columns=by_seed.columns.union(["P_s", *SHOWN])) if DIVERGED in by_seed else by_seed

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from munkey.core.diverged import DivergedError
 from munkey.core.randomness import Stage
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.image_set import image_set
@@ -77,7 +78,7 @@ class Asker:
     device: str
 
     def answers(self, system: System, added: np.ndarray) -> np.ndarray:
-        """Logits (N, C). added: ids."""
+        """Logits (N, C). added: ids. Raises DivergedError where they are not finite."""
         family, samples = FAMILIES[system.family], image_set(self.dataset, self.dataset.ids)
         data, retrieval = DataSettings(**self.settings["data"]), None
         if self.keys is not None and system.memory is not None:
@@ -89,7 +90,10 @@ class Asker:
             members = self.of(system.memory.ids.numpy())
             near = None if family.asks_keys else nearest(self.keys, members, self.depth)
             retrieval = Retrieval(near, inference, self.keys.keys)
-        return family.logits(system, samples, data, self.device, retrieval)
+        logits = family.logits(system, samples, data, self.device, retrieval)
+        if not np.isfinite(logits).all():
+            raise DivergedError("answers are not finite")
+        return logits
 
     def of(self, ids: np.ndarray) -> Keys:
         """The keys of these samples."""

@@ -8,7 +8,8 @@ import pandas as pd
 from munkey.audits.grid import Setting, grid_lines
 from munkey.audits.main_run import STORAGE_COLUMNS, MemoryFiles, attack_lines, storage_lines
 from munkey.audits.read_evidence import PlannedSystem, family_audits
-from munkey.core.console import progress
+from munkey.core.console import progress, warn
+from munkey.core.diverged import DivergedError
 from munkey.core.files import read_table, write_csv, write_json, write_text
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
@@ -114,7 +115,10 @@ def differencing(
     near, stage = neighbor_files.read(neighbors, members.ids), Stage(dataset, "differencing")
     holder, lines = Holder(data, members, near, public, stage, device), list[dict[str, object]]()
     for original, name in progress(list(zip(originals, settings, strict=True)), "system", "systems"):
-        lines += holder.lines(METHODS[name], systems.load(original, device=device), settings[name])
+        try:
+            lines += list(holder.lines(METHODS[name], systems.load(original, device=device), settings[name]))
+        except DivergedError as error:
+            warn(f"{METHODS[name].title} is left out, since it or its original diverged: {error}")
     found = pd.DataFrame(lines)
     write_text(table, found.to_csv(index=False))
     _write(tables.differencing_tables(found, dataset), markdown, latex)

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.core.files import write_npz
+from munkey.core.console import warn
+from munkey.core.diverged import DIVERGED, DivergedError, no_answers
+from munkey.core.files import read_json, write_npz
 from munkey.data import forget_sets, prepared
+from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.predict import Asked, predictions
 from munkey.jobs.unlearn import unlearn
@@ -25,14 +28,20 @@ def evaluate(
     neighbors: Path | None = None,
     keyfile: Path | None = None,
     pool: list[Path] | None = None,
+    log: str = "",
 ) -> None:
     """Write the logits of a system on every split; where it has pathways, also with either of them cut.
 
     settings: `data`, `inference`, and `audit` where it is asked in a second way for an audit. neighbors, keyfile: of a
     system with a memory, with which it is asked. pool: the two halves of an audit's pool; of the training set, these
-    samples alone are asked about.
+    samples alone are asked about. A system that diverged answers NaN, with the reason.
     """
-    _answer(systems.load(system, device=device), images, logits, settings, device, neighbors, keyfile, pool or [])
+    try:
+        loaded = systems.load(system, device=device)
+    except DivergedError as error:
+        _answer_nothing(images, logits, pool or [], str(error))
+    else:
+        _answer(loaded, images, logits, settings, device, neighbors, keyfile, pool or [], log)
 
 
 def unlearn_audited(
@@ -51,12 +60,16 @@ def unlearn_audited(
     resident_share: float,
     neighbors: Path | None = None,
     keyfile: Path | None = None,
+    log: str = "",
 ) -> None:
     """In an audit, apply a method and ask what it leaves about the pool, `forget` and `absent`: all that is kept."""
     left = unlearn(
-        images, original, forget, record, method, dataset, seed, rate, settings, device, absent, resident_share
+        images, original, forget, record, method, dataset, seed, rate, settings, device, absent, resident_share, log=log
     )
-    _answer(left, images, logits, settings, device, neighbors, keyfile, [forget, absent])
+    if left is None:
+        _answer_nothing(images, logits, [forget, absent], read_json(record)[DIVERGED])
+    else:
+        _answer(left, images, logits, settings, device, neighbors, keyfile, [forget, absent], log)
 
 
 def _answer(
@@ -68,10 +81,10 @@ def _answer(
     neighbors: Path | None,
     keyfile: Path | None,
     pool: list[Path],
+    log: str,
 ) -> None:
     dataset = prepared.load(images.parent)
-    audited = np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)])
-    ids = np.sort(audited) if pool else dataset.ids
+    ids = _asked_about(dataset, pool)
     asked_keys, other = keys.read(keyfile, ids).keys if keyfile else None, None
     retrieval = Retrieval(None, keys=asked_keys) if keyfile else None
     if system.memory is not None and neighbors:
@@ -80,4 +93,26 @@ def _answer(
         if second := settings.get("audit"):
             other = family.retrieval(near, {**settings["inference"], **second}, asked_keys)
     data, asked = DataSettings(**settings["data"]), Asked(ids, retrieval, other)
-    write_npz(logits, predictions(system, dataset, asked, data, device))
+    arrays = predictions(system, dataset, asked, data, device)
+    if not np.isfinite(arrays["logits"]).all():
+        why = DivergedError("answers are not finite, though the weights are").reason(log)
+        warn(f"diverged: {why}")
+        arrays |= {DIVERGED: np.array(why)}
+    write_npz(logits, arrays)
+
+
+def _asked_about(dataset: Dataset, pool: list[Path]) -> np.ndarray:
+    """Sorted ids: of all samples, or, of the training set, of a pool alone."""
+    if not pool:
+        return dataset.ids
+    return np.sort(np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)]))
+
+
+def _answer_nothing(images: Path, logits: Path, pool: list[Path], why: str) -> None:
+    dataset = prepared.load(images.parent)
+    ids = _asked_about(dataset, pool)
+    rows = dataset.rows(ids)
+    arrays = {"ids": ids, "labels": dataset.labels[rows], "splits": dataset.splits[rows]}
+    if dataset.units:
+        arrays["units"] = np.array([dataset.units[row] or "" for row in rows])
+    write_npz(logits, no_answers(arrays, len(dataset.classes), why))

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from munkey.audits.further_training import Questions, trained_further
+from munkey.core.console import warn
 from munkey.core.device import Stopwatch
+from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.core.files import write_csv, write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
@@ -42,12 +44,19 @@ def relearn(
     neighbors: Path | None = None,
     retrieved: Path | None = None,
     selected: Path | None = None,
+    log: str = "",
 ) -> None:
     """Train a system further on the retain set, and note what it answers about the forget set on the way.
 
     neighbors: in the memory of the retain set, for training; retrieved: in the system's own memory, for its answers.
+    The curve of a system that diverged, now or before, is a single line with the reason.
     """
-    data, loaded = prepared.load(images.parent), systems.load(system, device=device)
+    data = prepared.load(images.parent)
+    try:
+        loaded = systems.load(system, device=device)
+    except DivergedError as error:
+        write_csv(curve, [{DIVERGED: str(error)}])
+        return
     family, split = FAMILIES[loaded.family], forget_sets.split(data, forget)
     sections = training_inputs.with_selected(settings, family, selected)
     recipe = family.recipe(sections, Stage(seed, dataset, "relearn", family.name))
@@ -60,7 +69,14 @@ def relearn(
         retrieval = family.retrieval(near, sections["inference"], asked_keys)
     questions = Questions(asked_of, np.isin(asked_of.ids, split.forget), recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
-    write_csv(curve, trained_further(loaded, training, RelearnSettings.model_validate(sections["relearn"]), questions))
+    try:
+        lines = trained_further(loaded, training, RelearnSettings.model_validate(sections["relearn"]), questions)
+    except DivergedError as error:
+        why = error.reason(log)
+        warn(f"diverged: {why}")
+        write_csv(curve, [{DIVERGED: why}])
+    else:
+        write_csv(curve, lines)
 
 
 def trace(
@@ -75,6 +91,7 @@ def trace(
     keyfile: Path | None = None,
     neighbors: Path | None = None,
     selected: Path | None = None,
+    log: str = "",
 ) -> None:
     """Train an original once more, watched: P_s after every epoch, tokens and [CLS] at start, middle and end."""
     data, traced = prepared.load(images.parent), FAMILIES[family]
@@ -83,8 +100,14 @@ def trace(
     recipe = traced.recipe(sections, traced.stage(seed, dataset, "full"))  # the original's: the same to the bit
     members = training_inputs.member_keys(traced, recipe, samples.ids, keyfile, neighbors)
     watched = Trace(samples, recipe, device)
-    traced.train(Training(samples, len(data.classes), recipe, device, members=members, watch=watched.watch))
-    write_npz(trace, watched.arrays())
+    try:
+        traced.train(Training(samples, len(data.classes), recipe, device, members=members, watch=watched.watch))
+    except DivergedError as error:
+        why = error.reason(log)
+        warn(f"diverged: {why}")
+        write_npz(trace, {DIVERGED: np.array(why)})
+    else:
+        write_npz(trace, watched.arrays())
 
 
 def stream(
@@ -104,24 +127,32 @@ def stream(
     resident_share: float,
     original: Path | None = None,
     keyfile: Path | None = None,
+    log: str = "",
 ) -> None:
     """Forget one half of an audit's pool in `requests` requests, one after another, and ask after each.
 
     method: of unlearning, which starts from `original`, or an oracle, which is retrained for the first, the middle and
     the last request. logits: those of test samples and of the pool after each, and `request`, the number of that which
     forgets a sample, 0 for all others; record: seconds, RA and TA. additions: requests after which samples of the
-    validation set come with their labels.
+    validation set come with their labels. Of what diverges on the way, the reason alone is written.
     """
     started, data, pair = now(), prepared.load(images.parent), seed // 2
     stage, split = Stage(dataset, "stream", pair), forget_sets.split(data, forget, absent)
     order = stream_of(split, data.ids_of("val"), requests, additions, stage / seed)
     held = keys.read(keyfile, data.ids) if keyfile else None
     ask = Asker(data, held, settings, depth, device)
-    if method in METHODS:
-        assert original
-        found = _unlearned(order, ask, prepare.applied(method, settings), original, dataset, seed, resident_share)
-    else:
-        found = list(_retrained(order, ask, method, dataset, seed))
+    try:
+        if method in METHODS:
+            assert original
+            found = _unlearned(order, ask, prepare.applied(method, settings), original, dataset, seed, resident_share)
+        else:
+            found = list(_retrained(order, ask, method, dataset, seed))
+    except DivergedError as error:
+        why = error.reason(log)
+        warn(f"diverged: {why}")
+        write_npz(logits, {DIVERGED: np.array(why)})
+        write_record(record, settings, device, started, [], {DIVERGED: why})
+        return
     asked = np.isin(data.ids, np.concatenate([*order.requests, forget_sets.read(absent)])) | (data.splits == "test")
     number = np.zeros(len(data.ids), dtype=np.int64)
     for place, ids in enumerate(order.requests, 1):
@@ -144,7 +175,7 @@ def _unlearned(
         generator = Stage(seed, dataset, "unlearn", f"request {number}", applied.name).torch_generator()
         request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
         with Stopwatch(device) as watch:
-            left = applied.run(system, request, own)
+            left = systems.require_finite(applied.run(system, request, own))
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")
         return left, watch.seconds
 

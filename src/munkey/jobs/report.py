@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from munkey.core.diverged import DIVERGED, why_diverged
 from munkey.core.files import atomic, read_json, read_npz, read_table, write_text
 from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import now
@@ -52,9 +53,14 @@ def retrieval(
     full, left: neighbors in the whole memory and in what is left of it; before, after: logits.
     """
     dataset = prepared.load(images.parent)
+    answers = [read_npz(path) for path in (before, after)]
+    why = why_diverged(answers[0]) or why_diverged(answers[1])
+    if why:
+        theme.save(theme.words_alone(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix(""))
+        return
     original, unlearned = (
-        Snapshot(neighbors.read(near, dataset.ids), read_npz(logits, "logits")["logits"])
-        for near, logits in ((full, before), (left, after))
+        Snapshot(neighbors.read(near, dataset.ids), arrays["logits"])
+        for near, arrays in zip((full, left), answers, strict=True)
     )
     chosen = examples(dataset, forget_sets.read(forget), original, unlearned, inference)
     theme.save(retrieval_plot(chosen), svg.with_suffix(""))
@@ -79,7 +85,9 @@ def summary(main_table: Path, records: list[Path], methods: Path, losses_svg: Pa
         # In a folder and without checksums: DVC would show what else there is as metrics too.
         with atomic(methods / "means" / f"{name}.json") as file:
             file.write_text(json.dumps(metrics, indent=2) + "\n")
-    theme.save(loss_curves(summaries.training_losses(records)), losses_svg.with_suffix(""))
+    losses = summaries.training_losses(records)
+    drawn = theme.words_alone("Every training diverged.") if losses.empty else loss_curves(losses)
+    theme.save(drawn, losses_svg.with_suffix(""))
     theme.save(gap_plot(table, PAPERS_METHOD), forgetting_svg.with_suffix(""))
 
 

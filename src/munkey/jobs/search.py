@@ -5,6 +5,7 @@ from pathlib import Path
 
 from munkey.core.console import progress
 from munkey.core.device import Stopwatch
+from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_bytes, read_json, read_table, sealed, write_csv, write_json
 from munkey.data import prepared
 from munkey.evaluation import selection
@@ -27,15 +28,18 @@ def search(
 ) -> None:
     """Choose among the candidates of a method. The chosen one becomes the method's result, `system` and `record`.
 
-    systems, records: of every candidate; drop: points of validation accuracy that a candidate may lose.
+    systems, records: of every candidate; drop: points of validation accuracy that a candidate may lose. A candidate
+    that diverged is not chosen; where all did, the first becomes the result, and has diverged.
     """
     tried = [read_json(path) for path in records]
+    finite = [number for number, each in enumerate(tried) if DIVERGED not in each]
     score = scorer(prepared.load(images.parent), forget, data, device)
     with Stopwatch(device) as watch:
-        candidates = [score(path) for path in progress(systems, "candidate", "candidates")]
-    before = score(original).val_accuracy
-    chosen = choose(candidates, before, drop)
-    outcome = search_result(candidates, tried, chosen, before, watch.seconds)
+        candidates = [score(systems[number]) for number in progress(finite, "candidate", "candidates")]
+    before = score(original).val_accuracy if finite else None
+    chosen = finite[choose(candidates, before, drop)] if before is not None else 0
+    scored = dict(zip(finite, candidates, strict=True))
+    outcome = search_result([scored.get(number) for number in range(len(tried))], tried, chosen, before, watch.seconds)
     write_json(found, outcome)
     with sealed(system) as temporary:
         temporary.write_bytes(read_bytes(systems[chosen]))

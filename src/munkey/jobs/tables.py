@@ -87,7 +87,7 @@ def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) 
     """Rank the methods by the gaps of every seed: a table, and a figure of critical differences."""
     found = ranks_by_title(read_table(metrics), rows)
     write_text(csv, found.to_csv())
-    write_text(markdown, render([rank_table(found)], "markdown"))
+    write_text(markdown, render([rank_table(found, rows)], "markdown"))
     theme.save(rank_diagram(found, PAPERS_METHOD), svg.with_suffix(""))
 
 

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from munkey.core.console import warn
 from munkey.core.device import Stopwatch
+from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import now
@@ -28,23 +30,34 @@ def unlearn(
     absent: Path | None = None,
     resident_share: float = 0.5,
     system: Path | None = None,
-) -> System:
+    log: str = "",
+) -> System | None:
     """Apply a method. record, system: what is written; original: the trained system, or the keys that one is made of.
 
     settings: how the original was trained, how to fine-tune, and the method's own, as `method`; absent: what an audit's
-    models never see.
+    models never see. Returns None where it diverged, or its original had: then its row of the tables says so, and names
+    the log of the job where that began.
     """
     started, applied, data = now(), prepare.applied(method, settings), prepared.load(images.parent)
     split = forget_sets.split(data, forget, absent)
     recipe = prepare.recipe(applied, settings, seed, dataset)
-    before = prepare.original(applied, recipe, data, original, device)
     parts = prepare.parts(applied, data, split, device, resident_share)
     generator = Stage(seed, dataset, "unlearn", rate, applied.name).torch_generator()
     tuning = prepare.tuning(recipe, settings)
     request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
     own = applied.settings.model_validate(settings["method"])
-    with Stopwatch(device) as watch:
-        unlearned = applied.run(before, request, own)
+    try:
+        before = prepare.original(applied, recipe, data, original, device)
+        with Stopwatch(device) as watch:
+            unlearned = applied.run(before, request, own)
+        systems.require_finite(unlearned)
+    except DivergedError as error:
+        why = error.reason(log)
+        warn(f"diverged: {why}")
+        if system:
+            systems.save_diverged(system, why)
+        write_record(record, settings, device, started, request.history, {DIVERGED: why})
+        return None
     if system:
         systems.save(system, unlearned)
     facts = {"unlearn_s": watch.seconds, "facts": request.facts}

@@ -10,6 +10,7 @@ from safetensors.torch import load as tensors_in
 from safetensors.torch import save as serialized
 
 from munkey.core.device import to_host
+from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.core.files import read_bytes, sealed
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.family import FAMILIES, Architecture, System
@@ -35,6 +36,23 @@ def save(path: str | Path, system: System) -> None:
         temporary.write_bytes(serialized(tensors, metadata))
 
 
+def save_diverged(path: str | Path, why: str) -> None:
+    """Write a system without weights, for a training or a method that diverged. why: names the log, too."""
+    with sealed(path) as temporary:
+        temporary.write_bytes(serialized({}, {DIVERGED: why}))
+
+
+def require_finite(system: System) -> System:
+    """The system. Raises DivergedError where a weight or a token is NaN or infinite."""
+    values: dict[str, torch.Tensor] = dict(system.model.named_parameters()) if system.model is not None else {}
+    if system.memory is not None:
+        values["tokens"] = system.memory.tokens
+    bad = [name for name, value in values.items() if not value.isfinite().all()]
+    if bad:
+        raise DivergedError(f"{len(bad)} of {len(values)} weights are not finite, {bad[0]} among them")
+    return system
+
+
 def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None:
     """Write a ViT of ours as timm writes its models, for `pretrained.model` or `keys.encoder` to name the folder.
 
@@ -58,11 +76,14 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
 def load(path: str | Path, expected: Architecture | None = None, device: str = "cpu") -> System:
     """Load a system.
 
-    Raises DamagedFileError for a damaged file, ValueError where the architecture is not the `expected` one.
+    Raises DamagedFileError for a damaged file, ValueError where the architecture is not the `expected` one,
+    DivergedError for what `save_diverged` wrote.
     """
     content = read_bytes(path)
     tensors = tensors_in(content)
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # its length, then JSON
+    if DIVERGED in header["__metadata__"]:
+        raise DivergedError(header["__metadata__"][DIVERGED])
     described = json.loads(header["__metadata__"]["system"])
     family = FAMILIES[described["family"]]
     architecture = family.stored_architecture(described["architecture"])

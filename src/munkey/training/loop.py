@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from munkey.core.console import Report
 from munkey.core.device import to_host
+from munkey.core.diverged import DivergedError
 from munkey.data.loader import Batch, Loader
 from munkey.training.checkpoint import Checkpoint, History
 from munkey.training.precision import Precision
@@ -46,8 +47,8 @@ class Fit:
         """Minimize. Reads nothing back from the device before an epoch ends.
 
         Returns per epoch: epoch, loss (mean over batches), accuracy (percent, on the augmented training batches), lr
-        (at the epoch's start), seconds; and what `after_epoch` returns. Raises FloatingPointError for a loss that is
-        not finite.
+        (at the epoch's start), seconds; and what `after_epoch` returns. Raises DivergedError for a loss that is not
+        finite.
         """
         history: History = []
         if self.checkpoint and (history := self.checkpoint.restore(self.optimizer, self.precision.scaler)):
@@ -74,7 +75,7 @@ class Fit:
         loss = to_host(torch.stack(losses).mean()).item()
         accuracy = 100 * to_host(torch.stack(correct).sum()).item() / seen
         if not math.isfinite(loss):
-            raise FloatingPointError(f"the loss of epoch {epoch} is {loss}: lower train.lr or the method's lr_factor")
+            raise DivergedError(f"the loss of epoch {epoch} is {loss}: lower train.lr or the method's lr_factor")
         seconds = time.perf_counter() - started
         pace = f"{seconds:.2f} s  {seconds * (self.epochs - epoch):.0f} s left"
         self.report(f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy on crops {accuracy:.2f} %  {pace}")

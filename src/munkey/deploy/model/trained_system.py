@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from munkey.core.diverged import DivergedError
 from munkey.core.files import command_to_make, overlays_of, read_csv, read_json
 from munkey.core.ids import rows_of
 from munkey.data.prepared import Dataset, load
@@ -93,7 +94,10 @@ class TrainedSystem:
         self.sections = sections or self._stored_sections()
         self.record: Mapping[str, Any] = read_json(file.with_name("record.json"))
         self._require_own_sections()
-        self.system: System = system.load(file)
+        try:
+            self.system: System = system.load(file)
+        except DivergedError as error:
+            raise ExportError(f"{file}: diverged, so there is no model to export: {error}") from None
         if self.system.memory is None:
             raise ExportError(f"{file}: {ONLY}")
         self._read_sections()

@@ -32,7 +32,7 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
         module, _, name = str(task.params["code"]).partition(" ")[0].partition(".")
         function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
         files = {"inputs": task.inputs, "outputs": task.outputs}
-        call(function, task, {"device": device_of(gpus), "config": config, **files, **settings})
+        call(function, task, {"device": device_of(gpus), "config": config, "log": log, **files, **settings})
 
 
 def call(function: Function, task: Task, surroundings: Named) -> None:

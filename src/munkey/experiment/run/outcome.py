@@ -2,13 +2,16 @@
 
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from threading import Event
 
 from munkey.core.files import command_to_make
 from munkey.core.paths import Layout, fill
+from munkey.experiment.run.job import seconds_of
+from munkey.experiment.run.progress import duration
 from munkey.report.tables.terminal import WIDTH, plain
 
 TABLES = "main", "main-audited", "runtime"
@@ -30,6 +33,32 @@ def lost(files: Sequence[str], again: bool) -> str:
     return f"{what} not there any more (removed, or its job was stopped): {then} `{command_to_make(files[0])}`"
 
 
+def figures_ahead(
+    trainings: int,
+    jobs: Mapping[str, Sequence[str]],
+    known: Mapping[str, Sequence[str]],
+    at_once: int,
+    ready: Sequence[str],
+) -> str:
+    """What to say before figures are made for which models must be trained.
+
+    jobs, known: by rule, the logs of jobs that are to run, and of jobs that have run; at_once: how many run in
+    parallel; ready: the figures that need nothing but what is there.
+    """
+    seconds = 0.0
+    for rule, logs in jobs.items():
+        past = [seconds_of(Path(log)) or 0.0 for log in known.get(rule, ()) if Path(log).exists()]
+        seconds += len(logs) * fmean(past or [0.0])
+    about = f", about {duration(seconds / at_once)} by what such jobs took here before" if seconds else ""
+    words = (
+        f"These figures need {sum(map(len, jobs.values()))} jobs, {trainings} of which train a model{about}: some show"
+        " ablations, the selection of p_image and p_token, or a training that is watched."
+    )
+    if ready:
+        words += f' Those of what is there already: `make run TARGET="{" ".join(ready)}"`.'
+    return words
+
+
 def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
     """Lines: a table and where everything lies, of the files that were asked for alone.
 
@@ -41,6 +70,9 @@ def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
     tables = [path for path in left if path.endswith(".md") and Path(path).is_file()]
     if table := next((path for path in (audited, main, *tables) if path in tables), None):
         yield plain(Path(table).read_text())
+    others = [path for path in tables if path != table]
+    said = dict.fromkeys(line for path in others for line in Path(path).read_text().splitlines())
+    yield from (f"{line}\n" for line in said if line.startswith("Diverged: "))
     if main in left:
         yield f"tables    {results}/tables/main.{{csv,md,tex}}, {runtime}"
         yield f"metrics   {layout.all_metrics}: every (data set, rate, seed, method, metric)"

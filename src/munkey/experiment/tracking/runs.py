@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_bytes, read_json, read_table, sum_file
 from munkey.core.paths import Layout, fill
 from munkey.evaluation.records import Evaluation
@@ -134,7 +135,11 @@ def _seeds(results: Results) -> Iterator[Run]:
             name=f"{method_title} seed {run.seed}",
             params=names | settings | flat({"facts": record.get("facts", {})}) | digests,
             metrics={name: short(value) for name, value in zip(measured["metric"], measured["value"], strict=True)},
-            tags=names | {"kind": "run", NOTE: NOTES["run"]} | provenance | {COMMIT: provenance["commit"]},
+            tags=names
+            | {"kind": "run", NOTE: NOTES["run"]}
+            | provenance
+            | {COMMIT: provenance["commit"]}
+            | _diverged(record),
             curves=curves,
             artifacts=(run.record, run.forget),
             started=record["started"],
@@ -170,6 +175,11 @@ def flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
         else:
             flattened[f"{prefix}{name}"] = value
     return flattened
+
+
+def _diverged(record: Mapping[str, Any]) -> dict[str, str]:
+    """A tag that says why something diverged, if it did."""
+    return {DIVERGED: record[DIVERGED]} if DIVERGED in record else {}
 
 
 def _curves(stage: str, record: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:

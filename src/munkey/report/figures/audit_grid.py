@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.figures.shares import CROWDED, limits
 from munkey.report.tables.audits import deployed_rows, knobs_of
@@ -25,8 +26,12 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
     """grid: rows of munkey.audits.grid for one data set. Filled dots: shares as deployed, with their 95 % intervals;
     crosses: by the image alone. Behind them, the band in which 95 % of shares fall by chance where nothing is left.
 
-    Raises ValueError for no rows.
+    A setting that diverged is left out. Raises ValueError for no rows.
     """
+    if DIVERGED in grid:
+        grid = grid[grid[DIVERGED].isna()]
+        if grid.empty:
+            return theme.words_alone("Every setting diverged.")
     theme.checked(grid, list(PANELS), "kept")
     rows = deployed_rows(grid)
     image = grid[grid["path"] == "image"].set_index("setting")["share"].reindex(rows["setting"]).to_numpy()

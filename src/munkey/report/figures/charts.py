@@ -3,10 +3,11 @@
 Planning reads this, so what draws is imported when it draws.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from munkey.core.diverged import DIVERGED, why_diverged
 from munkey.core.files import read_json, read_npz, read_table
 from munkey.core.paths import Layout, fill
 
@@ -75,15 +76,32 @@ def _sensitivity(source: ChartSource) -> "Figure":
 
     from munkey.report.figures.curves import sensitivity_plot
 
+    diverged = _diverged(source.files["traces"])
+    if diverged:
+        return diverged
     traces = [
         pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed) for seed, path in enumerate(source.files["traces"])
     ]
     return sensitivity_plot(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
 
 
+def _diverged(traces: Sequence[str]) -> "Figure | None":
+    """In place of a figure, why a training diverged; None where none did."""
+    from munkey.report.figures import theme
+
+    for path in traces:
+        why = why_diverged(read_npz(path))
+        if why:
+            return theme.words_alone(f"Nothing to draw: {DIVERGED}, {why}")
+    return None
+
+
 def _tokens(source: ChartSource) -> "Figure":
     from munkey.report.figures.projection import projection_plot, umap_2d
 
+    diverged = _diverged([source.files["trace"]])
+    if diverged:
+        return diverged
     trace, classes = read_npz(source.files["trace"]), read_json(source.files["classes"])
     epochs = sorted(int(name.removeprefix("tokens_")) for name in trace if name.startswith("tokens_"))
     panels = {}

@@ -23,9 +23,12 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
     """Test accuracy and Avg Gap over the number of neighbors K, a line per data set (fig. ablation-knn).
 
     Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation may be NaN (one
-    seed): then there is no bar. No bar goes below 0, the smallest possible value. Raises ValueError for an empty frame
-    or NaN means.
+    seed): then there is no bar. No bar goes below 0, the smallest possible value. A K without means, which diverged, is
+    left out. Raises ValueError for an empty frame.
     """
+    if len(frame) and frame["gap_mean"].isna().all():
+        return theme.words_alone("No K has an Avg Gap: models diverged.")
+    frame = frame.dropna(subset="gap_mean")
     frame = checked(frame, ["TA_mean", "gap_mean"], "neighbors")
     figure = theme.canvas(theme.DOUBLE, 2.6)
     panels = figure.subplots(1, 2)
@@ -81,11 +84,15 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
 def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     """ToW of each method, a line each, after each request: a mark of its own, at the largest rate.
 
-    summary: as `munkey.report.tables.scenarios.summarize_scenarios` makes it. Raises ValueError where it has no method.
+    summary: as `munkey.report.tables.scenarios.summarize_scenarios` makes it. What has no ToW, since it diverged, is
+    left out. Raises ValueError where it has no method.
     """
     methods = [row.name for row in rows if row.oracle and not row.context]
     first = summary.sort_values("rate", ascending=False, kind="stable").drop_duplicates(["case", "method"])
-    frame = checked(first[first["method"].isin(methods)], ["ToW"], "scenarios")
+    frame = first[first["method"].isin(methods)]
+    if len(frame) and frame["ToW"].isna().all():
+        return theme.words_alone("No method has a ToW: models diverged.")
+    frame = checked(frame.dropna(subset="ToW"), ["ToW"], "scenarios")
     shown = [row for row in rows if row.name in methods and row.name in set(frame["method"])]
     figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(shown))
     axes = figure.subplots()
@@ -110,8 +117,11 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     """Test accuracy, seconds so far, and what is left of all that was forgotten, over requests; a line for each method.
 
     curves, shares: as `munkey.report.tables.streams.findings` makes them. What is retrained at some requests alone has
-    marks without a line, and no seconds so far. Raises ValueError for an empty frame or NaN.
+    marks without a line, and no seconds so far. Where none has shares, since all diverged, the figure says so. Raises
+    ValueError for NaN.
     """
+    if shares.empty:
+        return theme.words_alone("No method has an answer to every request: models diverged.")
     curves, shares = checked(curves, ["TA", "seconds"], "streams"), checked(shares, ["left"], "streams")
     figure = theme.canvas(theme.DOUBLE, 3.6)
     accuracy, seconds, left = figure.subplots(1, 3)

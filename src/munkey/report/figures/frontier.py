@@ -34,9 +34,12 @@ def drawn(share: float) -> float:
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     """points: of `munkey.report.tables.frontier`, one data set. A design is a mark with its 95 % interval and ± over
     seeds, its name and its seconds; hollow where no bound holds, upside down where it over-forgets. One of which no
-    share is known is left out. The line is the front. width: inches. Raises ValueError for no rows.
+    share is known, or that diverged, is left out. The line is the front. width: inches. Raises ValueError for no rows.
     """
-    points = theme.checked(points.dropna(subset="share").sort_values("TA_mean"), ["TA_mean"], "frontier")
+    known = points.dropna(subset=["share", "TA_mean"])
+    if len(points) and known.empty:
+        return theme.words_alone("Nothing is known of any design: models diverged.", width)
+    points = theme.checked(known.sort_values("TA_mean"), ["TA_mean"], "frontier")
     figure = theme.canvas(width, 3.6)
     axes = figure.subplots()
     for _, line in points.iterrows():

@@ -5,18 +5,21 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from munkey.report.figures import theme
-from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking
+from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking, too_few
 
 
 @matplotlib.rc_context(theme.THEME)
 def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     """ranks: from `munkey.report.tables.ranks.ranks_by_title`; emphasized: the method that is to stand out.
 
-    Above the axis of ranks stands how far apart two methods must be, with so many blocks, if any differ. Raises
-    ValueError where there are too few seeds or methods.
+    Above the axis of ranks stands how far apart two methods must be, with so many blocks, if any differ. Where there
+    are too few seeds or methods, the figure says so.
     """
     from scikit_posthocs import critical_difference_diagram
 
+    missing = too_few(by_seed(ranks))
+    if missing:
+        return theme.words_alone(missing)
     found = ranking(by_seed(ranks))
     methods = len(found.mean)
     figure = theme.canvas(theme.DOUBLE, 1.4 + 0.15 * methods)

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
+from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 
 ACROSS = 4  # panels
@@ -20,8 +21,12 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     """A panel for each method, in it the oracle and the original of its family. Means over seeds, bands of one sd.
 
     curves: as `munkey.report.tables.relearning.curves_of` makes them. Steps are on a scale that is linear up to 1, then
-    logarithmic. Raises ValueError for no rows or NaN.
+    logarithmic. A curve that diverged is left out. Raises ValueError for no rows or NaN.
     """
+    if DIVERGED in curves:
+        curves = curves[curves[DIVERGED].isna()]
+        if not (curves["role"] == "method").any():
+            return theme.words_alone("No method has a curve: models diverged.")
     frame = theme.checked(curves, ["FA"], "relearned")
     methods = frame[frame["role"] == "method"].groupby(["family", "name"], sort=False)
     rows = -(-len(methods) // ACROSS)

@@ -30,9 +30,12 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     """A line per pair (p_image, p_token) of one data set. The chosen pair, if any, is a bold star, (0, 0) a gray cross.
 
     Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap, points), chosen.
-    The four panels in percent span equally many points. threshold: xi, dotted. Raises ValueError for an empty frame,
-    or NaN.
+    The four panels in percent span equally many points. threshold: xi, dotted. Pairs that diverged are left out. Raises
+    ValueError for an empty frame.
     """
+    if len(frame) and frame["gap"].isna().all():
+        return theme.words_alone(f"{frame['dataset'].iloc[0]}: every pair diverged.")
+    frame = frame.dropna(subset=["gap", "P_s"])
     frame = theme.checked(frame, list(METRICS), "pairs").sort_values(["p_image", "p_token"], ignore_index=True)
     never = (frame["p_image"] == 0) & (frame["p_token"] == 0)
     looks = [

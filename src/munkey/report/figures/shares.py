@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from munkey.audits.family_audit import DEPLOYED
+from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.tables.audits import ALONE, STRATA, audited_name, first_rows, flagged_alone
 
@@ -59,8 +60,12 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     the band in which 95 % of shares fall by chance where nothing is left. An interval that has no end, or ends far
     beyond the axis, has an arrow there.
 
-    Of methods alone, other paths than the deployed one are shown. width: inches. Raises ValueError for no rows.
+    Of methods alone, other paths than the deployed one are shown; what diverged is left out. width: inches. Raises
+    ValueError for no rows.
     """
+    if len(audit) and (audit["verdict"] == DIVERGED).all():
+        return theme.words_alone("Nothing was audited: models diverged.", width)
+    audit = audit[audit["verdict"] != DIVERGED]
     rows = first_rows(theme.checked(audit, ["share"], "forest"))
     figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
     axes, ends = figure.subplots(), limits(rows)

@@ -109,6 +109,13 @@ def canvas(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height * (1.2 if width < DOUBLE else 1)), dpi=DPI, layout="constrained")
 
 
+def words_alone(words: str, width: float = DOUBLE) -> Figure:
+    """In place of a figure of which there is nothing to draw: why."""
+    figure = canvas(width, 1.0)
+    figure.text(0.5, 0.5, textwrap.fill(words, round(16 * width)), ha="center", va="center")
+    return freeze(figure)
+
+
 def fitted(words: str, width: float, letters: int) -> str:
     """Words as a figure of `width` inches has room for them: where it is narrow, in lines of so many letters."""
     return textwrap.fill(words, letters) if width < DOUBLE else words

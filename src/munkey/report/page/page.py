@@ -167,7 +167,9 @@ def chapters(results: PageResults) -> list[Chapter]:
     every = [
         Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
         *(
-            Chapter("ranks", "Ranks", [rank_table(each.set_index(LINE))], [REMARK], ["../tables/ranks.csv"])
+            Chapter(
+                "ranks", "Ranks", [rank_table(each.set_index(LINE), results.rows)], [REMARK], ["../tables/ranks.csv"]
+            )
             for each in results.ranks
         ),
         Chapter("scenarios", "Scenarios", results.scenarios, ["Other requests than random ones: docs/scenarios.md."]),

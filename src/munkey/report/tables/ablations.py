@@ -12,7 +12,7 @@ import pandas as pd
 
 from munkey.core.files import read_table
 from munkey.report.tables.markup import Markup, Titled, cell, emphasized, lowest, marked, over_seeds
-from munkey.report.tables.summary import Row, summarize
+from munkey.report.tables.summary import Row, diverged, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
@@ -66,7 +66,7 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
             for index, line in values.iterrows():
                 lines.append([knob, line["value"], *_cells(line, METRICS, markup, bold=index == best)])
         columns = ["Knob", "Value", *METRICS, "Avg Gap"]
-        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part))
 
 
 def _oracles_first(
@@ -81,7 +81,7 @@ def _oracles_first(
             for index, line in _of(system, part).sort_values("case", key=lambda case: case.map(order.index)).iterrows():
                 lines.append([category, names[line["case"]], *_cells(line, METRICS, markup, bold=index == best)])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
-        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns))
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part))
 
 
 def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
@@ -97,7 +97,7 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         none = pd.Series(dtype=float)  # of a case that another data set has
         cells = [_cells(lines.get(case, none), ["P_s"], markup, bold=case == best) for case in present]
         columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(list, zip(*cells, strict=True))
-    yield Titled(_title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns))
+    yield Titled(_title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns), diverged(part))
 
 
 def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
@@ -109,7 +109,8 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
         for system, model in ((unlearned.oracle, "Retrained ({})"), (unlearned.name, "Key encoder {}")):
             for index, line in _of(system, part).iterrows():
                 lines.append([model.format(line["value"]), *_cells(line, ACCURACIES, markup, bold=index == best)])
-        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=["Model", *ACCURACIES, "Avg Gap"]))
+        columns = ["Model", *ACCURACIES, "Avg Gap"]
+        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part))
 
 
 TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Titled]]] = {

@@ -8,6 +8,7 @@ import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
 from munkey.audits.registry import AUDITS
+from munkey.core.diverged import DIVERGED
 from munkey.report.tables.markup import ABSENT, Titled, seeds
 from munkey.report.tables.summary import Row
 from munkey.settings import knob_text, short_names
@@ -46,13 +47,16 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
             "LiRA AUROC": interval(line, "u-lira_auroc"),
             "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
             "RMIA AUROC": interval(line, "rmia_auroc"),
-            "p": ABSENT if pd.isna(line["p"]) else "< 0.001" if line["p"] < 0.0005 else f"{line['p']:.3f}",
+            "p": ABSENT if pd.isna(line.get("p")) else "< 0.001" if line["p"] < 0.0005 else f"{line['p']:.3f}",
             "spread of test margins": ABSENT if pd.isna(line.get("unit")) else f"{100 * line['unit']:.0f} %",
             "distance / floor": ABSENT if pd.isna(line.get("js_ratio")) else f"{line['js_ratio']:.2f}",
         }
         for _, line in audit.iterrows()
     ]
-    pairs = " to ".join(map(str, dict.fromkeys([audit["pairs"].min(), audit["pairs"].max()])))
+    counts = (
+        audit.loc[audit["verdict"] != DIVERGED, "pairs"] if (audit["verdict"] != DIVERGED).any() else audit["pairs"]
+    )
+    pairs = " to ".join(map(str, dict.fromkeys([counts.min(), counts.max()])))
     return Titled(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
 
 
@@ -108,7 +112,7 @@ def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
     for folder, audit in audits.items():
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
         residue[folder.name] = {
-            str(line["name"]): "no power" if line["verdict"] == "no power" else left(line)
+            str(line["name"]): line["verdict"] if line["verdict"] in ("no power", DIVERGED) else left(line)
             for _, line in deployed.iterrows()
         }
     return residue
@@ -156,14 +160,18 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
         lines = []
         for row in rows:
             own = part[part["method"] == row.name]
-            line = {"Method": row.title, "MIA": f"{of_rate[of_rate['method'] == row.name]['value'].mean():.1f}"}
+            measured = of_rate[of_rate["method"] == row.name]["value"]
+            if len(measured) < own["seed"].nunique():  # of another seed it was not measured
+                lines.append({"Method": row.title, "MIA": DIVERGED})
+                continue
+            line = {"Method": row.title, "MIA": f"{measured.mean():.1f}"}
             for name, attack in (ATTACKS | others).items():
                 of_attack = own[own["attack"] == name]
                 line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
                 line[f"{attack}: TPR @ 1 %"] = _over_seeds(of_attack, "tpr_1")
             lines.append(line)
         title = f"{dataset}, forget rate {100 * part['rate'].iloc[0]:g} %: {seeds(found['seed'].nunique())}"
-        titled.append(Titled(title, pd.DataFrame(lines)))
+        titled.append(Titled(title, pd.DataFrame(lines).fillna(ABSENT)))
     return titled
 
 
@@ -235,7 +243,13 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
     """
     names, rows, lines = short_names(knobs_of(grid)), deployed_rows(grid), []
     heads = "alone_after" in grid
+    reasons: list[str] = []
     for _, line in rows.iterrows():
+        if pd.notna(line.get(DIVERGED)):
+            knobs = {name: knob_text(line[knob]) for knob, name in names.items()}
+            lines.append({**knobs, RESIDUE: DIVERGED})
+            reasons.append(f"{line['setting']}, {line[DIVERGED]}")
+            continue
         shares = grid[grid["setting"] == line["setting"]].set_index("path")["share"]
         lines.append(
             {
@@ -254,6 +268,8 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
                 **({HEAD: ABSENT if pd.isna(line["alone_after"]) else decimal(line["alone_after"])} if heads else {}),
             }
         )
-    pairs, rank = grid["pairs"].max(), float(rows["P_s"].corr(rows["share"], "spearman"))
+    pairs = grid["pairs"].max()
+    rank = float(rows["P_s"].corr(rows["share"], "spearman")) if "P_s" in rows else math.nan
     title = f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share: {rank:.2f}"
-    return Titled(title, pd.DataFrame(lines))
+    remark = f"Diverged: {'. '.join(reasons)}." if reasons else ""
+    return Titled(title, pd.DataFrame(lines).fillna(ABSENT), remark)

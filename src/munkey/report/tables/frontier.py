@@ -8,6 +8,7 @@ from typing import Literal
 import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
+from munkey.core.diverged import DIVERGED
 from munkey.report.tables.audits import LEFT, RESIDUE, flagged_alone, left
 from munkey.report.tables.markup import (
     ABSENT,
@@ -76,8 +77,10 @@ def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
         return nothing | {"left": "0, by definition"}
     if design.kind == "exact" and (contrast == 0 or math.isnan(contrast)):
         return nothing | {"left": "0, to the bit" if contrast == 0 else "0, by construction"}
-    if audited is None or audited["verdict"] == NO_POWER:
-        return unknown | {"left": NOT_AUDITED if audited is None else NO_POWER}
+    if audited is None:
+        return unknown | {"left": NOT_AUDITED}
+    if audited["verdict"] in (NO_POWER, DIVERGED):
+        return unknown | {"left": audited["verdict"]}
     bound = math.inf if flagged_alone(audited) else max(abs(audited["share_low"]), abs(audited["share_high"]))
     return {**audited[list(SHARES)], "left": left(audited), "bound": bound}
 
@@ -88,6 +91,8 @@ def sentence(points: pd.DataFrame) -> str:
     points: as the function of that name makes them. As good: within one standard deviation over seeds of the best; one
     seed has none.
     """
+    gone = list(points.loc[points["TA_mean"].isna() | (points["left"] == DIVERGED), "title"])
+    points = points.dropna(subset="TA_mean")
     points = points.assign(accuracy=[f"{plus_minus(*pair)} %" for pair in points[["TA_mean", "TA_sd"]].to_numpy()])
     oracle, said, last = points["kind"] == "anew", [], ""
     rivals = points[~oracle]
@@ -100,6 +105,8 @@ def sentence(points: pd.DataFrame) -> str:
     said.append(f"Training anew leaves nothing by definition: {', '.join(anew)}.")
     if unknown := list(rivals[rivals["left"].isin([NOT_AUDITED, NO_POWER])]["title"]):
         said.append(f"Not audited, or without power: {', '.join(unknown)}.")
+    if gone:
+        said.append(f"Diverged: {', '.join(gone)}.")
     return " ".join(said)
 
 

@@ -20,7 +20,15 @@ from munkey.report.tables.markup import (
     seeds,
 )
 from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import GAP_METRICS, Row, certified, summarize, underfit, with_seed_gaps
+from munkey.report.tables.summary import (
+    GAP_METRICS,
+    Row,
+    certified,
+    diverged,
+    summarize,
+    underfit,
+    with_seed_gaps,
+)
 
 COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
 CSS = (
@@ -87,8 +95,8 @@ def selection_table(grid: pd.DataFrame, title: str) -> Titled:
         {
             "p_image": f"{line['p_image']:g}",
             "p_token": f"{line['p_token']:g}",
-            "P_s": f"{line['P_s']:.3f}",
-            "Validation gap": f"{line['gap']:.2f}",
+            "P_s": ABSENT if pd.isna(line["P_s"]) else f"{line['P_s']:.3f}",
+            "Validation gap": ABSENT if pd.isna(line["gap"]) else f"{line['gap']:.2f}",
             "Why": line["reason"],
         }
         for line in grid.to_dict("records")
@@ -119,7 +127,7 @@ def _lines(
 
 
 def _remark(part: pd.DataFrame) -> str:
-    return " ".join(filter(None, [underfit(part), certified(part)]))
+    return " ".join(filter(None, [underfit(part), certified(part), diverged(part)]))
 
 
 def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) -> str:

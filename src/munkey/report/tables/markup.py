@@ -7,8 +7,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from munkey.core.diverged import DIVERGED
+
 Markup = Literal["markdown", "html", "latex"]
 ABSENT = "–"
+DIVERGED_IN = ("TA", "gap", "unlearn_s")  # metrics in whose place a table says that a system diverged
 MARKUP_BY_SUFFIX: dict[str, Markup] = {".md": "markdown", ".html": "html", ".tex": "latex"}
 LATEX_ESCAPES = str.maketrans(
     {
@@ -49,10 +52,10 @@ def two_digits(seconds: float) -> str:
 
 
 def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
-    """`mean ± sd` of a metric, – where the line of a summary has none."""
+    """`mean ± sd` of a metric, – where a summary has none; `diverged` in place of some, of a system that did."""
     mean, sd = line.get(f"{metric}_mean", np.nan), line.get(f"{metric}_sd", np.nan)
     if pd.isna(mean):
-        return ABSENT
+        return DIVERGED if metric in DIVERGED_IN and pd.notna(line.get(DIVERGED)) else ABSENT
     if markup != "latex":
         return plus_minus(mean, sd, digits)
     return f"${mean:.{digits}f}" + ("$" if pd.isna(sd) else rf"_{{\pm \text{{\tiny {sd:.{digits}f}}}}}$")

@@ -57,6 +57,15 @@ def enough(blocks: int, methods: int) -> bool:
     return blocks >= FEWEST_BLOCKS and methods >= FEWEST_METHODS
 
 
+def too_few(blocks: "pd.DataFrame") -> str:
+    """What is missing to rank, in words; empty where there is enough. blocks: (B, M)."""
+    count, methods = blocks.shape
+    if enough(count, methods):
+        return ""
+    needed = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
+    return f"ranks need {needed}; here are {count} and {methods}: add to `seeds` or `methods`"
+
+
 def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
     """Ranks within each line. gaps: a line for each data set, seed and rate, a column for each method.
 
@@ -96,9 +105,8 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
     from scipy.stats import friedmanchisquare
 
     count, methods = blocks.shape
-    if not enough(count, methods):
-        needed = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
-        raise ValueError(f"ranks need {needed}; here are {count} and {methods}: add to `seeds` or `methods`")
+    if too_few(blocks):
+        raise ValueError(too_few(blocks))
     differ = (blocks.nunique(axis="columns") > 1).any()
     p = friedmanchisquare(*(blocks[name] for name in blocks)).pvalue if differ else 1.0
     mean = blocks.mean().sort_values(kind="stable")
@@ -115,12 +123,21 @@ def critical_difference(methods: int, blocks: int) -> float:
     return float(studentized_range.ppf(1 - LEVEL, methods, math.inf)) * math.sqrt(methods * (methods + 1) / blocks / 12)
 
 
-def rank_table(ranks: "pd.DataFrame") -> "Titled":
-    """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from."""
+def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
+    """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
+
+    rows: of the main table; its remark names those that are not ranked. Where too few are left, the title says so.
+    """
     import pandas as pd
 
     from munkey.report.tables.markup import ABSENT, Titled
 
+    titles = [row.title for row in rows if row.oracle and not row.context]
+    unranked = [title for title in titles if title not in ranks.columns]
+    remark = f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}." if unranked else ""
+    missing = too_few(by_seed(ranks))
+    if missing:
+        return Titled(missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark)
     found = ranking(by_seed(ranks))
     rates = ranks.groupby(level="rate").mean().sort_index(ascending=False)
     columns, lines = [f"at {100 * rate:g} %" for rate in map(float, rates.index)], []
@@ -142,4 +159,4 @@ def rank_table(ranks: "pd.DataFrame") -> "Titled":
         f" {found.friedman}; critical difference {found.difference:.2f} by seed ({independent:.2f} if all"
         f" {len(ranks)} pairs of seed and rate were independent)"
     )
-    return Titled(title, pd.DataFrame(lines))
+    return Titled(title, pd.DataFrame(lines), remark)

@@ -8,6 +8,7 @@ import pandas as pd
 from munkey.audits.attacks.relearning import RelearnedSystem, relearning
 from munkey.audits.evidence import Curves
 from munkey.audits.family_audit import DEPLOYED
+from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.audits import audited_name
 from munkey.report.tables.markup import ABSENT, Titled, plus_minus, seeds
@@ -17,7 +18,10 @@ DIGITS = {"FA": 1, "margin": 2}
 
 
 def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
-    """All curves: family, name, title, role, seed, step, FA, TA, margin. seeds: of the files of each system."""
+    """All curves: family, name, title, role, seed, step, FA, TA, margin. seeds: of the files of each system.
+
+    Of a system that diverged, a line with the column `diverged`, which is there only where there is one.
+    """
     parts = []
     for system in systems:
         facts: dict[str, object] = {fact: system[fact] for fact in FACTS}
@@ -32,12 +36,20 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
     METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA (points) and margin (sd of test).
     """
     lines = []
+    gone = _diverged(curves)
     for facts, own in curves.groupby(list(FACTS), sort=False):
         line: dict[str, object] = {**dict(zip(FACTS, facts, strict=True)), "n": own["seed"].nunique()}
+        oracle_of = (curves["role"] == "oracle") & (curves["family"] == own["family"].iloc[0])
+        reasons = gone[gone.index.isin(own.index)]
+        if reasons.empty:
+            reasons = "its oracle diverged, " + gone[gone.index.isin(curves[oracle_of].index)]
+        if len(reasons):
+            lines.append({**line, DIVERGED: "; ".join(reasons)})
+            continue
         steps = own.groupby("step")[["FA", "TA"]].mean()
         for metric in steps:
             line |= {f"{metric}_first": steps[metric].iloc[0], f"{metric}_last": steps[metric].iloc[-1]}
-        oracle = curves[(curves["role"] == "oracle") & (curves["family"] == own["family"].iloc[0])]
+        oracle = curves[oracle_of]
         for metric in DIGITS:
             system, reference = (part.pivot(index="seed", columns="step", values=metric) for part in (own, oracle))
             above = relearning(Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy()))
@@ -50,11 +62,25 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
 
 def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:
     """A line for each system, in the order of the findings. Of the oracle, only its own curve is shown."""
-    title = f"{dataset}: {curves['step'].max()} steps on the retain set, above the oracle, {seeds(found['n'].max())}"
-    return Titled(title, pd.DataFrame([_line(line) for _, line in found.assign(path=DEPLOYED).iterrows()]))
+    steps = f"{curves['step'].max():g} steps" if "step" in curves else "steps"
+    title = f"{dataset}: {steps} on the retain set, above the oracle, {seeds(found['n'].max())}"
+    frame = pd.DataFrame([_line(line) for _, line in found.assign(path=DEPLOYED).iterrows()])
+    gone = found.dropna(subset=DIVERGED).assign(path=DEPLOYED) if DIVERGED in found else found[:0]
+    said = [f"{audited_name(line)}, {line[DIVERGED]}" for _, line in gone.iterrows()]
+    return Titled(title, frame.fillna(ABSENT), f"Diverged: {'. '.join(said)}." if said else "")
+
+
+def _diverged(curves: pd.DataFrame) -> "pd.Series[str]":
+    """Of curves that diverged, which seed and why, by their places."""
+    if DIVERGED not in curves:
+        return pd.Series(dtype=str)
+    gone = curves.dropna(subset=DIVERGED)
+    return "seed " + gone["seed"].astype(str) + ": " + gone[DIVERGED]
 
 
 def _line(line: pd.Series) -> dict[str, str]:
+    if pd.notna(line.get(DIVERGED)):
+        return {"Model, and what was done": audited_name(line), "FA [%]": DIVERGED}
     shown = {
         "Model, and what was done": audited_name(line),
         "FA [%]": f"{line['FA_first']:.1f} → {line['FA_last']:.1f}",

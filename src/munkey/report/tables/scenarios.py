@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, marked, over_seeds, two_digits
-from munkey.report.tables.summary import Row, summarize
+from munkey.report.tables.summary import Row, diverged, summarize
 
 OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
 AFTER_OTHERS = ("FM_mean", "forgotten_mean")
@@ -36,7 +36,7 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
             for rate in summary["rate"].unique():
                 apart = (means.loc[rate, row.name] - means.loc[rate, oracle]).abs() / 100
                 here = (summary["rate"] == rate) & (summary["method"] == row.name)
-                summary.loc[here, "ToW"] = (1 - apart).prod()
+                summary.loc[here, "ToW"] = (1 - apart).prod(skipna=False)
                 put, left = (
                     marks[rate, originals[oracle]] - marks[rate, oracle],
                     marks[rate, row.name] - marks[rate, oracle],
@@ -70,7 +70,7 @@ def scenario_tables(
         share = f", {100 * float(part['rate'].iloc[0]):g} %" if part["rate"].iloc[0] else ""
         what = f"{str(case).partition('/')[2]}: {requests[str(case)]}{share}{forgotten}"
         title = f"{part['dataset'].iloc[0]}, {what}; {over_seeds(n)}; {marked(n)}"
-        yield Titled(title, pd.DataFrame(lines))
+        yield Titled(title, pd.DataFrame(lines), diverged(part.drop(columns="case")))
 
 
 def _seconds(row: Row, line: pd.Series) -> str:

@@ -1,6 +1,6 @@
 """Requests one after another: accuracy, seconds, and what is left of each earlier request, after each request."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +10,12 @@ from typing_extensions import TypedDict
 from munkey.audits.attacks.residual_share import contrasts, differences_of, ratio
 from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.margins import margins
+from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
 from munkey.report.tables.markup import ABSENT, Titled, plus_minus, two_digits
 
+CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
+SHARES = ["name", "title", "done", "request", "left", "low", "high"]
 EVERY = 0  # in place of the number of a request: all that have been forgotten so far
 
 
@@ -28,24 +31,34 @@ class StreamedSystem(TypedDict):
 
 class Found(NamedTuple):
     """curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: of all so far), and
-    left, low, high: the residual share, percent, with its interval over pairs.
+    left, low, high: the residual share, percent, with its interval over pairs. diverged: by name, which seeds did, why.
     """
 
     curves: pd.DataFrame
     shares: pd.DataFrame
+    diverged: Mapping[str, str] = {}
 
 
 def findings(systems: Sequence[StreamedSystem]) -> Found:
-    """Read the files of all systems. An oracle, which never saw what was deleted, has no shares."""
+    """Read the files of all systems. An oracle, which never saw what was deleted, has no shares.
+
+    Of a system of which a model diverged there are neither.
+    """
+    gone: dict[str, str] = {}
     curves, shares = list[dict[str, object]](), list[dict[str, object]]()
     for system in systems:
         key = {"name": system["name"], "title": system["title"]}
-        for seed, file in enumerate(system["records"]):
-            curves += [key | {"seed": seed} | moment for moment in read_json(file)["moments"]]
+        records = [read_json(file) for file in system["records"]]
+        reasons = [f"seed {seed}: {record[DIVERGED]}" for seed, record in enumerate(records) if DIVERGED in record]
+        if reasons:
+            gone[system["name"]] = "; ".join(reasons)
+            continue
+        for seed, record in enumerate(records):
+            curves += [key | {"seed": seed} | moment for moment in record["moments"]]
         arrays = [read_npz(file) for file in system["logits"]]
         if not arrays[0]["done"][0]:
             shares += [key | line for line in left_of_requests(arrays)]
-    return Found(pd.DataFrame(curves), pd.DataFrame(shares))
+    return Found(pd.DataFrame(curves, columns=CURVES), pd.DataFrame(shares, columns=SHARES), gone)
 
 
 def left_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
@@ -71,9 +84,12 @@ def left_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[s
 
 def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str) -> list[Titled]:
     """The summary, and for each method a triangle: what is left of each request after it and after later ones."""
-    curves, last = found.curves, int(found.curves["done"].max())
-    lines = []
+    curves, last = found.curves, int(found.curves["done"].max()) if len(found.curves) else 0
+    lines: list[dict[str, object]] = []
     for system in systems:
+        if system["name"] in found.diverged:
+            lines.append({"Method": system["title"], "Left of all [%]": DIVERGED, "Must be kept": system["stored"]})
+            continue
         own = curves[curves["name"] == system["name"]]
         left = found.shares[found.shares["name"] == system["name"]].set_index(["done", "request"])
         seconds = own[own["done"] > 0].groupby("seed")["seconds"]
@@ -90,9 +106,12 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
                 "Must be kept": system["stored"],
             }
         )
-    pairs = curves["seed"].nunique() // 2
+    titles = {system["name"]: system["title"] for system in systems}
+    reasons = [f"{titles[name]}, {why}" for name, why in found.diverged.items()]
+    remark = f"Diverged: {'. '.join(reasons)}." if reasons else ""
+    pairs = len(systems[0]["records"]) // 2
     said = f"{dataset}: {last} requests one after another; mean over {2 * pairs} models, [95 % over {pairs} pairs]"
-    return [Titled(said, pd.DataFrame(lines)), *_triangles(found.shares)]
+    return [Titled(said, pd.DataFrame(lines).fillna(ABSENT), remark), *_triangles(found.shares)]
 
 
 def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:

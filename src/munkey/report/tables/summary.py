@@ -13,11 +13,14 @@ import numpy as np
 import pandas as pd
 
 from munkey.core.console import counted
+from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_table
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 TRAINED, FITTED = "original-m", ("knn", "lda", "ncm")  # on the same keys
 LEARNED = 99.0  # percent of the retain set: training longer would teach nothing more
+ORACLES = "retrain-"  # how the names of all oracles begin (munkey.models.family)
+BETWEEN = " | "  # the reasons of several seeds
 # The metrics that DVC compares, and their columns in a summary.
 COMPARED = {name: f"{name}_mean" for name in ("gap", *GAP_METRICS, "P_s", "unlearn_s")}
 
@@ -54,12 +57,12 @@ def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Tidy metrics plus the gap of each seed on its own, as the metric `gap`.
 
-    The paper's gap compares means over seeds and so hides a seed that failed; this one does not. Raises KeyError where
-    an oracle is missing.
+    The paper's gap compares means over seeds and so hides a seed that failed; this one does not. What diverged, or is
+    compared with an oracle that did, has none. Raises KeyError where an oracle is missing.
     """
     wide = tidy.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
     gaps = [_seed_gaps(wide, row.name, row.oracle) for row in rows if row.oracle is not None]
-    return pd.concat([tidy, *(gap[tidy.columns] for gap in gaps)], ignore_index=True)
+    return pd.concat([tidy, *(gap.reindex(columns=tidy.columns) for gap in gaps)], ignore_index=True)
 
 
 def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
@@ -68,11 +71,26 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     Avg Gap is the mean over TA, RA, FA, MIA of |mean of the system - mean of its oracle|, its standard deviation
     1/4 * sqrt(sum of both variances) (sec. 4). Larger rates come first. Raises KeyError where a system or its oracle is
     missing.
+
+    A system of which a seed diverged has no means: those of the other seeds alone would be of the lucky ones. Its
+    column `diverged`, which is there only where there is one, says which seeds, why, and in which log.
     """
     grouped = tidy[tidy["metric"] != "gap"].groupby([*Key._fields, "metric"], sort=False)["value"]
     mean, sd = grouped.mean().unstack("metric"), grouped.std(ddof=1).unstack("metric")
+    columns = list(GAP_METRICS)
+    reasons = pd.Series(dtype=object)
+    if DIVERGED in mean:
+        reasons = _reasons(tidy)
+        # Where all that was measured diverged, nothing else is a column.
+        names = mean.columns.drop(DIVERGED).union(columns, sort=False)
+        mean = mean.reindex(columns=names)
+        sd = sd.reindex(columns=names)
+        mean.loc[reasons.index] = np.nan
+        sd.loc[reasons.index] = np.nan
     table = mean.add_suffix("_mean").join(sd.add_suffix("_sd"))
-    table["n"], columns = tidy.groupby(list(Key._fields))["seed"].nunique(), list(GAP_METRICS)
+    table["n"] = tidy.groupby(list(Key._fields))["seed"].nunique()
+    if len(reasons):
+        table[DIVERGED] = reasons
     for dataset, rate in dict.fromkeys((dataset, rate) for dataset, rate, _ in table.index):
         for row in rows:
             if row.oracle is None:
@@ -89,6 +107,25 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     table["place"] = table["method"].map({row.name: number for number, row in enumerate(rows)})
     table = table.sort_values(["dataset", "rate", "place"], ascending=[True, False, True])
     return table.drop(columns="place").reset_index(drop=True)
+
+
+def diverged(part: pd.DataFrame) -> str:
+    """A sentence that names what diverged and what cannot be compared without it; else empty. part: as `underfit`."""
+    if DIVERGED not in part:
+        return ""
+    lines = part.dropna(subset=DIVERGED)
+    titles_of: dict[str, dict[str, None]] = {}  # by reason: all that a diverged original takes with it shares one
+    for _, line in lines.iterrows():
+        title = f"{line['title']} @{100 * line['rate']:g} %"
+        if "case" in line:
+            title += f" ({line['case']})"
+        for reason in str(line[DIVERGED]).split(BETWEEN):
+            titles_of.setdefault(reason, {})[title] = None
+    said = [f"{', '.join(titles)}, {reason}" for reason, titles in titles_of.items()]
+    oracles = lines.loc[lines["method"].str.startswith(ORACLES), "title"].unique()
+    if len(oracles):
+        said.append(f"What is compared with {', '.join(oracles)} has no Avg Gap there")
+    return f"Diverged: {'. '.join(said)}." if said else ""
 
 
 def underfit(part: pd.DataFrame) -> str:
@@ -126,11 +163,23 @@ def certified(part: pd.DataFrame) -> str:
 
 def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
     """Tidy lines with the gap of each seed. wide: a column per metric, a line per data set, rate, seed and method."""
-    difference = (_lines_of(wide, system) - _lines_of(wide, oracle))[list(GAP_METRICS)]
+    systems, oracles = (_lines_of(wide, name) for name in (system, oracle))
+    if DIVERGED in wide:  # where either did, there is nothing to compare
+        diverged_at = [lines.index[lines[DIVERGED].notna()] for lines in (systems, oracles)]
+        systems = systems.drop(diverged_at[0].union(diverged_at[1]), errors="ignore")
+        oracles = oracles.drop(diverged_at[0].union(diverged_at[1]), errors="ignore")
+    difference = (systems - oracles).reindex(columns=list(GAP_METRICS))
     gap = difference.abs().mean(axis=1, skipna=False).rename("value")
     if gap.isna().any():
         raise KeyError(f"{system} and its oracle {oracle} differ in seeds: {gap[gap.isna()].index.tolist()}")
     return gap.reset_index().assign(method=system, metric="gap")
+
+
+def _reasons(tidy: pd.DataFrame) -> "pd.Series[str]":
+    """Which seeds diverged and why, by dataset, rate and method."""
+    lines = tidy[tidy["metric"] == DIVERGED]
+    words = "seed " + lines["seed"].astype(str) + ": " + lines["why"]
+    return words.groupby([lines[name] for name in Key._fields]).agg(BETWEEN.join)
 
 
 def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
@@ -145,9 +194,9 @@ def methods(summary: pd.DataFrame) -> dict[str, dict[str, float]]:
     """For `dvc metrics`, which shows a line for each file: DATASET/rateRATE/METHOD -> metric -> mean over seeds."""
     lines = summary.to_dict("records")
     return {
-        f"{line['dataset']}/rate{line['rate']:g}/{line['method']}": {
-            name: short(line[column]) for name, column in COMPARED.items() if pd.notna(line.get(column))
-        }
+        f"{line['dataset']}/rate{line['rate']:g}/{line['method']}": {DIVERGED: 1.0}
+        if pd.notna(line.get(DIVERGED))
+        else {name: short(line[column]) for name, column in COMPARED.items() if pd.notna(line.get(column))}
         for line in lines
     }
 
