@@ -82,7 +82,10 @@ site: .venv/ready  ## build the website of the docs; then open site/index.html
 lock: .venv/ready  ## pin new dependencies; pins that still fit stay as they are
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --all-extras pyproject.toml -o requirements.lock
 
+# These would stop every job later, with other words: launchers in .venv/bin are shell scripts, and Snakemake has {wildcards}.
 .venv/ready: requirements.lock pyproject.toml
+	@case "$$PWD" in *[\"\$$\`{}:]*) printf '%s\n' "The path of this folder, $$PWD, has one of the characters \" \$$ \` { } :" \
+		"with which Python cannot start here. Rename or move the folder (spaces are fine), then run again." >&2; exit 1;; esac
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -r requirements.lock

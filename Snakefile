@@ -41,6 +41,8 @@ onstart:
     outcome.notice_ctrl_c()
     if gone := lost(workflow.dag.needrun_jobs()):
         logger.warning(outcome.lost(gone, again=True))
+    if workflow.dag_settings.targets and "figures" in workflow.dag_settings.targets:
+        say_figures()
     if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
         fork_server.open_run()
         gpu_seats.share(workflow.global_resources.get("gpu").value)

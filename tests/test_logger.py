@@ -10,7 +10,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 import snakemake_logger_plugin_munkey as plugin
 from munkey.experiment.run.outcome import STOPPED
-from snakemake_logger_plugin_munkey import CLEAR, LogHandler, duration
+from snakemake_logger_plugin_munkey import CLEAR, LogHandler
 
 
 @dataclass
@@ -179,14 +179,3 @@ def test_a_job_that_failed_and_begins_again_is_counted_once(said, clock):
     error = ("x", LogEvent.JOB_ERROR, failed)
     lines = said(stats(train=2), began(0, "one"), error, error, *run_of(0, "train", 5)).splitlines()
     assert lines[-1].startswith(" 50 %")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"), (100, "2 min"), (5_939, "99 min"),
-        (5_990, "1 h 40 min"), (7_510, "2 h 5 min"), (360_000, "100 h 0 min"),
-    ],
-)  # fmt: skip
-def test_a_length_of_time_in_words(seconds, expected):
-    assert duration(seconds) == expected

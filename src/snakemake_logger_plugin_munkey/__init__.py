@@ -17,6 +17,7 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from munkey.core.console import duration
 from munkey.experiment.run.job import IN_TERMINAL
 from munkey.experiment.run.outcome import STOPPED
 
@@ -181,15 +182,3 @@ class LogHandler(LogHandlerBase):
             self.stream.write(CLEAR)
             self.stream.flush()
         super().close()
-
-
-def duration(seconds: float) -> str:
-    """A length of time in words: 0.4 s, 12 s, 4 min, 2 h 5 min."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from munkey.core.console import counted, progress
+from munkey.core.console import counted, duration, progress
 
 
 @pytest.mark.parametrize("items", [range(3), (i for i in range(3))], ids=["sized", "unsized"])
@@ -50,3 +50,14 @@ with job({log!r}, 1):
 )
 def test_a_number_comes_with_its_noun(count, said):
     assert counted(count, "sample") == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"), (100, "2 min"), (5_939, "99 min"),
+        (5_990, "1 h 40 min"), (7_510, "2 h 5 min"), (360_000, "100 h 0 min"),
+    ],
+)  # fmt: skip
+def test_a_length_of_time_in_words(seconds, expected):
+    assert duration(seconds) == expected

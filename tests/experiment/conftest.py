@@ -1,4 +1,4 @@
-"""MLflow stores for the tests of the mirror."""
+"""MLflow stores for the tests of the log."""
 
 import shutil
 from pathlib import Path

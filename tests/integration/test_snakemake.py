@@ -127,7 +127,6 @@ KNOBS = [
     ({"unlearn": {"cf": {"lr_factor": 0.3}}}, {"unlearn": 1, "evaluate": 1}),
     ({"finetune": {"epochs": 2}}, {"unlearn": 1, "evaluate": 1}),
     ({"train": {"lr": 2e-3}}, {"train": 4, "unlearn": 2, "evaluate": 6, "settings": 1}),
-    ({"keys": {"depth": 34}}, {"neighbors": 2, "train": 2, "unlearn": 1, "evaluate": 3, "settings": 1}),
     (
         {"keys": {"image_size": 48}},
         {"keys": 1, "neighbors": 2, "train": 4, "unlearn": 2, "evaluate": 6, "settings": 1},
@@ -143,6 +142,34 @@ KNOBS = [
 def test_a_changed_knob_runs_exactly_what_depends_on_it(change: dict, jobs: dict, project: Project) -> None:
     project.params(change)
     assert project.planned() == jobs | DOWNSTREAM
+
+
+def test_a_deeper_search_trains_nothing_that_does_not_read_further(project: Project) -> None:
+    project.params({"keys": {"depth": 36}})
+    assert project.planned() == {"settings": 1}
+    project.params({"munkey": {"neighbors": [2, 34]}})  # of MUNKEY's trainings, which now do
+    assert project.planned("--", "results/default/metrics.csv") == {
+        "neighbors": 2,
+        "train": 2,
+        "unlearn": 1,
+        "evaluate": 3,
+        "metrics": 1,
+        "tables": 1,
+    }
+
+
+def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Project) -> None:
+    project.params({"unlearn": {"cf": {"lr_factor": 0.3}}, "keys": {"depth": 32}, "lda": {"alpha": 0.3}})
+    predict = project.path / "src/munkey/evaluation/predict.py"
+    predict.write_text(predict.read_text().replace('"ids": asked.ids,', '"ids": 1 * asked.ids,'))
+    why = project.snakemake("-n").stdout.partition("\nWhy:\n")[2].splitlines()
+    assert "  unlearn with cf: digits, seed 0, rate 0.1: unlearn.cf.lr_factor 0.1 → 0.3" in why
+    assert "  find nearest neighbors in the memory of digits (full): keys.depth 33 → 32" in why
+    assert "  train lda, original: digits, seed 0, full: lda.alpha 0.2 → 0.3" in why
+    code = "the code of evaluate.evaluate: evaluation/predict.py"
+    assert f"  evaluate original-t: digits, seed 0, full: {code}" in why
+    (last,) = [line for line in why if line.startswith("  made from what is made anew: ")]
+    assert "unlearn (1)" in last and "metrics (1)" in last
 
 
 def test_a_knob_that_changes_no_result_computes_none(project: Project) -> None:
@@ -221,7 +248,7 @@ def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Projec
     stamp, whole = keys.stat(), keys.read_bytes()
     keys.write_bytes(whole[: len(whole) // 2])
     os.utime(keys, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    project.params({"keys": {"depth": 34}})
+    project.params({"keys": {"depth": 32}})
     done = project.make("results/default/metrics.csv", check=False)
     assert done.returncode != 0
     assert "keys.npz: damaged" in done.stderr and "Recreate it with `snakemake" in done.stderr

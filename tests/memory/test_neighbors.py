@@ -50,6 +50,19 @@ def test_neighbors_equal_a_search_over_every_row_with_many_ties(queries, members
     check(Keys(ids[:queries], directions[:queries]), Keys(ids[:members], directions[:members]), depth)
 
 
+@given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 10**6))
+def test_a_deeper_search_finds_the_same_first_ones_to_the_bit(depth, more, seed):
+    """So training, which reads the first ones, does not depend on keys.depth."""
+    generator = np.random.default_rng(seed)
+    keys = unit_rows(60, 12)[generator.integers(0, 60, size=80)]  # some are equal
+    members = Keys(np.arange(80), keys)
+    queries = Keys(np.arange(60, 90), np.concatenate([keys[60:], unit_rows(10, 12)]))
+    shallow = nearest(queries, members, depth)
+    deep = nearest(queries, members, depth + more).first(depth)
+    np.testing.assert_array_equal(shallow.ids, deep.ids)
+    np.testing.assert_array_equal(shallow.cosines, deep.cosines)
+
+
 def test_a_member_finds_itself_first_among_more_equals_than_are_looked_at():
     equals = Keys(np.arange(400), np.repeat(unit_rows(1, 8), 400, axis=0))
     ids, _ = nearest(equals, equals, 3)

@@ -191,7 +191,7 @@ use rule job as audit_page with:
             part=["controls.json", "shares.svg", "strata.svg", "storage.csv", "attacks.csv"],
         ),
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
-        template=f"{workflow.basedir}/workflow/report/audit.html.j2",
+        template="workflow/report/audit.html.j2",
         parts=PARTS,
     output:
         page=LAYOUT.audit_page,

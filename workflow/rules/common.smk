@@ -13,7 +13,7 @@ from munkey.core import gpu_seats
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
 from munkey.experiment.plan import audits, plan, relearning, streams, exhibits
-from munkey.experiment.run import code_digest, fork_server, outcome
+from munkey.experiment.run import code_digest, fork_server, outcome, reasons
 from munkey.experiment.tracking import mlflow_log
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of
@@ -21,6 +21,15 @@ from munkey.experiment.params.load import ParamsError, memory_family, load, refu
 from munkey.report.figures.charts import caption
 from munkey.unlearn.contract import METHODS
 
+# Snakemake hands Python's path to a shell, without quotes: relative, a space in the project's own path does not matter.
+if sys.executable != shlex.quote(sys.executable):
+    sys.executable = os.path.relpath(sys.executable)
+    if sys.executable != shlex.quote(sys.executable):
+        raise WorkflowError(f"Snakemake cannot start {sys.executable}: install munkey where no space is in the path")
+if set("{}") & set(str(workflow.basedir)):
+    raise WorkflowError(
+        f"{workflow.basedir} has braces, which Snakemake takes for wildcards: rename or move the folder"
+    )
 for refusal in refusals():
     logger.warning(f"skipping what cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
@@ -69,8 +78,7 @@ def audit_part(name):
 
 
 # What the pages have in common: parts of their templates, and what columns mean.
-PARTS = [f"{workflow.basedir}/workflow/report/{part}.html.j2" for part in ("base", "parts")]
-PARTS.append(f"{workflow.basedir}/src/munkey/report/page/glossary.csv")
+PARTS = [f"workflow/report/{part}.html.j2" for part in ("base", "parts")] + ["src/munkey/report/page/glossary.csv"]
 EXPORTS = expand(
     [LAYOUT.exported, fill(LAYOUT.export, part="manifest.json")], dataset=PARAMS.datasets, seed=PARAMS.seeds
 )
@@ -83,7 +91,7 @@ wildcard_constraints:
     seed=r"\d+",
     rate=r"[\d.e-]+",
     subset=r"full|rate[\d.e-]+",
-    scope=r"full|(scenario/[\w.-]+/)?seed\d+/rate[\d.e-]+|audit/seed\d+/(full|rate[\d.e-]+)",
+    scope=r"(depth\d+/)?(full|(scenario/[\w.-]+/)?seed\d+/rate[\d.e-]+|audit/seed\d+/(full|rate[\d.e-]+))",
     run="original|retrain",
     letter=plan.one_of(family.letter for family in PLAN.families),
     candidate=r"\d+",
@@ -108,6 +116,52 @@ def say_outcome():
 def say_outcome_of_nothing():  # Snakemake calls no hook where there is nothing to do
     if workflow.scheduler and not workflow.dryrun and not len(workflow.dag):
         say_outcome()
+
+
+def say_figures():
+    """Before figures that train models: how many, for how long, and which figures need none."""
+    ahead, past, remade = {}, {}, set()
+    for job in workflow.dag.jobs:
+        logs = ahead if workflow.dag.needrun(job) else past
+        logs.setdefault(job.rule.name, []).extend(job.log[:1])
+        remade.update(job.output if workflow.dag.needrun(job) else [])
+    trainings = sum(len(ahead.get(name, [])) for name in ("train", "trace"))
+    ready = []
+    for chart in EXHIBITS.charts:
+        files = set()
+        for given in EXHIBITS.chart_input(chart).values():
+            files.update([given] if isinstance(given, str) else given)
+        if all(map(os.path.exists, files)) and not files & remade:
+            ready.append(fill(LAYOUT.figure, figure=chart, ending="svg"))
+    if trainings:
+        at_once = max(1, workflow.cores // PARAMS.threads)
+        logger.warning(outcome.figures_ahead(trainings, ahead, past, at_once, ready))
+
+
+def planned_job(job):
+    """What Snakemake knows of why a job is to run, for words."""
+    reason = workflow.dag.reason(job)
+    made = [os.path.getmtime(path) for path in job.output if os.path.exists(path)]
+    other = {"forced": reason.forced, "other input files than before": reason.input_changed}
+    other["another environment"] = reason.software_stack_changed
+    other["results are missing"] = bool(made) and bool(reason.missing_output)
+    return reasons.PlannedJob(
+        job.rule.name,
+        job.message or job.rule.name,
+        method=job.wildcards.get("method", ""),
+        changed={name: value for name, value in job.params.items() if repr(value) in reason.params_changed.only_new},
+        before=sorted(reason.params_changed.only_old),
+        files=sorted(reason.updated_input - reason.updated_input_run),
+        other=[words for words, holds in other.items() if holds],
+        made=min(made, default=0),
+    )
+
+
+@atexit.register
+def say_reasons():  # below the plan of a dry run
+    if workflow.scheduler and workflow.dryrun and len(workflow.dag):
+        planned = [job for job in workflow.dag.jobs if workflow.dag.needrun(job) and job.output]
+        print("", "Why:", *reasons.lines(map(planned_job, planned)), sep="\n", flush=True)
 
 
 # The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` trains

@@ -40,8 +40,8 @@ use rule job as retrieval with:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
         unpack(lambda w: PLAN.forget_set(w.dataset, EXHIBITS.seed, f"rate{w.rate}")),
-        full=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, "full"),
-        left=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, f"rate{w.rate}"),
+        full=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, "full", PARAMS.for_case(w.dataset).inference.k),
+        left=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, f"rate{w.rate}", PARAMS.for_case(w.dataset).inference.k),
         before=fill(ANSWERS, subset="full", system=memory_family().original),
         after=fill(ANSWERS, subset="rate{rate}", system=PLAN.ablated_method.name),
     output:

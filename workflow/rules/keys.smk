@@ -27,7 +27,7 @@ use rule cpu_job as neighbors with:
     log:
         LAYOUT.log("neighbors/{dataset}/{encoder}/{scope}"),
     params:
-        depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
+        depth=lambda w: PLAN.depth_of(w.dataset, w.scope),
         code=code("keys.neighbors"),
     message:
         "find nearest neighbors in the memory of {wildcards.dataset} ({wildcards.scope})"

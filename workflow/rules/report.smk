@@ -116,7 +116,7 @@ use rule job as page with:
         audits=audits_so_far("table.csv"),
         beside=audits_so_far(["controls.json", "shares.svg", "strata.svg", "frontier.svg", "storage.csv"]),
         records=sorted({run.record for run in PLAN.main}),
-        template=f"{workflow.basedir}/workflow/report/page.html.j2",
+        template="workflow/report/page.html.j2",
         parts=PARTS,
     output:
         page=LAYOUT.report,

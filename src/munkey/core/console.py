@@ -36,6 +36,18 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def duration(seconds: float) -> str:
+    """A length of time in words: 0.4 s, 12 s, 4 min, 2 h 5 min."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
 def progress(items: Iterable[T], what: str, unit: str, every_s: float = 2.0, each: int = 1) -> Iterator[T]:
     """Pass items on; about every `every_s` seconds, and at the end, print a line with the rate and the time left."""
     total = len(items) if isinstance(items, Sized) else 0

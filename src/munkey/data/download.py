@@ -38,11 +38,15 @@ class PublishedFile:
                 raise self.missing(folder) from error
             part.replace(path)
         if not check_md5(str(path), self.md5):
-            raise ValueError(
-                f"{path} is damaged or another file: its md5 is not {self.md5}. Put a whole copy in its place, from"
-                f" {self.url}; or move it elsewhere and run again: it is then downloaded"
-            )
+            raise self.damaged(path)
         return path
+
+    def damaged(self, path: Path) -> ValueError:
+        """The error for a file that is here, but is not the published one."""
+        return ValueError(
+            f"{path} is damaged or another file: its md5 is not {self.md5}. Put a whole copy in its place, from"
+            f" {self.url}; or move it elsewhere and run again: it is then downloaded"
+        )
 
     def is_here(self, folder: Path = FOLDER) -> bool:
         """Whether the file, or what it unpacks to, is in `folder`; not whether it is the right one."""

@@ -101,3 +101,20 @@ def test_cifar20_has_superclasses_as_classes_and_classes_as_units(monkeypatch):
     coarse = DATASETS["cifar20"].load(None)
     assert (coarse.labels.tolist(), coarse.classes) == ([1, 1, 0], ["fish", "flowers"])
     assert coarse.units == ["tulip", "rose", "trout"]
+
+
+@BOTH
+def test_a_cut_off_archive_is_damaged_and_stays_as_it_is(monkeypatch, tmp_path, name, published):
+    monkeypatch.setattr(cifar, "FOLDER", tmp_path)
+    archive = tmp_path / published.filename
+    archive.write_bytes(b"the first bytes")
+    with pytest.raises(ValueError, match=f"{published.filename} is damaged or another file: its md5 is not"):
+        DATASETS[name].load(None)
+    assert archive.read_bytes() == b"the first bytes"
+
+
+@BOTH
+def test_unpacked_files_that_are_damaged_are_named(small, tmp_path, name, published):
+    (tmp_path / published.base_folder).mkdir()
+    with pytest.raises(ValueError, match=f"{published.base_folder} is damaged: a file in it is missing or not the"):
+        small(name, published, test=0)

@@ -71,14 +71,38 @@ def with_superclasses(source: Source, folder: Path) -> Source:
 
 
 def _read(name: str) -> Source:
-    """Read a data set, downloading it first if need be."""
+    """Read a data set, downloading it first if need be.
+
+    Torchvision unpacks the archive beside it. Where neither its files nor the archive are whole, it would download over
+    what is there: a damaged archive is refused before.
+    """
+    archive = _archive(name)
+    path = FOLDER / archive.name
+    if path.exists() and not _unpacked_whole(name):
+        archive.obtain(FOLDER)
     try:
         train, test = (_reader(name)(str(FOLDER), train=part, download=True) for part in (True, False))
     except (OSError, RuntimeError) as error:
-        raise _archive(name).missing() from error
+        unpacked = FOLDER / str(archive.unpacked)
+        if unpacked.exists():
+            raise ValueError(
+                f"{unpacked} is damaged: a file in it is missing or not the published one. Put the archive"
+                f" {archive.url} beside it, as {path}; it is then unpacked again"
+            ) from error
+        raise archive.missing() from error
     source = combine(name, train, test)
     expect(name, source.splits)
     return source
+
+
+def _unpacked_whole(name: str) -> bool:
+    """Whether the unpacked files are all here, by their md5, as torchvision checks them."""
+    from torchvision.datasets.utils import check_integrity
+
+    reader = _reader(name)
+    folder = FOLDER / reader.base_folder
+    parts = [*reader.train_list, *reader.test_list]
+    return all(check_integrity(str(folder / file), md5) for file, md5 in parts)
 
 
 def combine(name: str, train: "CIFAR10", test: "CIFAR10") -> Source:

@@ -1,17 +1,21 @@
 """What the experiment consists of, computed from the parameters alone: what each job reads, and what is evaluated."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import product
+from typing import cast
 
 from munkey.core.file_stamp import state_of
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import memory_family, rate_name
 from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, Sections, asked, dataset_of, is_audit, is_scenario
+from munkey.models.family import Family
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
+NEAR = 33  # neighbors of each sample, itself among them, that are looked up for all who read no further
 BY_NEIGHBORS = ("hard", "medium", "easy", "relied-on")
 
 
@@ -56,6 +60,7 @@ class Plan(Cases):
 
     def forget_of_scope(self, dataset: str, scope: str) -> Files:
         """The forget set that a memory is searched without."""
+        scope = re.sub(r"^depth\d+/", "", scope)
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
             return self.forget_set(f"{dataset}/{AUDIT}pool", seed.removeprefix("seed"), subset)
@@ -63,12 +68,37 @@ class Plan(Cases):
         seed, _, subset = scope.removeprefix("seed").partition("/")
         return self.forget_set("/".join([dataset, *scenario]), seed, subset or "full")
 
-    def neighbors(self, case: str, seed: str | int, subset: str) -> str:
-        """Neighbors of every sample in the memory that a model of this subset holds."""
+    def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
+        """Neighbors of every sample in the memory that a model of this subset holds.
+
+        count: how many of them are read, by default keys.depth. Who reads more than NEAR has a file of its own, so that
+        a larger keys.depth concerns nobody else.
+        """
         place = f"{case.partition('/')[2]}/" if is_scenario(case) else ""
         scope = "full" if subset == "full" else f"{place}seed{seed}/{subset}"
         scope = f"{AUDIT}seed{seed}/{subset}" if is_audit(case) else scope
+        depth = self._depth(dataset_of(case), count)
+        scope = f"depth{depth}/{scope}" if depth > NEAR else scope
         return fill(self.layout.neighbors, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
+
+    def _depth(self, dataset: str, count: int | None) -> int:
+        """How deep the search is that somebody reads so many neighbors of: 33, 65, 129, …, but at most keys.depth."""
+        most = self.params.for_case(dataset).keys.depth
+        depth = NEAR
+        while depth < (most if count is None else count):
+            depth = 2 * depth - 1
+        return min(depth, most)
+
+    def depth_of(self, dataset: str, scope: str) -> int:
+        """How deep the search in a memory is."""
+        deeper = re.match(r"depth(\d+)/", scope)
+        return int(deeper[1]) if deeper else self._depth(dataset, 0)
+
+    def _neighbors_read(self, case: str, family: Family) -> int | None:
+        """How many neighbors a family's section says that it reads, the sample itself among them; None: none."""
+        section = self.params.for_case(case).of_family(family)
+        counts = family.neighbors_read(section).values() if section else ()
+        return max(counts) + 1 if counts else None
 
     def selected(self, case: str) -> Files:
         """What the selection chose, for a case that takes its p_image and p_token from there."""
@@ -83,7 +113,7 @@ class Plan(Cases):
         if family.has_memory:
             files["keyfile"] = self.keys(case)
         if family.has_memory and family.learns:
-            files["neighbors"] = self.neighbors(case, seed, subset)
+            files["neighbors"] = self.neighbors(case, seed, subset, self._neighbors_read(case, family))
         return files
 
     def original(self, case: str, seed: str, method: str) -> Files:
@@ -116,7 +146,10 @@ class Plan(Cases):
         family = self.family_of(system)
         section = self.params.for_case(case).of_family(family)
         files = {"keyfile": self.keys(case)} if family.asks_keys or family.borrows(section) else {}
-        near = {"neighbors": self.neighbors(case, seed, subset)}
+        settings = self.evaluate_settings(case, system)
+        counts = [cast(int, settings[name]["k"]) for name in ("inference", "audit") if "k" in settings.get(name, {})]
+        counts.append(self._neighbors_read(case, family) or 0)
+        near = {"neighbors": self.neighbors(case, seed, subset, max(counts) or None)}
         return files | (near if family.has_memory and not family.asks_keys else {})
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:

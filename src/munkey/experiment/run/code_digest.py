@@ -39,12 +39,28 @@ NO_INFLUENCE = frozenset({
 })  # fmt: skip
 DOTTED = re.compile(r"'(\w+\.[\w.]+)'")  # a registry names the package of its entries, which may be moved with it
 
+_ROOTS: dict[str, frozenset[str]] = {}  # the modules behind each digest of this process
+
 Root = object  # a module's name, or what is defined in it: a function, class, method or object
 
 
 def digest(*roots: Root) -> str:
     """16 hex digits for the code of modules and of all that they import. Raises LookupError for what is elsewhere."""
-    return _digests()(frozenset(map(module_of, roots)))
+    modules = frozenset(map(module_of, roots))
+    name = _digests()(modules)
+    _ROOTS[name] = modules
+    return name
+
+
+def newer(name: str, moment: float) -> list[str]:
+    """The files behind a digest of this process that were changed after a moment, shown as below the package."""
+    sources = _sources()
+    files = [sources.files[module] for module in sources.closure(_ROOTS.get(name, ())) if module in sources.files]
+    return sorted(
+        str(file.relative_to(PACKAGE) if file.is_relative_to(PACKAGE) else file)
+        for file in files
+        if file.stat().st_mtime > moment
+    )
 
 
 def module_of(root: Root) -> str:
@@ -63,9 +79,14 @@ class Package(NamedTuple):
 
 
 @cache
+def _sources() -> "Sources":
+    return Sources({"munkey": Package(PACKAGE)} | plugin_packages())
+
+
+@cache
 def _digests() -> Callable[[frozenset[str]], str]:
     """What gives the digest of modules: read from KNOWN where it stands there, else computed, and written at exit."""
-    sources, digests = Sources({"munkey": Package(PACKAGE)} | plugin_packages()), dict[str, str]()
+    sources, digests = _sources(), dict[str, str]()
     state = sources.state()
     with suppress(OSError, ValueError, KeyError, TypeError):  # not there yet, or damaged
         known = read_json(KNOWN)

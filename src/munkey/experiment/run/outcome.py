@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import fmean
 from threading import Event
 
+from munkey.core.console import duration
 from munkey.core.files import command_to_make
 from munkey.core.paths import Layout, fill
 from munkey.experiment.run.job import seconds_of
-from munkey.experiment.run.progress import duration
 from munkey.report.tables.terminal import WIDTH, plain
 
 TABLES = "main", "main-audited", "runtime"
