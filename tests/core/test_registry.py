@@ -90,6 +90,12 @@ def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path
         palette.COLORS["dark-red"]
 
 
+def test_a_file_that_forgets_its_decorator_is_named(palette, tmp_path):
+    (tmp_path / "palette/colors/dark_red.py").write_text("def dark_red():\n    return 5\n")
+    with pytest.raises(KeyError, match=r"colors/dark_red\.py registers no color 'dark-red': its decorator is missing"):
+        palette.COLORS["dark-red"]
+
+
 @pytest.mark.parametrize("registry", [DATASETS, ENCODERS, FAMILIES, METHODS], ids=lambda registry: registry.kind)
 def test_no_file_of_the_project_is_refused(registry):
     assert registry.refused == {}

@@ -361,11 +361,21 @@ def test_a_method_is_refused_where_it_is_not_defined() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_says_where_it_comes_from(name: str) -> None:
     entry = METHODS[name]
-    assert entry.title and entry.latex_title and entry.description and entry.citation
+    facts = {"title": entry.title, "description": entry.description, "citation": entry.citation}
+    missing = [fact for fact, text in facts.items() if not text]
+    assert not missing, f"{entry.run.__module__}: @method({name!r}, ...) lacks {', '.join(missing)}"
     assert entry.latex_title.isascii()
     assert entry.run.__module__ == f"munkey.unlearn.methods.{name.replace('-', '_')}"
     page = (PROJECT / "docs" / "methods" / f"{name}.md").read_text()
     assert page.startswith(f"# {entry.title}\n")
+
+
+def test_a_method_that_returns_no_system_is_told_so() -> None:
+    entry = replace(METHODS["cf"], run=lambda system, request, settings: None)
+    with pytest.raises(
+        TypeError, match=r"the method 'cf' \(.*\) returned NoneType, not the System that is left: end it"
+    ):
+        entry.forgotten(None, None, None)
 
 
 def test_the_paper_has_nine_baselines_knn_and_munkey() -> None:

@@ -52,7 +52,7 @@ class Holder:
 
         def without(system: System, gone: np.ndarray) -> System:
             request = Request(gone, self.stage.torch_generator(), self.device, print, frozenset(), {})
-            return method.run(system, request, method.settings.model_validate(settings["method"]))
+            return method.forgotten(system, request, method.settings.model_validate(settings["method"]))
 
         def logits(system: System, at: np.ndarray, near: Neighbors) -> np.ndarray:
             asks = Retrieval(None, keys=keys[at]) if family.asks_keys else family.retrieval(near, settings["inference"])

@@ -67,7 +67,20 @@ class Registry(Generic[T]):
     def unknown(self, name: str) -> str:
         """What to say of a name that is not registered."""
         known = f"unknown {self.kind} {name!r}{meant(name, self)} There are: {', '.join(self)}"
+        file = self._file_of(name)
+        if file:
+            known = (
+                f"{file} registers no {self.kind} {name!r}: its decorator is missing, or gives another name; {known}"
+            )
         return "; ".join([known, *(f"refused: {why}" for why in self._refused.values())])
+
+    def _file_of(self, name: str) -> str:
+        """The file of the package that is called like an entry and registers none; empty where there is none."""
+        if not self._package or name in self._refused or not NAME.fullmatch(name):
+            return ""
+        folder = importlib.import_module(self._package).__path__[0]
+        file = Path(folder) / f"{name.replace('-', '_')}.py"
+        return os.path.relpath(file) if file.exists() else ""
 
     def __contains__(self, name: object) -> bool:
         return name in self._loaded(name)

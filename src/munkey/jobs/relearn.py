@@ -175,7 +175,7 @@ def _unlearned(
         generator = Stage(seed, dataset, "unlearn", f"request {number}", applied.name).torch_generator()
         request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
         with Stopwatch(device) as watch:
-            left = systems.require_finite(applied.run(system, request, own))
+            left = systems.require_finite(applied.forgotten(system, request, own))
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")
         return left, watch.seconds
 

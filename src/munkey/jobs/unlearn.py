@@ -49,7 +49,7 @@ def unlearn(
     try:
         before = prepare.original(applied, recipe, data, original, device)
         with Stopwatch(device) as watch:
-            unlearned = applied.run(before, request, own)
+            unlearned = applied.forgotten(before, request, own)
         systems.require_finite(unlearned)
     except DivergedError as error:
         why = error.reason(log)

@@ -158,6 +158,16 @@ class Method:
         """The method as it is where post-hoc methods start from this family."""
         return replace(self, family=network) if FAMILIES[self.family].is_network else self
 
+    def forgotten(self, system: System, request: Request, settings: Section) -> System:
+        """What the method leaves of a system. Raises TypeError where it returns anything else than a System."""
+        remaining = self.run(system, request, settings)
+        if not isinstance(remaining, System):
+            raise TypeError(
+                f"the method {self.name!r} ({self.run.__module__}) returned {type(remaining).__name__}, not the System"
+                " that is left: end it with `return finished(system, model)` or `return replace(system, model=model)`"
+            )
+        return remaining
+
     @property
     def is_defined(self) -> bool:
         """Whether it may start from this family."""
