@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, get_args
