@@ -190,7 +190,7 @@ def predictions():
 def test_every_accuracy_is_measured_on_its_own_samples(predictions):
     measured = measure(predictions, 100 + np.arange(10), np.random.default_rng(0))
     assert {name: measured[name] for name in ("TA", "RA", "FA", "VA")} == {"TA": 70, "RA": 90, "FA": 40, "VA": 50}
-    assert set(measured) == {"TA", "RA", "FA", "VA", "MIA"}
+    assert set(measured) == {"TA", "RA", "FA", "VA", "MIA", "tested"} and measured["tested"] == 30
 
 
 def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(predictions, monkeypatch):

@@ -11,7 +11,12 @@ ROWS = [
     Row("cf", "CF", "retrain-t"),
     Row("scrub", "SCRUB", "retrain-t"),
 ]
-KEYED_ROWS = [Row("original-m", "Original (M)", None, context=True), *ROWS, Row("lda", "LDA", None)]
+KEYED_ROWS = [
+    Row("original-m", "Original (M)", None, context=True),
+    *ROWS,
+    Row("lda", "LDA", None),
+    Row("munkey", "MUNKEY", None),
+]
 # TA, RA, FA, MIA of seeds 0, 1, 2
 MEASURED = {
     "original-t": [(80, 100, 100, 70), (80, 100, 100, 70), (80, 100, 100, 70)],

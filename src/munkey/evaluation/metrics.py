@@ -166,6 +166,7 @@ def measure(
         if grouped
         else membership_inference(*parts, labels[test], generator),
         "VA": accuracy(logits[splits == "val"], labels[splits == "val"]),
+        "tested": float(test.sum()),  # what an interval of TA is over
     }
     if grouped:
         metrics["forgotten"] = float(forget.sum())

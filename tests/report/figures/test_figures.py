@@ -27,12 +27,13 @@ from munkey.report.figures.relearning import relearning_plot
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.figures.selection import selection_plot
 from munkey.report.figures.shares import forest_plot, limits, strata_plot
+from munkey.report.tables.comparisons import wilson
 from munkey.report.tables.frontier import Design, points
 from munkey.report.tables.ranks import ranks_of
 from munkey.report.tables.summary import Row
 from tests.report.figures.test_relearning import relearned
 from tests.report.tables.test_audit_grid import audited
-from tests.report.tables.test_frontier import AUDIT, DESIGNS, found, summary
+from tests.report.tables.test_frontier import ACCURACY, AUDIT, DESIGNS, found, summary
 from tests.report.tables.test_ranks import gaps
 
 RNG = np.random.default_rng(0)
@@ -259,16 +260,67 @@ def test_a_rate_looks_the_same_in_every_panel_of_the_losses_and_stands_in_the_le
 def test_the_front_rises_where_intervals_end_and_marks_say_what_is_over_or_without_a_bound():
     (axes,) = ALL["frontier"]().axes
     marks = {(line.get_marker(), *line.get_xydata()[0]): line for line in axes.lines if len(line.get_xydata()) == 1}
-    place = np.arcsinh([0, 0, 1.6, 60, 20]).tolist()
+    place = np.arcsinh([0, 0, 1.6, -60, 20]).tolist()
     looks, accuracies = ["*", "s", "o", "v", "^"], [99.0, 96.0, 95.0, 98.5, 98.3]
     assert set(marks) == set(zip(looks, place, accuracies, strict=True))
     assert [look for (look, *_), line in marks.items() if line.get_markerfacecolor() == "none"] == ["^"]
-    (front,) = (line for line in axes.lines if len(line.get_xydata()) > 2)
+    fronts = [line for line in axes.lines if len(line.get_xydata()) > 2]
     ends = np.arcsinh([0, 90, 90, 150])
-    assert front.get_xydata() == pytest.approx(np.stack([ends, [96.0, 96.0, 98.5, 98.5]], axis=1))
+    for side, front in zip((1, -1), fronts, strict=True):
+        assert front.get_xydata() == pytest.approx(np.stack([side * ends, [96.0, 96.0, 98.5, 98.5]], axis=1))
+    ticks = dict(zip(axes.get_xticks(), (label.get_text() for label in axes.get_xticklabels()), strict=True))
+    assert ticks[np.arcsinh(-100)] == "−100" and "below 0: over-forgotten" in " ".join(axes.get_xlabel().split())
     drawn = (ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 1] == ends[1, 1])
     bars = {ends[0, 1]: ends[:, 0] for ends in drawn}
-    assert bars[95.0] == pytest.approx(np.arcsinh([0, 2.2])) and bars[98.5] == pytest.approx(np.arcsinh([20, 90]))
+    assert bars[95.0] == pytest.approx(np.arcsinh([-1.0, 2.2]))
+    assert bars[98.5] == pytest.approx(np.arcsinh([-90, -20]))
+
+
+def test_without_a_share_below_0_the_axis_begins_at_0():
+    rows = {name: AUDIT[name] for name in ("lda", "munkey", "cf")}
+    (axes,) = frontier_plot(points(summary(), found(**rows), DESIGNS)).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "5", "20", "50", "100"]
+    assert axes.get_xlabel() == "left of what training had put there [%]"
+
+
+def test_of_one_seed_the_vertical_line_is_the_interval_over_test_samples():
+    alone = summary({name: (mean, np.nan) for name, (mean, _) in ACCURACY.items()}).assign(n=1, tested_mean=400.0)
+    (axes,) = frontier_plot(points(alone, found(**AUDIT), DESIGNS)).axes
+    upright = (ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 0] == ends[1, 0])
+    assert any(ends[:, 1] == pytest.approx(wilson(96.0, 400)) for ends in upright)
+
+
+def leaders(axes):
+    """The lines from marks to names, (n, 2, 2) in widths and heights of the plot."""
+    to_plot = axes.transData + axes.transAxes.inverted()
+    return np.array([[to_plot.transform(text.xy), text.xyann] for text in axes.texts])
+
+
+def crossings(lines):
+    """How many pairs of segments cross."""
+
+    def side(start, end, point):
+        return np.sign(np.linalg.det(np.stack([end - start, point - start])))
+
+    pairs = itertools.combinations(lines, 2)
+    return sum(
+        side(*one, other[0]) * side(*one, other[1]) < 0 and side(*other, one[0]) * side(*other, one[1]) < 0
+        for one, other in pairs
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_two_lines_to_names_cross(seed):
+    generator = np.random.default_rng(seed)
+    count = int(generator.integers(3, 20))
+    names = [f"m{i}" for i in range(count)]
+    accuracy = {name: (float(generator.normal(80, 8)), 0.5) for name in names}
+    middles = generator.normal(0, 60, count)
+    audit = found(**{name: (at, at - 5, at + 5, {}) for name, at in zip(names, middles, strict=True)})
+    designs = [Design(name, name, "weights", "") for name in names]
+    (axes,) = frontier_plot(points(summary(accuracy), audit, designs)).axes
+    lines = leaders(axes)
+    assert len(lines) == count and not crossings(lines)
 
 
 def test_names_of_designs_that_are_alike_hide_neither_each_other_nor_a_mark():

@@ -79,12 +79,15 @@ def strata_table(audit: pd.DataFrame, dataset: str) -> Titled:
 
 
 def _about_strata(methods: pd.DataFrame) -> str:
-    """Of which methods more is left of the most memorized tenth than on average; what the verdicts do not see."""
+    """Of which methods more is left of the most memorized tenth than on average; what the verdicts do not see.
+
+    More: the tenth's interval lies above that of the average.
+    """
     if "left_top" not in methods:
         return "Strata need two pairs of models that swap the same halves, and a pool of some size."
     top = [
         f"{line['title']} {interval(line, 'left_top')}"
-        for _, line in methods[methods["left_top_low"] > methods["share"].clip(lower=0)].iterrows()
+        for _, line in methods[methods["left_top_low"] > methods["share_high"].clip(lower=0)].iterrows()
     ]
     unseen = [
         f"{line['title']}, {words} {interval(line, f'left_{name}')}"
@@ -92,7 +95,7 @@ def _about_strata(methods: pd.DataFrame) -> str:
         for name, words in STRATA.items()
         if line[f"left_{name}_low"] > 0
     ]
-    said = [f"More is left of the most memorized tenth than on average: {'; '.join(top) or 'of no method'}."]
+    said = [f"Shown to keep more of the most memorized tenth than on average: {'; '.join(top) or 'no method'}."]
     if unseen:
         said.append(f"None found on average, but above 0 here: {'; '.join(unseen)}.")
     return " ".join([*said, "These intervals are not corrected for their number."])

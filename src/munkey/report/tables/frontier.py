@@ -10,6 +10,7 @@ import pandas as pd
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.tables.audits import LEFT, RESIDUE, flagged_alone, left
+from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
@@ -22,11 +23,13 @@ from munkey.report.tables.markup import (
 )
 
 MOST = {1.0: "Most accurate with at most 1 % left", 5.0: "With at most 5 %", math.inf: "Whatever is left"}
+TIE = 9  # digits: accuracies that differ by less differ by rounding alone
 NOT_AUDITED, NO_POWER = "not audited", "no power"
 SHARES = ("share", "share_low", "share_high")
 RULE = (
     "“At most” counts the end of the 95 % interval that is further from 0. What an attack alone flagged (†), or nobody"
-    " could audit, has no bound. Bold: nothing more accurate leaves as little."
+    " could audit, has no bound. Bold: nothing more accurate leaves as little. Not told apart: the 95 % interval of the"
+    " difference in test accuracy holds 0."
 )
 
 
@@ -50,7 +53,7 @@ def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[
     summary: of that data set; audit: rows of `munkey.audits.family_audit`, None where it was not audited. Columns
     beside those of the summary: left (as printed), bound (percent: the most that may be left, in either direction;
     infinite where no bound holds), share, share_low, share_high, seconds (an oracle's: of training), front (whether
-    nothing more accurate has as small a bound).
+    nothing more accurate has as small a bound; of equals, all).
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     found, lines = {}, []
@@ -61,9 +64,14 @@ def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[
         own = largest.loc[design.name]
         seconds = own.get("train_s_mean" if design.kind == "anew" else "unlearn_s_mean", math.nan)
         lines.append({**own, **vars(design), **_left(design, found.get(design.name)), "seconds": seconds})
-    table = pd.DataFrame(lines).sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
-    rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf)
-    return table.assign(front=rivals > rivals.cummax().shift(fill_value=-math.inf))
+    return with_front(pd.DataFrame(lines))
+
+
+def with_front(lines: pd.DataFrame) -> pd.DataFrame:
+    """Lines in their order, and which are on the front."""
+    table = lines.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
+    rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf).round(TIE)
+    return table.assign(front=(rivals >= rivals.cummax()) & (table["kind"] != "anew"))
 
 
 def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
@@ -86,14 +94,12 @@ def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
 
 
 def sentence(points: pd.DataFrame) -> str:
-    """Which design is the most accurate of those that leave little, and of all; which are as good; which are unknown.
-
-    points: as the function of that name makes them. As good: within one standard deviation over seeds of the best; one
-    seed has none.
+    """Which design is the most accurate of those that leave little, and of all; which are not told apart from it;
+    which are unknown. points: as the function of that name makes them.
     """
     gone = list(points.loc[points["TA_mean"].isna() | (points["left"] == DIVERGED), "title"])
     points = points.dropna(subset="TA_mean")
-    points = points.assign(accuracy=[f"{plus_minus(*pair)} %" for pair in points[["TA_mean", "TA_sd"]].to_numpy()])
+    points = points.assign(accuracy=[f"{_accuracy(line)} %" for _, line in points.iterrows()])
     oracle, said, last = points["kind"] == "anew", [], ""
     rivals = points[~oracle]
     for most, words in MOST.items():
@@ -111,10 +117,25 @@ def sentence(points: pd.DataFrame) -> str:
 
 
 def _best(allowed: pd.DataFrame) -> str:
-    best = allowed.sort_values("TA_mean", kind="stable").iloc[-1]
-    near = allowed[(allowed["TA_mean"] >= best["TA_mean"] - best["TA_sd"]) & (allowed["name"] != best["name"])]
-    alike = f", within one standard deviation {', '.join(near['title'])}" if len(near) else ""
-    return f"{best['title']} ({best['accuracy']}){alike}"
+    """All that are as accurate as any, and what is not told apart from the first of them."""
+    accuracies = allowed["TA_mean"].round(TIE)
+    is_best = accuracies == accuracies.max()
+    best = allowed[is_best]
+    near = []
+    for _, line in allowed[~is_best].sort_values("TA_mean", ascending=False, kind="stable").iterrows():
+        known = difference(best.iloc[0], line)
+        if known is not None and not known.told_apart:
+            near.append(line["title"])
+    alike = f", not told apart from {', '.join(near)}" if near else ""
+    return f"{' and '.join(best['title'])} ({best.iloc[0]['accuracy']}){alike}"
+
+
+def _accuracy(line: pd.Series) -> str:
+    """In percent; of one seed, with its interval over test samples."""
+    interval = accuracy_interval(line)
+    if line["n"] > 1 or interval is None:
+        return plus_minus(line["TA_mean"], line["TA_sd"])
+    return f"{line['TA_mean']:.2f} [{interval.low:.1f}, {interval.high:.1f}]"
 
 
 def _seconds(line: pd.Series) -> str:
@@ -122,12 +143,12 @@ def _seconds(line: pd.Series) -> str:
 
 
 def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
-    """A line for each of `points`, the front in bold."""
+    """Markdown or HTML: a line for each of `points`, the front in bold."""
     lines = [
         {
             "Method": emphasized(line["title"], markup) if line["front"] else line["title"],
             RESIDUE: line["left"],
-            "Test accuracy": cell(line, "TA", markup),
+            "Test accuracy": _accuracy(line),
             "Seconds": _seconds(line),
             "Must be stored": line["stored"],
             "Avg Gap": cell(line, "gap", markup),
@@ -135,5 +156,8 @@ def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
         for _, line in points.iterrows()
     ]
     first = points.iloc[0]
-    about = f"{100 * first['rate']:g} % forgotten: {over_seeds(int(points['n'].min()))}, percent; left: {LEFT}"
+    seeds = over_seeds(int(points["n"].min()))
+    if int(points["n"].min()) == 1 and accuracy_interval(first) is not None:
+        seeds += f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
+    about = f"{100 * first['rate']:g} % forgotten: {seeds}, percent; left: {LEFT}"
     return Titled(f"{first['dataset']}, {about}", pd.DataFrame(lines))

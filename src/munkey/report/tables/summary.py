@@ -15,9 +15,12 @@ import pandas as pd
 from munkey.core.console import counted
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_table
+from munkey.report.tables.comparisons import accuracies_compared, told_apart
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
-TRAINED, FITTED = "original-m", ("knn", "lda", "ncm")  # on the same keys
+ORIGINAL = "original-m"  # MUNKEY before deletion
+DELETED = "munkey"  # and after
+FITTED = ("knn", "lda", "ncm")  # to the same keys
 LEARNED = 99.0  # percent of the retain set: training longer would teach nothing more
 ORACLES = "retrain-"  # how the names of all oracles begin (munkey.models.family)
 BETWEEN = " | "  # the reasons of several seeds
@@ -131,23 +134,25 @@ def diverged(part: pd.DataFrame) -> str:
 def underfit(part: pd.DataFrame) -> str:
     """A sentence where a trained memory is no more accurate than the best that is fitted to its keys; else empty.
 
-    part: of a summary, one data set. Of its rates, the smallest counts: what is fitted then still has nearly all keys.
+    Both are compared after deletion, so with the same rows. part: of a summary, one data set. Of its rates, the
+    smallest counts: then nearly all rows are there.
     """
-    last = part.drop_duplicates("method", keep="last").set_index("method")
-    trained, fitted = (
-        last["TA_mean"].get(TRAINED, np.nan),
-        last.reindex(FITTED).sort_values("TA_mean").dropna(subset="TA_mean"),
-    )
-    if not trained <= fitted["TA_mean"].max():  # neither does NaN, of a system that was not run
+    lines = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
+    fitted = lines.reindex(FITTED).dropna(subset="TA_mean")
+    if DELETED not in lines.index or fitted.empty:
         return ""
-    name, best = fitted[["title", "TA_mean"]].iloc[-1]
+    trained = lines.loc[DELETED]
+    best = fitted.loc[fitted["TA_mean"].idxmax()]
+    if not trained["TA_mean"] <= best["TA_mean"]:
+        return ""
+    worse = told_apart(best, trained)
+    first = "No better than without training" if worse else "Not shown to be better than without training"
     advice = "It may be underfitted: try more train.epochs or another train.lr (docs/data.md#underfitting)."
-    if last.loc[TRAINED].get("RA_mean", 0) >= LEARNED:
-        advice = f"It was trained long enough, so {name}, which deletes exactly, is the better choice here."
-    return (
-        f"No better than without training: MUNKEY answers {trained:.2f} % of the test samples correctly,"
-        f" {name}, fitted to the same keys, {best:.2f} %. {advice}"
-    )
+    if ORIGINAL in lines.index and lines.loc[ORIGINAL].get("RA_mean", 0) >= LEARNED:
+        advice = f"MUNKEY was trained long enough, and {best['title']} deletes exactly."
+        if worse:
+            advice = f"MUNKEY was trained long enough, so {best['title']}, which deletes exactly, is the better choice."
+    return f"{first}. After deletion, on the same keys, {accuracies_compared(best, trained)}. {advice}"
 
 
 def certified(part: pd.DataFrame) -> str:
