@@ -116,3 +116,22 @@ def test_each_step_of_a_walk_is_imported_by_an_earlier_one(walk: str) -> None:
         if file.suffix == ".py" and file.parent.name not in {"jobs", "families", "methods", "params", "plan"}:
             module = ".".join(file.resolve().relative_to(ROOT / "src").with_suffix("").parts)
             assert any(module in imported(earlier) for earlier in files[:number]), module
+
+
+OF_RESULTS = [ROOT / "README.md", ROOT / "docs/results.md", ROOT / "docs/faq.md", ROOT / "docs/leaderboard.md"]
+COMPARES = re.compile(r"(more|less) accurate|\bahead of\b|\btold apart\b|\bwins\b")
+POINTS = re.compile(r"\d points?\b|\bby \d")
+
+
+def comparisons(page: Path) -> list[str]:
+    """The sentences of a page, its tables left out, that say by how much one system is better than another."""
+    prose = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("|"))
+    sentences = re.split(r"(?<=\.)\s+|\n\n", prose)
+    return [" ".join(each.split()) for each in sentences if COMPARES.search(each) and POINTS.search(each)]
+
+
+def test_a_difference_in_accuracy_stands_with_its_interval() -> None:
+    """As `munkey.report.tables.comparisons` writes it: value [low, high]."""
+    every = [each for page in OF_RESULTS for each in comparisons(page)]
+    assert every
+    assert not [each for each in every if not re.search(r"\[-?\d+\.\d, -?\d+\.\d\]", each)]
