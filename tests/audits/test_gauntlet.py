@@ -8,24 +8,48 @@ import torch
 from sklearn.datasets import load_digits
 
 from benchmarks import gauntlet
-from benchmarks.gauntlet import CHEATERS, ENTRIES, TRANSFORMS, World, flagged, pairs_of, simulated
+from benchmarks.gauntlet import (
+    CHEATERS,
+    EFFECTS,
+    ENTRIES,
+    FAKES,
+    HONEST,
+    REDRAWS,
+    TRANSFORMS,
+    Cell,
+    Flagged,
+    World,
+    flagged,
+    flags_tables,
+    pairs_of,
+    power_frame,
+    simulated,
+)
 from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Halves, random_halves
 
-POOL, AUDITS, REDRAWS = 286, 4, 199
-SIMULATED = {"10 % kept whole", "raised in every other model, lowered in the rest"}  # too small a mark for networks
-HARD = {
+POOL = 286
+AUDITS = 4
+SIMULATED = {  # too small a mark for networks
+    "10 % kept whole",
+    "raised in every other model, lowered in the rest",
+    "luck replaced by a secret sign for each sample and pair",
+    "20 % left of each, its mean subtracted",
+    "± 30 %, by class",
+}
+HARD = {  # found less often than in nine of ten audits: the kept table says how often
     "5 % kept whole",
     "2 % kept whole",
-    "the usual answer, off by as much as luck, up or down",
-}  # found less often than in nine of ten audits: the kept table says how often
+    "luck's sign replaced by a secret one",
+}
+FOUND = sorted((CHEATERS | FAKES).keys() - HARD)
 
 
 @pytest.mark.parametrize("pairs", [3, 4, 8])
-@pytest.mark.parametrize("words", sorted(CHEATERS.keys() - HARD))
+@pytest.mark.parametrize("words", FOUND)
 def test_cheaters_are_flagged(words, pairs):
     worlds = [simulated(pairs, POOL, np.random.default_rng(seed)) for seed in range(AUDITS)]
-    assert sum(bool(flagged(world, CHEATERS[words], REDRAWS)) for world in worlds) >= AUDITS - 1
+    assert sum(bool(flagged(world, ENTRIES[words], REDRAWS)) for world in worlds) >= AUDITS - 1
 
 
 def test_of_eight_pairs_a_twentieth_that_is_kept_is_flagged():
@@ -34,11 +58,21 @@ def test_of_eight_pairs_a_twentieth_that_is_kept_is_flagged():
 
 
 @pytest.mark.parametrize("pairs", [3, 8])
-def test_retraining_passes(pairs):
+@pytest.mark.parametrize("words", HONEST)
+def test_retraining_passes(pairs, words):
     worlds = [simulated(pairs, POOL, np.random.default_rng(seed)) for seed in range(12)]
-    assert (
-        sum(bool(flagged(world, ENTRIES["retrained"], REDRAWS)) for world in worlds) <= 5
-    )  # by chance 1 of 2,000 more
+    flags = [flagged(world, ENTRIES[words], REDRAWS) for world in worlds]
+    assert sum(map(bool, flags)) <= 5  # by chance 1 of 2,000 more
+
+
+@pytest.mark.parametrize("pairs", [3, 4, 8])
+def test_where_less_was_memorized_a_residue_without_its_mean_is_found_by_memory(pairs):
+    """With LiRA's AUROC at 65 before deletion; the ten tests of before found it in 8, 1 and 1 of 12 such audits."""
+    words = "20 % left of each, its mean subtracted"
+    worlds = [simulated(pairs, 216, np.random.default_rng(seed), EFFECTS[1]) for seed in range(12)]
+    tests = [flagged(world, ENTRIES[words], REDRAWS) for world in worlds]
+    assert sum(map(bool, tests)) >= {8: 10, 4: 6, 3: 4}[pairs]
+    assert sum("memory" in each for each in tests) >= sum("square" in each for each in tests)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
@@ -87,7 +121,8 @@ def networks(pairs: int = 8, hidden: int = 32, steps: int = 150) -> World:
     others = logits.clone()
     others[:, torch.arange(1200), labels] = -torch.inf
     nothing, never = (true - others.logsumexp(dim=2)).numpy().reshape(2, 2 * pairs, 1200)
-    return World(never, np.where(halves.deleted, nothing - never, 0), halves, generator)
+    added = np.where(halves.deleted, nothing - never, 0)
+    return World(never.mean(axis=0), never, added, halves, generator)
 
 
 def some(world: World, pairs: int, seed: int) -> World:
@@ -95,11 +130,11 @@ def some(world: World, pairs: int, seed: int) -> World:
     drawn = np.random.default_rng(seed).choice(len(world.never) // 2, pairs, replace=False)
     models = (2 * drawn[:, None] + [0, 1]).ravel()
     halves = Halves(world.halves.deleted[models], world.halves.absent[models], world.halves.test)
-    return World(world.never[models], world.added[models], halves, world.generator)
+    return World(world.usual, world.never[models], world.added[models], halves, world.generator)
 
 
 @pytest.mark.parametrize("pairs", [3, 4, 8])
-@pytest.mark.parametrize("words", ["nothing done", *sorted(CHEATERS.keys() - HARD - SIMULATED)])
+@pytest.mark.parametrize("words", ["nothing done", *sorted(set(FOUND) - SIMULATED)])
 def test_cheaters_are_flagged_among_small_networks(words, pairs):
     assert flagged(some(networks(), pairs, pairs), ENTRIES[words], REDRAWS)
 
@@ -109,11 +144,38 @@ def test_networks_that_were_retrained_pass():
     assert sum(map(bool, found)) <= 1
 
 
-def test_the_tables_say_how_often_each_is_flagged(monkeypatch):
-    monkeypatch.setattr(gauntlet, "REDRAWS", 59)
+def test_a_cell_counts_its_flags_and_stops_where_all_of_the_first_are_flagged(monkeypatch):
+    monkeypatch.setattr(gauntlet, "SETTLED", 2)
+    monkeypatch.setattr(gauntlet, "REDRAWS", 239)
+    settled = gauntlet.flags(Cell("nothing done", 40, 3, 5))
+    assert len(settled.tests) == 2 == settled.times and 60 < settled.auroc < 90
+    assert len(gauntlet.flags(Cell("retrained", 40, 3, 3)).tests) == 3
+
+
+def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
+    sizes = [(40, 3), (40, 8)]
+    results = {}
+    for words in ENTRIES:
+        for effect in EFFECTS[: 1 if words in FAKES else 3]:
+            for pool, pairs in sizes:
+                cell = Cell(words, pool, pairs, 4, effect=effect)
+                results[cell] = Flagged([["share", "few"], ["few"], [], []], 50 + 60 * effect)
+    much, some, little, faked = flags_tables(results)
+    assert much.title == "Training adds 0.4: LiRA's AUROC before deletion is 74 / 74"
+    assert little.title.endswith("is 53 / 53")
+    assert set(faked.frame["What is audited"]) == FAKES.keys()
+    assert some.frame["What is audited"].tolist() == [words for words in ENTRIES if words not in FAKES]
+    assert list(some.frame.columns[1:]) == ["40 samples, 3 pairs", "40 samples, 8 pairs"]
+    assert some.frame.set_index("What is audited").loc["5 % kept whole"].tolist() == ["2 of 4 (few 50, share 25)"] * 2
+    assert some.frame.set_index("What is audited").loc["retrained"].tolist() == ["2 of 4"] * 2
+    frame = power_frame(results)
+    assert frame[["pool", "pairs", "auroc"]].to_numpy().tolist() == [
+        [40, pairs, auroc] for _, pairs in sizes for auroc in (53.0, 58.7, 74.0)
+    ]
+    assert set(frame["kept_whole"]) == {2} and set(frame["mean_subtracted_of"]) == {4}
+
+
+def test_the_tables_of_shares_say_how_often_intervals_hold_what_is_left(monkeypatch):
     monkeypatch.setattr(gauntlet, "BESIDE", 4)
-    flags, held, moved = (each.frame for each in gauntlet.tables([40], [3], audits=2, jobs=1))
-    assert flags["What is audited"].tolist() == list(ENTRIES)
-    assert {"retrained", "one answer to all that was deleted"} < set(ENTRIES)
+    held, moved = (each.frame for each in gauntlet.shares_tables([40], [3], audits=2, jobs=1))
     assert held.shape == (2, 2) and moved.iloc[:, 0].tolist() == list(TRANSFORMS)
-    assert flags.iloc[0, 1] in {"0.0", "50.0", "100.0"}

@@ -44,7 +44,11 @@ def found(own=None, *, least=0.001, **p):
     [
         (found(share(4, 2, 6), share=1e-3), "residue", "residue: 4 % [2, 6] of what training put there is left"),
         (found(share(-40, -57, -23), share=1e-3, square=1e-3), "over-forgets", "-40 % [-57, -23], further"),
-        (found(), "none found", "these attacks found no more than 3 % on average, and find 4 % in four audits of five"),
+        (
+            found(),
+            "none found",
+            "these attacks found no more than 3 % on average, and find 4 % left of each in four audits of five",
+        ),
         (found(share(-9, -20, -0.5)), "none found", "these attacks found no more than 0 %"),
         (found(share(-0.3, -0.4, 0.2), u_lira_auroc=0.01), "residue", "U-LiRA's AUROC 57.3; on average 0 % [0, 0] is"),
         (found(rmia_tpr_1=0.01), "residue", "RMIA at 1 % false alarms finds 4.1 % of them; on average 0 % [-3, 2]"),
@@ -63,6 +67,12 @@ def test_a_verdict_says_what_these_attacks_found(findings, kind, words):
     said = verdict(findings, RIGHT)
     assert said.kind == kind and words in said.words
     assert "forgotten" not in said.words and "-0" not in said.words
+
+
+def test_where_none_is_found_the_verdict_says_what_simulated_audits_of_its_kind_find():
+    said = verdict(found(), RIGHT, "5 % kept whole: 7 of 30").words
+    assert "in four audits of five; 5 % kept whole: 7 of 30" in said
+    assert "7 of 30" not in verdict(found(share(4, 2, 6), share=1e-3), RIGHT, "5 % kept whole: 7 of 30").words
 
 
 def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
@@ -90,8 +100,8 @@ def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them
 
 
 def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_after_the_correction():
-    """Two-sided at 5 % over 10 tests: 2.81 sd; one-sided 80 %: 0.84."""
-    assert found(share(chance=2.0)).limit == pytest.approx(2 * (2.807 + 0.842), abs=0.01)
+    """Two-sided at 5 % over 11 tests: 2.84 sd; one-sided 80 %: 0.84."""
+    assert found(share(chance=2.0)).limit == pytest.approx(2 * (2.838 + 0.842), abs=0.01)
     assert Findings(Refused("there is 1 pair"), {}, {}).limit == np.inf
 
 

@@ -12,7 +12,9 @@ from munkey.audits.attacks.residual_share import Share
 from munkey.audits.attacks.strata import Strata
 from munkey.audits.attacks.tail import Tail
 from munkey.audits.evidence import Compared, Halves, Pairs
+from munkey.audits.power import power_words
 from munkey.audits.registry import Estimate, Finding, Refused
+from munkey.audits.roc import Attack
 from munkey.audits.verdict import Control, ControlName, Findings, control, findings, holm, sham_control, verdict
 from munkey.core.diverged import DIVERGED
 
@@ -116,13 +118,19 @@ class FamilyAudit:
             for path, found in by_path.items()
         ]
 
+    def _power(self, pairs: int) -> str:
+        """What simulated audits as large as this find, where as much was memorized."""
+        before = self._findings(self._only("nothing"), DEPLOYED).attacks["u-lira"]
+        auroc = before.auroc.value if isinstance(before, Attack) else None
+        return power_words(self.halves.first.shape[1], pairs, auroc)
+
     def _conclusion(self, system: AuditedSystem, found: Findings) -> Line:
         """What is said of a system by its deployed path: the verdict, and its distance to the oracles.
 
         The verdict is on a method; of any other system it says how it did as a control.
         """
         if system.role == "method":
-            judged = verdict(found, self.controls)
+            judged = verdict(found, self.controls, self._power(len(system.margins[DEPLOYED]) // 2))
             line: Line = {"verdict": judged.kind, "words": judged.words, "flagged": " ".join(found.flagged)}
         else:
             name = CONTROLS.get(system.role)

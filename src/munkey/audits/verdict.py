@@ -16,8 +16,8 @@ from munkey.audits.roc import rate_tests
 
 ALPHA = 0.05
 STRICT = 0.01  # for controls that must pass: by chance, only one audit in a hundred is called powerless for each
-REDRAWS = 999
-SHAMS, SHAM_REDRAWS = 40, 199
+REDRAWS = 1199
+SHAMS, SHAM_REDRAWS = 40, 239
 ATTACKS = ("u-lira", "rmia", "tail", "strata")
 TESTS = {  # all that is corrected together, in words
     "share": "the share",
@@ -30,6 +30,7 @@ TESTS = {  # all that is corrected together, in words
     "scatter": "the scatter",
     "level": "the level of each model",
     "shape": "the shape of the scatter",
+    "memory": "what is left by memory",
 }
 
 Kind = Literal["residue", "none found", "over-forgets", "no power"]
@@ -156,20 +157,23 @@ def sham_control(pairs: Pairs, generator: np.random.Generator) -> Control:
     return Control("sham", bool(binomtest(rejected, SHAMS, ALPHA, alternative="greater").pvalue < STRICT))
 
 
-def verdict(found: Findings, controls: Sequence[Control]) -> Verdict:
+def verdict(found: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
     """What may be said of a row.
 
     "none found" says above which share, on average over this pool: the upper end of the share's interval. Where that
-    is 100 % or more, the audit cannot tell the row from doing nothing: no power.
+    is 100 % or more, the audit cannot tell the row from doing nothing: no power. power: what simulated audits of this
+    kind find (munkey.audits.power).
     """
     known = {each.name: each for each in controls}
     listed = [known.get(name, Control(name, None)) for name in MUST_BE_FLAGGED]  # what is not there did not run
     if wrong := [each.words for each in listed if not each.right]:
         return without_power("; ".join(wrong))
-    return without_power(found.share.why) if isinstance(found.share, Refused) else _judged(found, found.share)
+    if isinstance(found.share, Refused):
+        return without_power(found.share.why)
+    return _judged(found, found.share, power)
 
 
-def _judged(found: Findings, share: Share) -> Verdict:
+def _judged(found: Findings, share: Share, power: str) -> Verdict:
     left, flagged = share.share, found.flagged
     bounds = f"[{whole(left.low)}, {whole(left.high)}]" if math.isfinite(left.high) else "[unbounded]"
     interval = f"{whole(left.value)} % {bounds}"
@@ -190,7 +194,9 @@ def _judged(found: Findings, share: Share) -> Verdict:
         f"; {', '.join(TESTS[name] for name in found.powerless)} could not find anything" if found.powerless else ""
     )
     most = f"these attacks found no more than {max(math.ceil(left.high), 0)} % on average"
-    return Verdict("none found", f"{most}, and find {math.ceil(found.limit)} % in four audits of five{unable}")
+    simulated = f"; {power}" if power else ""
+    limit = f"find {math.ceil(found.limit)} % left of each in four audits of five"
+    return Verdict("none found", f"{most}, and {limit}{simulated}{unable}")
 
 
 def whole(value: float) -> str:
@@ -212,6 +218,7 @@ def _told(name: str, found: Findings) -> str:
         "square": f"samples differ {few.square:.1f} times as much as by chance (mean square)",
         "few": f"the tenth that keeps most keeps {whole(few.tenth_share.value)} %",
         "scatter": f"answers scatter {few.scatter:.2f} times as much as where never seen (mean square)",
+        "memory": "what is left varies with what was memorized",
     }
     return told.get(name, f"{TESTS[name]} differs")
 

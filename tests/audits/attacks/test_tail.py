@@ -6,9 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.tail import distances, most, scatter, signs, statistics, tail
+from munkey.audits.attacks import residual_share
+from munkey.audits.attacks.tail import distances, memory_statistic, most, scatter, signs, statistics, tail
+from munkey.audits.evidence import Halves, Pairs, sham
+from munkey.audits.redraws import corrected
 from munkey.audits.registry import Refused
-from tests.audits.inputs import population
+from tests.audits.inputs import halves, population
 
 
 def test_where_nothing_is_left_samples_differ_and_scatter_as_by_chance():
@@ -56,16 +59,84 @@ def test_a_mark_of_each_model_that_cancels_between_partners_is_in_the_level():
     assert marked["level"] > 3 * plain["level"] and marked["square"] == pytest.approx(plain["square"], rel=0.3)
 
 
+def by_hand(first, scores, nothing=None):
+    """Pairs with these scores of a pool of two samples."""
+    deleted = np.zeros((4, 5), dtype=bool)
+    deleted[::2, :2] = first
+    deleted[1::2, :2] = ~first
+    halves = Halves(deleted, deleted.reshape(2, 2, 5)[:, ::-1].reshape(4, 5), np.array([False] * 2 + [True] * 3))
+    pairs = Pairs(np.zeros((4, 5)), halves, nothing)
+    pairs.__dict__["scores"] = np.array(scores)
+    pairs.__dict__["apart"] = pairs.scores[::2] - pairs.scores[1::2]
+    return pairs
+
+
+FIRST = np.array([[True, False], [False, True]])
+
+
 def test_level_and_shape_by_hand():
     """Two pairs, two samples. Usual scores are the other pair's never-seen ones; distances by hand below."""
-    pairs = population(2, 0.0, np.random.default_rng(0))
-    first = np.array([[True, False], [False, True]])
-    pairs.__dict__["scores"] = np.array([[5.0, 1.0], [2.0, 7.0], [0.0, 3.0], [4.0, 6.0]])
-    pairs.__dict__["apart"] = pairs.scores[::2] - pairs.scores[1::2]
+    pairs = by_hand(FIRST, [[5.0, 1.0], [2.0, 7.0], [0.0, 3.0], [4.0, 6.0]])
     # never seen: [2, 1] and [0, 6]; deleted: [5, 7] and [4, 3]; so distances are [2, -5], [-2, 5] and [5, 1], [2, 2]
-    found = statistics(pairs)(first)
+    found = statistics(pairs)(FIRST)
     assert found["level"] == pytest.approx((5 + 5) ** 2 + (1 - 2) ** 2 + (2 + 2) ** 2 + (2 - 5) ** 2)
-    assert found["shape"] == 0.5  # below 1: half of those never seen, and none of those deleted
+    assert found["shape"] == 0.5  # the pairs are [2, 5] apart where never seen, [1, 4] where deleted: below 2
+
+
+def test_memory_by_hand():
+    """Left: [3, 6] and [4, -3]. Doing nothing leaves [5, 8] and [6, 1]; of each pair the other's counts, less its mean:
+    [2.5, -2.5] and [-1.5, 1.5]. Redrawn so that all roles change, what is left turns, and [2, 2] and [2, 4] were added.
+    """
+    nothing = by_hand(FIRST, [[7.0, 1.0], [2.0, 9.0], [0.0, 7.0], [6.0, 6.0]])
+    pairs = by_hand(FIRST, [[5.0, 1.0], [2.0, 7.0], [0.0, 3.0], [4.0, 6.0]], nothing)
+    covariance = memory_statistic(pairs)
+    assert covariance(FIRST) == pytest.approx(abs((2.5 * 3 - 2.5 * 6) + (-1.5 * 4 - 1.5 * 3)) / 4)
+    # put there: [2 - 3, 2 - 6] and [2 - 4, 4 + 3]; of the other, less its mean: [-4.5, 4.5] and [1.5, -1.5]
+    assert covariance(~FIRST) == pytest.approx(abs((4.5 * 3 - 4.5 * 6) + (-1.5 * 4 - 1.5 * 3)) / 4)
+
+
+def of_memory(pairs, left, anew, seed, size=60):
+    """Of which training added much to a few: `left` of each memory is kept, less its mean. anew: luck of its own."""
+    generator = np.random.default_rng(seed)
+    made = halves(pairs, generator, pool=size, test=200)
+    shape = made.deleted.shape
+    usual = generator.normal(size=shape[1])
+    never = usual + 0.3 * generator.normal(size=shape)
+    added = generator.gamma(0.25, 2.0, shape[1])
+    own = usual + 0.3 * generator.normal(size=shape) if anew else never
+    kept = left * (added - added[made.pool].mean())
+    nothing = Pairs(np.where(made.deleted, never + added, never), made)
+    return Pairs(np.where(made.deleted, own + kept, own), made, nothing)
+
+
+def p_of(pairs, statistic, redraws=99):
+    own = np.random.default_rng(1)
+    return corrected(lambda first: {"": statistic(first)}, pairs.halves.first, own, redraws)[""].p
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_where_nothing_is_left_memory_is_rejected_no_more_often_than_the_level(anew):
+    """Of 120 tests at 5 %, 13 or more would be found once in 100 by chance."""
+    audits = [of_memory(3, 0.0, anew, seed) for seed in range(120)]
+    assert sum(p_of(pairs, memory_statistic(pairs)) <= 0.05 for pairs in audits) < 13
+
+
+def test_a_residue_that_follows_memory_is_found_where_its_mean_was_taken_away():
+    audits = [of_memory(3, 0.3, False, seed) for seed in range(10)]
+    assert sum(p_of(pairs, memory_statistic(pairs)) <= 0.05 for pairs in audits) >= 8
+    assert (
+        sum(
+            p_of(pairs, lambda first, of=pairs: residual_share.statistics(of)(first)["share"]) <= 0.05
+            for pairs in audits
+        )
+        <= 3
+    )
+
+
+def test_memory_needs_the_halves_of_doing_nothing():
+    pairs = population(4, 0.0, np.random.default_rng(0))
+    assert memory_statistic(sham(pairs, np.random.default_rng(0))) is None
+    assert "memory" not in statistics(sham(pairs, np.random.default_rng(0)))(pairs.halves.first[:, :80])
 
 
 def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():

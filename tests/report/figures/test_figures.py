@@ -269,7 +269,8 @@ def test_the_front_rises_where_intervals_end_and_marks_say_what_is_over_or_witho
     for side, front in zip((1, -1), fronts, strict=True):
         assert front.get_xydata() == pytest.approx(np.stack([side * ends, [96.0, 96.0, 98.5, 98.5]], axis=1))
     ticks = dict(zip(axes.get_xticks(), (label.get_text() for label in axes.get_xticklabels()), strict=True))
-    assert ticks[np.arcsinh(-100)] == "−100" and "below 0: over-forgotten" in " ".join(axes.get_xlabel().split())
+    assert ticks[np.arcsinh(-100)] == "\N{MINUS SIGN}100"
+    assert "below 0: over-forgotten" in " ".join(axes.get_xlabel().split())
     drawn = (ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 1] == ends[1, 1])
     bars = {ends[0, 1]: ends[:, 0] for ends in drawn}
     assert bars[95.0] == pytest.approx(np.arcsinh([-1.0, 2.2]))

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -72,7 +71,7 @@ def test_one_seed_tells_nothing_apart_unless_its_test_samples_are_counted():
 
 def test_of_designs_that_are_equal_sentence_and_front_name_all():
     """Of LDA and KNN, nothing is left; MUNKEY is as accurate, and 1.6 % are left."""
-    accuracy = {name: (96.0, 0.4) for name in ("lda", "knn", "munkey")}
+    accuracy = dict.fromkeys(("lda", "knn", "munkey"), (96.0, 0.4))
     designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn")]
     designs.append(Design("munkey", "MUNKEY", "rows", ""))
     made = points(summary(accuracy), found(**AUDIT), designs)

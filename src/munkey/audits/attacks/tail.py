@@ -1,5 +1,6 @@
 """Tail: an average hides the few of whom much is left, and answers that were pushed both ways. This does not."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +31,7 @@ class Tail(Finding):
     "tail",
     title="Tail",
     needs="pairs",
-    definition="squared mean differences; the tenth that keeps most; how answers scatter around the usual one",
+    definition="squared mean differences; the tenth that keeps most; scatter; whether what is left follows memory",
     source="this project",
 )
 def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
@@ -49,27 +50,69 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
 
 
 def statistics(pairs: Pairs) -> Statistics:
-    """What is tested, as a function of the halves: squares and cubes of mean differences; and of distances to a
-    sample's usual score their scatter, their mean in each model, and their distribution (Kolmogorov and Smirnov).
+    """What is tested, as a function of the halves.
 
-    Cubes weigh the few of whom much is left, and find them where the contrast of a tenth does not yet.
+    square, few: mean squared and cubed mean differences. Cubes weigh the few of whom much is left, and find them where
+    the contrast of a tenth does not yet. scatter, level: of distances to a sample's usual score, their mean square and
+    their mean in each model. shape: how far two pairs' scores of a sample lie apart, as a distribution (Kolmogorov and
+    Smirnov). memory: whether more, or less, is left of what was memorized more.
     """
+    memory = memory_statistic(pairs)
 
     def found(first: np.ndarray) -> dict[str, float]:
         means = (signs(first) * pairs.apart).mean(axis=0)
         away = distances(pairs.scores, first)
         (one, other), (other_absent, one_absent) = ([_mean(each, half) for half in (first, ~first)] for each in away)
-        points = np.sort(away, axis=None)
-        deleted, absent = (np.searchsorted(np.sort(each, axis=None), points, "right") / each.size for each in away)
-        return {
+        values = {
             "square": float((means**2).mean()),
             "few": float((means**3).mean()),
             "scatter": abs(scatter(away)),
             "level": float(((one - one_absent) ** 2 + (other - other_absent) ** 2).sum()),
-            "shape": float(np.abs(deleted - absent).max()),
+            "shape": shape(roles(pairs.scores, first)),
         }
+        if memory is not None:
+            values["memory"] = memory(first)
+        return values
 
     return found
+
+
+def memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
+    """The covariance over samples of what is left and of what was memorized, whatever its sign.
+
+    A sample's memorization is what doing nothing leaves of it in all other pairs, with its mean over samples taken out:
+    so a residue is found that follows memory, also where its average was pushed to 0. None where doing nothing has
+    other halves.
+
+    Doing nothing and deleting share the luck of one training, so memorization cannot be held fixed while halves are
+    drawn again. It is built anew for each redraw instead: the luck of the models that deleted, in the new roles, plus
+    what training added in the old ones. Where both share all luck, this is what doing nothing would have left with
+    other halves, and the test is exact. Where they do not, it adds luck to the redraws alone: fewer false alarms.
+    """
+    nothing = pairs.nothing or pairs
+    actual = pairs.halves.first
+    if not np.array_equal(actual, nothing.halves.first[: pairs.count]):
+        return None
+    added = signs(actual) * (nothing.apart[: pairs.count] - pairs.apart)
+
+    def covariance(first: np.ndarray) -> float:
+        left = signs(first) * pairs.apart
+        put = added + left
+        of_others = put.sum(axis=0) - put
+        return abs(float(((of_others - of_others.mean(axis=1, keepdims=True)) * left).mean()))
+
+    return covariance
+
+
+def shape(scores: Roles) -> float:
+    """How differently two pairs' scores of a sample are spaced where deleted, and where never seen.
+
+    The usual score of a sample need not be known for it, so few pairs suffice. Each pair meets the next one.
+    """
+    deleted, absent = (np.sort(np.abs(each - np.roll(each, 1, axis=0)), axis=None) for each in scores)
+    spacings = np.concatenate([deleted, absent])
+    below = np.searchsorted(deleted, spacings, "right") - np.searchsorted(absent, spacings, "right")
+    return float(np.abs(below).max() / deleted.size)
 
 
 def signs(first: np.ndarray) -> np.ndarray:

@@ -66,7 +66,7 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     lowest, _ = axes.get_xlim()
     signed = lowest < drawn(-TICKS[1])
     ticks = [tick for tick in SIGNED_TICKS if drawn(tick) >= lowest] if signed else TICKS
-    axes.set_xticks([*map(drawn, ticks)], [f"{tick}".replace("-", "−") for tick in ticks])
+    axes.set_xticks([*map(drawn, ticks)], [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
     words = "left of what training had put there [%]"
     if signed:
         words += "; below 0: over-forgotten"

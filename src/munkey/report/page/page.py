@@ -30,8 +30,9 @@ from munkey.report.tables.summary import Row, underfit
 
 MAIN = "../tables/main.csv"  # from the page
 FRONTIER = (
-    "The frontier: what is left of what was deleted, test accuracy, and the seconds that forgetting takes. Lines: 95 %"
-    " intervals, and ± over seeds. What is not known to leave how much is not drawn."
+    "The frontier: what is left of what was deleted, over-forgetting left of 0, test accuracy, and the seconds that"
+    " forgetting takes. Lines: 95 % intervals, and ± over seeds (of one seed, the 95 % interval over test samples)."
+    " What is not known to leave how much is not drawn."
 )
 SHARES = "Residual shares with their 95 % intervals, between never seen (0) and nothing done (100)"
 STRATA = "The same by how much training on a sample had changed its answer, where that is enough to be a share of"
