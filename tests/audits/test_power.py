@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import gauntlet
 from munkey.audits import power
-from munkey.audits.power import Power, nearest, power_words, rows
+from munkey.audits.power import Power, nearest_power, power_words, simulated_audits
 from munkey.audits.verdict import ALPHA
 from tests.conftest import ROOT
 
@@ -20,7 +20,7 @@ KINDS = tuple(
 
 @pytest.fixture
 def kinds(monkeypatch):
-    monkeypatch.setattr(power, "rows", lambda: KINDS)
+    monkeypatch.setattr(power, "simulated_audits", lambda: KINDS)
 
 
 @pytest.mark.usefixtures("kinds")
@@ -35,13 +35,13 @@ def kinds(monkeypatch):
     ],
 )
 def test_the_kind_is_the_nearest_that_is_no_easier(own, kind):
-    row = nearest(*own)
+    row = nearest_power(*own)
     assert (row.pool, row.pairs, row.auroc) == kind
 
 
 @pytest.mark.usefixtures("kinds")
 def test_of_a_smaller_audit_than_any_nothing_is_claimed():
-    assert nearest(99, 8, 75.0) is None and nearest(216, 2, 75.0) is None
+    assert nearest_power(99, 8, 75.0) is None and nearest_power(216, 2, 75.0) is None
     assert "is not known" in power_words(99, 8, 75.0) and "is not known" in power_words(216, 8, None)
 
 
@@ -56,9 +56,9 @@ def test_the_words_name_the_kind_and_how_many_were_found():
 
 
 def test_the_kept_kinds_are_of_three_levels_of_memorization_and_8_4_and_3_pairs():
-    assert {row.pairs for row in rows()} == {3, 4, 8}
+    assert {row.pairs for row in simulated_audits()} == {3, 4, 8}
     for pairs in (3, 4, 8):
-        levels = sorted(row.auroc for row in rows() if row.pairs == pairs)
+        levels = sorted(row.auroc for row in simulated_audits() if row.pairs == pairs)
         assert levels == pytest.approx([56, 65, 75], abs=2.5)
 
 
@@ -71,7 +71,8 @@ def test_what_verdicts_quote_is_what_the_page_shows():
             for (pool, pairs), cell in zip(heads, _cells(table, words), strict=True):
                 times, of = map(int, re.match(r"(\d+) of (\d+)", cell).groups())
                 levels = sorted(
-                    (row for row in rows() if (row.pool, row.pairs) == (pool, pairs)), key=lambda row: -row.auroc
+                    (row for row in simulated_audits() if (row.pool, row.pairs) == (pool, pairs)),
+                    key=lambda row: -row.auroc,
                 )
                 row = levels[gauntlet.EFFECTS.index(effect)]
                 assert (getattr(row, name), getattr(row, f"{name}_of")) == (times, of)

@@ -31,7 +31,7 @@ class Power:
 
 
 @cache
-def rows() -> tuple[Power, ...]:
+def simulated_audits() -> tuple[Power, ...]:
     """All kinds that were simulated."""
     with POWER.open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -42,12 +42,12 @@ def rows() -> tuple[Power, ...]:
     return tuple(kinds)
 
 
-def nearest(pool: int, pairs: int, auroc: float) -> Power | None:
+def nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
     """The kind that is nearest to an audit, and no easier: no larger, and with no more memorized.
 
     Where less was memorized than in any, the kind with the least. None where no kind is as small.
     """
-    smaller = [row for row in rows() if row.pool <= pool and row.pairs <= pairs]
+    smaller = [row for row in simulated_audits() if row.pool <= pool and row.pairs <= pairs]
     if not smaller:
         return None
     size = max((row.pool, row.pairs) for row in smaller)
@@ -61,7 +61,7 @@ def power_words(pool: int, pairs: int, auroc: float | None) -> str:
 
     auroc: U-LiRA's before deletion, percent; None where there are too few pairs for it.
     """
-    row = None if auroc is None else nearest(pool, pairs, auroc)
+    row = None if auroc is None else nearest_power(pool, pairs, auroc)
     if row is None or auroc is None:
         return "what it finds of a few samples that are kept whole is not known"
     kind = f"{row.pool} samples, {row.pairs} pairs, LiRA's AUROC {row.auroc:.0f} before deletion"
