@@ -67,7 +67,7 @@ def test_retraining_passes(pairs, words):
 
 @pytest.mark.parametrize("pairs", [3, 4, 8])
 def test_where_less_was_memorized_a_residue_without_its_mean_is_found_by_memory(pairs):
-    """With LiRA's AUROC at 65 before deletion; the ten tests of before found it in 8, 1 and 1 of 12 such audits."""
+    """With LiRA's AUROC at 65 before deletion; the ten tests of before found it in 24, 8 and 5 of 30 audits."""
     words = "20 % left of each, its mean subtracted"
     worlds = [simulated(pairs, 216, np.random.default_rng(seed), EFFECTS[1]) for seed in range(12)]
     tests = [flagged(world, ENTRIES[words], REDRAWS) for world in worlds]
