@@ -22,9 +22,15 @@ pytestmark = [pytest.mark.services, pytest.mark.skipif(not NGINX, reason="needs 
 
 
 @pytest.fixture(scope="module")
-def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Running]]:
+def nginx_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where nginx keeps its configuration and its logs."""
+    return tmp_path_factory.mktemp("nginx")
+
+
+@pytest.fixture(scope="module")
+def behind(nginx_folder: Path) -> Iterator[tuple[Running, Running]]:
     """nginx, with timeouts of one second and small buffers of the kernel; and the service behind it."""
-    folder = tmp_path_factory.mktemp("nginx")
+    folder = nginx_folder
     with ExitStack() as stack:
         predictor = stack.enter_context(Predictor.load(model_in(folder / "model"), writer=True, device="cpu"))
         picture = picture_in(folder).read_bytes()
@@ -126,8 +132,8 @@ def test_who_leaves_the_proxy_leaves_the_service(behind):
     service.wait_until('refusals_total{status="499"}', before + 5)
 
 
-def test_the_log_names_no_file(behind, tmp_path_factory):
+def test_the_log_names_no_file(behind, nginx_folder):
     proxy, _ = behind
     proxy.ask("GET", "/verify?published=pets%2F14.png", role="verify")
-    log = next(Path(tmp_path_factory.getbasetemp()).rglob("munkey.log")).read_text()
+    log = (nginx_folder / "munkey.log").read_text()
     assert "GET /verify 4" in log and "pets" not in log

@@ -125,7 +125,8 @@ def test_a_family_that_is_fitted_is_audited_too_and_is_trained_no_further():
         *(("original-l", "nothing"), ("lda", "method"), ("retrain-l", "oracle")),
         *(("original-k", "nothing"), ("knn", "method"), ("retrain-k", "oracle")),
     ]
-    assert RelearnPlan(plan).systems_of("digits") == []
+    with pytest.raises(ValueError, match="nothing to relearn"):
+        RelearnPlan(plan).systems_of("digits")
 
 
 def test_what_deletes_without_data_is_asked_before_and_after():
@@ -269,3 +270,18 @@ def test_storage_is_searched_in_every_unlearned_system_that_holds_a_memory():
 def test_the_report_shows_an_audit_unless_it_is_told_not_to():
     assert AuditPlan(small_plan(AUDIT)).in_paper == ["digits"]
     assert AuditPlan(small_plan(AUDIT | {"audit.in_paper": False})).in_paper == []
+
+
+WHOLE_CLASSES = {"methods": ["unsir"], "forget": {"rates": [0.1], "sampling": "class", "names": None}}
+
+
+def test_where_every_method_forgets_whole_classes_alone_a_pool_of_samples_is_not_audited_and_it_is_said_why():
+    audits = AuditPlan(small_plan(AUDIT | WHOLE_CLASSES))
+    assert audits.in_paper == []  # `make paper` ends without one
+    with pytest.raises(
+        ValueError,
+        match=r"nothing to audit: each method .unsir. forgets whole classes alone, and audit\.pool_of is random; make it class",
+    ):
+        audits.systems_of("digits")
+    of_classes = AuditPlan(small_plan(AUDIT | WHOLE_CLASSES | {"audit.pool_of": "class"}))
+    assert of_classes.in_paper == ["digits"] and "unsir" in {each["name"] for each in of_classes.systems_of("digits")}

@@ -66,3 +66,8 @@ def test_a_job_depends_on_how_its_family_is_trained_and_asked_and_on_no_more(rel
 def test_steps_must_start_with_0_and_ascend(steps: list[float]):
     with pytest.raises(ParamsError, match=r"audit\.relearn"):
         load(small_config({"audit.relearn.steps": steps}))
+
+
+def test_where_no_method_trains_weights_there_is_nothing_to_relearn():
+    with pytest.raises(ValueError, match="nothing to relearn: no weights are trained for knn, lda; add"):
+        RelearnPlan(small_plan({"methods": ["knn", "lda"]})).systems_of("digits")

@@ -19,7 +19,7 @@ from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import knob_text, short_names
-from munkey.unlearn.contract import METHODS
+from munkey.unlearn.contract import METHODS, Method
 
 PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
 
@@ -42,13 +42,26 @@ class AuditPlan:
 
     @property
     def in_paper(self) -> list[str]:
-        """The data sets whose audits are part of the report."""
-        return self.params.datasets if self.settings.in_paper else []
+        """The data sets whose audits are part of the report; none where no method can forget what an audit asks."""
+        return self.params.datasets if self.settings.in_paper and self._methods else []
+
+    @property
+    def _methods(self) -> list[Method]:
+        """Those that can forget a half of the pool."""
+        methods = [self.params.method(name) for name in self.params.methods]
+        return [each for each in methods if self.settings.pool_of == "class" or not each.whole_classes]
 
     def systems_of(self, dataset: str) -> list[PlannedSystem]:
-        """All that is audited, with the controls of the ablated family where it is."""
-        methods = [self.params.method(name) for name in self.params.methods]
-        methods = [each for each in methods if self.params.audit.pool_of == "class" or not each.whole_classes]
+        """All that is audited, with the controls of the ablated family where it is.
+
+        Raises ValueError where no method can be audited.
+        """
+        methods = self._methods
+        if not methods:
+            raise ValueError(
+                f"nothing to audit: each method ({', '.join(self.params.methods)}) forgets whole classes alone, and"
+                f" audit.pool_of is {self.settings.pool_of}; make it class, or add to `methods`"
+            )
         families = list({method.original.name: method.original for method in methods}.values())
         systems = []
         for family in families:

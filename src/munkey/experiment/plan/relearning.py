@@ -15,8 +15,14 @@ class RelearnPlan:
         self.plan, self.params = plan, plan.params
 
     def systems_of(self, dataset: str) -> list[RelearnedSystem]:
-        """Each family's original, its oracle, and what its methods left. A family that does not learn is left out."""
+        """Each family's original, its oracle, and what its methods left. A family that does not learn is left out.
+
+        Raises ValueError where none learns.
+        """
         methods = [each for each in map(self.params.method, self.params.methods) if each.original.learns]
+        if not methods:
+            named = ", ".join(self.params.methods)
+            raise ValueError(f"nothing to relearn: no weights are trained for {named}; add to `methods`, e.g. munkey")
         systems = []
         for family in {method.original.name: method.original for method in methods}.values():
             systems.append(self._system(dataset, "nothing", family, family.original))

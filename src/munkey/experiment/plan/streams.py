@@ -14,9 +14,17 @@ class StreamPlan:
         self.plan, self.params = plan, plan.params
 
     def systems_of(self, dataset: str) -> list[StreamedSystem]:
-        """Every method, and the oracle of each family that has one of them."""
+        """Every method, and the oracle of each family that has one of them.
+
+        Raises ValueError where no method can forget single samples.
+        """
         methods = [self.params.method(name) for name in self.params.methods]
         methods = [each for each in methods if not each.whole_classes]
+        if not methods:
+            named = ", ".join(self.params.methods)
+            raise ValueError(
+                f"no requests to follow: {named} forget whole classes alone; add to `methods`, e.g. munkey"
+            )
         families = {one.original.name: one.original for one in methods if not one.original.exact}.values()
         oracles = [self._system(dataset, each.oracle, each.title, "training set") for each in families]
         return oracles + [self._system(dataset, each.name, each.title, each.stored) for each in methods]

@@ -53,7 +53,8 @@ def _panels(
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
         own, style = part[part["rate"] == rate], theme.point_style(number)
-        places = own["title"].map(names.index) + APART * (number - (len(rates) - 1) / 2)
+        # A list: a data set may not have this rate, and pandas makes text, not numbers, of no titles.
+        places = [names.index(title) + APART * (number - (len(rates) - 1) / 2) for title in own["title"]]
         ends = [np.minimum(own["gap_mean"], own["gap_sd"]), own["gap_sd"]]
         bars: dict[str, Any] = {"xerr": ends, "ecolor": (style["color"], 0.5), "elinewidth": 0.9, "capsize": 2}
         gaps.errorbar(own["gap_mean"], places, linestyle="none", zorder=3, **bars, **style)

@@ -39,5 +39,6 @@ def loss_curves(losses: pd.DataFrame) -> Figure:
     handles = [Line2D([], [], **look) for look in looks.values()]
     figure.legend(handles=handles, loc="outside upper center", ncols=3)
     figure.supylabel("training loss", fontsize=8)
-    figure.supxlabel(f"epoch; {theme.over_seeds(frame.groupby('system')['seed'].nunique())}", fontsize=8)
+    seed_counts = frame.groupby(["dataset", "system"])["seed"].nunique()
+    figure.supxlabel(f"epoch; {theme.over_seeds(seed_counts)}", fontsize=8)
     return theme.freeze(figure)

@@ -167,19 +167,21 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
             if len(measured) < own["seed"].nunique():  # of another seed it was not measured
                 lines.append({"Method": row.title, "MIA": DIVERGED})
                 continue
-            line = {"Method": row.title, "MIA": f"{measured.mean():.1f}"}
+            line = {"Method": row.title, "MIA": f"{measured.mean():.1f}" if len(measured) else ABSENT}
             for name, attack in (ATTACKS | others).items():
                 of_attack = own[own["attack"] == name]
                 line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
                 line[f"{attack}: TPR @ 1 %"] = _over_seeds(of_attack, "tpr_1")
             lines.append(line)
-        title = f"{dataset}, forget rate {100 * part['rate'].iloc[0]:g} %: {seeds(found['seed'].nunique())}"
+        title = f"{dataset}, forget rate {100 * part['rate'].iloc[0]:g} %: {seeds(part['seed'].nunique())}"
         titled.append(Titled(title, pd.DataFrame(lines).fillna(ABSENT)))
     return titled
 
 
 def _over_seeds(lines: pd.DataFrame, name: str) -> str:
-    """Mean over seeds; `too few test samples` where there are too few for the rate."""
+    """Mean over seeds; `too few test samples` where there are too few for the rate; – where nothing was attacked."""
+    if lines.empty:
+        return ABSENT
     if name not in lines or lines[name].isna().any():
         return "too few test samples"
     return f"{lines[name].mean():.1f} [{lines[f'{name}_low'].min():.1f}, {lines[f'{name}_high'].max():.1f}]"
