@@ -22,9 +22,7 @@ class StreamPlan:
         methods = [each for each in methods if not each.whole_classes]
         if not methods:
             named = ", ".join(self.params.methods)
-            raise ValueError(
-                f"no requests to follow: {named} forget whole classes alone; add to `methods`, e.g. munkey"
-            )
+            raise ValueError(f"no stream: each method ({named}) forgets whole classes alone; add another to `methods`")
         families = {one.original.name: one.original for one in methods if not one.original.exact}.values()
         oracles = [self._system(dataset, each.oracle, each.title, "training set") for each in families]
         return oracles + [self._system(dataset, each.name, each.title, each.stored) for each in methods]
