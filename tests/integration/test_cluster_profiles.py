@@ -37,6 +37,19 @@ else:
 """
 
 
+def test_every_rule_has_a_group_and_what_computes_on_a_gpu_says_how_much_it_needs():
+    profile = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
+    rules = {}
+    for file in (ROOT / "workflow/rules").glob("*.smk"):
+        inherited = re.findall(r"^use rule (\w+) as (\w+) with:", file.read_text(), re.MULTILINE)
+        rules |= {name: parent for parent, name in inherited if name not in ("cpu_job", "gpu_job")}
+    assert profile["groups"].keys() == rules.keys()
+    on_gpu = {name for name, parent in rules.items() if parent == "gpu_job"}
+    assert on_gpu == {name for name in on_gpu if profile["set-resources"].get(name, {}).get("slurm_partition") == "gpu"}
+    assert set(profile["set-resources"]) <= set(rules)
+    assert set(profile["group-components"]) <= set(profile["groups"].values())
+
+
 @pytest.mark.parametrize(
     ("overlay", "targets"),
     [
@@ -55,6 +68,9 @@ def test_slurm_s_queue_sees_ten_times_fewer_submissions_than_jobs(fresh: Project
     assert {"inputs", "train", "unlearn", "report"} <= set(groups)
     assert not re.search(r"^\[.*\]\nJob", planned, re.MULTILINE)  # no job outside of a group
     assert jobs >= 10 * len(groups) > 0
+    if targets:
+        page = " ".join((ROOT / "docs/cluster.md").read_text().split())
+        assert f"{len(groups)} for the paper's {jobs} jobs" in page
 
 
 def run_with(project: Project, profile: str, name: str, command: str) -> str:
