@@ -1,8 +1,10 @@
 """Small real inputs that the tests share."""
 
 import copy
+import os
 import pickle
 import random
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +26,7 @@ from munkey.settings import InferenceSettings
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path("/dev/shm")
+DRAWN = 2  # of the soak tests, in CI
 VIT = ViTArchitecture(classes=3, image_size=8, patch_size=4, width=8, depth=2, heads=2, mlp_ratio=2.0)
 MUNKEY = MunkeyArchitecture(**vars(VIT), architecture="input-level", token_dim=5)
 
@@ -135,7 +138,28 @@ def inference() -> Callable[..., InferenceSettings]:
     return lambda **changes: InferenceSettings(**{"k": 4, "fusion": "ensemble", "temperature": 0.5} | changes)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long come first: at the end, short ones are left to share among the workers of `make test`."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """In CI, a test of servers that is skipped has failed: `.ci/run` installs what they need."""
+    report = yield
+    starts_servers = item.get_closest_marker("services") or item.get_closest_marker("slurm")
+    if report.skipped and starts_servers and os.environ.get("CI"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI does not allow: {report.longrepr[-1]}"
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files that take long come first: at the end, short ones are left to share among the workers of `make test`.
+
+    Where `drawn` tests are asked for, the commit draws them: all workers draw the same, and another commit others.
+    """
+    if "drawn" in config.option.markexpr:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+        soak = {item.nodeid: item for item in items if item.get_closest_marker("soak")}
+        short = [name for name, item in soak.items() if not item.get_closest_marker("soak").kwargs.get("long")]
+        for name in random.Random(commit.stdout).sample(sorted(short), min(DRAWN, len(short))):
+            soak[name].add_marker("drawn")
     long = {item.path for item in items if "integration" in item.path.parts or item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)

@@ -63,7 +63,8 @@ def test_every_page_and_every_package_is_on_it(pages: dict[Path, Links]) -> None
     expected = {path.relative_to(ROOT).with_suffix(".html") for path in written}
     expected |= {Path("docs/reference", f"{'.'.join(package.parts)}.html") for package in packages}
     assert expected <= set(pages)
-    assert "munkey.deploy.model.predictor.Predictor.forget" in pages[Path("docs/reference/munkey.deploy.html")].ids
+    reference = pages[Path("docs/reference/munkey.deploy.model.html")]
+    assert "munkey.deploy.model.predictor.Predictor.forget" in reference.ids
 
 
 def test_every_link_leads_somewhere(project: Project, pages: dict[Path, Links]) -> None:

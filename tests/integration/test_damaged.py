@@ -48,7 +48,9 @@ def command_in(said: str, damaged: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("files", [READ_BY[8:9], pytest.param(READ_BY, marks=pytest.mark.soak)], ids=["one", "all"])
+@pytest.mark.parametrize(
+    "files", [READ_BY[8:9], pytest.param(READ_BY, marks=pytest.mark.soak(long=True))], ids=["one", "all"]
+)
 def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
     project: Project, files: list[tuple[str, str]]
 ) -> None:
@@ -65,7 +67,7 @@ def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
     assert project.planned("--", table) == {}
 
 
-@pytest.mark.soak
+@pytest.mark.soak(long=True)
 def test_the_command_is_for_the_configuration_of_the_run(project: Project) -> None:
     (project.path / "own settings.yaml").write_text("inference: {k: 3}\n")
     own = ("--configfile", "own settings.yaml")

@@ -18,7 +18,7 @@ from tests.integration.faults import Running, disk, results
 DOWNSTREAM = ("metrics", "tables", "summary", "track")
 
 
-@pytest.mark.soak
+@pytest.mark.soak(long=True)
 def test_random_kills_end_with_the_same_bytes(fresh: Project, finished: Project, tmp_path: Path) -> None:
     project, draw = fresh.copy(tmp_path / "project"), random.Random(13)
     due = list(itertools.islice(itertools.cycle(("fork", "job", "server", "snakemake")), 10))
@@ -40,7 +40,7 @@ def test_random_kills_end_with_the_same_bytes(fresh: Project, finished: Project,
     assert [path for path in expected if made[path] != expected[path]] == []
 
 
-@pytest.mark.soak
+@pytest.mark.soak(long=True)
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs")
 def test_a_full_disk_is_named_and_with_room_again_the_run_ends_with_the_same_bytes(
     fresh: Project, finished: Project, tmp_path: Path

@@ -59,7 +59,7 @@ def make(project: Project, *arguments: str, check: bool = True, **env: str) -> C
     scope="module",
     params=[
         Rehearsal(SHORT, SHORT_TRAININGS),
-        pytest.param(Rehearsal(WHOLE, WHOLE_TRAININGS), marks=pytest.mark.soak),
+        pytest.param(Rehearsal(WHOLE, WHOLE_TRAININGS), marks=pytest.mark.soak(long=True)),
     ],
     ids=["short", "whole"],
 )

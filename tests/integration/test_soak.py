@@ -165,7 +165,7 @@ def server(tmp_path: Path) -> Iterator[Tracking]:
     server.kill()
 
 
-@pytest.mark.soak
+@pytest.mark.soak(long=True)
 @pytest.mark.parametrize("round_number", range(ROUNDS))
 def test_faults_at_random_end_with_the_same_bytes(
     default: Project, undisturbed: Project, server: Tracking, tmp_path: Path, round_number: int

@@ -19,7 +19,7 @@ def shape(line: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"\d[\d.,:]*", "N", re.sub(r"-{3,}", "---", line))).strip()
 
 
-@pytest.mark.soak
+@pytest.mark.soak(long=True)
 def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     project = checkout(tmp_path / "project").installed()
     project.commit("as it stands")

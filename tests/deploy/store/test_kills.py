@@ -47,7 +47,7 @@ def test_kills_notice_when_a_part_of_the_recovery_is_taken_out(taken_out, folder
     assert done.returncode == 1 and WITHOUT[taken_out] in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.soak
+@pytest.mark.soak(long=True)
 def test_a_thousand_kills_lose_and_resurrect_nothing(folder):
     hits = kills(3200, 1, folder)
     steps = ("add", "delete", "batch", "request", "settle", "purge", "compact", "index")
