@@ -62,12 +62,13 @@ class AlterSettings(Section):
 class SourceSettings(Section):
     """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name.
 
-    only: names of classes; None: all. units: a regular expression whose group is the unit in a picture's path. alter:
-    None: as it is.
+    md5: of the user's own copy of a published file; None: the published one's. only: names of classes; None: all.
+    units: a regular expression whose group is the unit in a picture's path. alter: None: as it is.
     """
 
     reader: str | None
     path: UserPath | None
+    md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None
     storage_size: Pixels | None
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
     limit_per_class: Count | None

@@ -17,6 +17,7 @@ def settings(path=None, size=None, shares=SHARES, limit=None, classes=None, unit
     return SourceSettings(
         reader=None,
         path=path and str(path),
+        md5=None,
         storage_size=size,
         split=list(shares),
         limit_per_class=limit,

@@ -11,6 +11,7 @@ import pickle
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from medmnist import INFO
@@ -37,6 +38,7 @@ FACTS = '''"""What the archives of a test hold, instead of the published ones.""
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from medmnist import INFO
 from torchvision import datasets
@@ -57,15 +59,26 @@ tinyimagenet.ARCHIVE = replace(tinyimagenet.ARCHIVE, md5=facts["md5"][tinyimagen
 '''
 
 
+class Archives(NamedTuple):
+    """md5: of each archive and of each file in CIFAR's, by name."""
+
+    md5: dict[str, str]
+
+
+def archives(folder: Path) -> Archives:
+    """Write all six archives."""
+    md5 = _cifar(folder / "cifar-10-python.tar.gz", "cifar10") | _cifar(folder / "cifar-100-python.tar.gz", "cifar100")
+    _tinyimagenet(folder / "tiny-imagenet-200.zip")
+    for name in ("bloodmnist", "dermamnist", "pathmnist"):
+        _medmnist(folder / f"{name}_224.npz", name)
+    written = [path for path in folder.iterdir() if path.suffix in (".gz", ".zip", ".npz")]
+    return Archives(md5 | {path.name: md5_of(path.read_bytes()) for path in written})
+
+
 def archives_in(project: Path) -> None:
     """All six archives in the folder `data` of a project, whose readers are told what is in them."""
     data = project / "data"
-    md5 = _cifar(data / "cifar-10-python.tar.gz", "cifar10") | _cifar(data / "cifar-100-python.tar.gz", "cifar100")
-    _tinyimagenet(data / "tiny-imagenet-200.zip")
-    for name in ("bloodmnist", "dermamnist", "pathmnist"):
-        _medmnist(data / f"{name}_224.npz", name)
-    md5 |= {path.name: _md5(path.read_bytes()) for path in data.iterdir() if path.suffix in (".gz", ".zip", ".npz")}
-    (data / "facts.json").write_text(json.dumps({"sizes": SIZES, "md5": md5}))
+    (data / "facts.json").write_text(json.dumps({"sizes": SIZES, "md5": archives(data).md5}))
     (project / "src/munkey/data/sets/archives_of_a_test.py").write_text(FACTS)
 
 
@@ -79,14 +92,21 @@ def encoders_in(cache: Path) -> None:
         processor.save_pretrained(snapshot)
 
 
-def _md5(content: bytes) -> str:
+def md5_of(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
-def _pictures(count: int, side: int) -> np.ndarray:
+def pictures(count: int, side: int) -> np.ndarray:
     """Different digits: (count, side, side, 3) uint8."""
     scans = np.round(load_digits().images[:count] * (255 / 16)).astype(np.uint8)
     return np.stack([np.asarray(Image.fromarray(scan).convert("RGB").resize((side, side))) for scan in scans])
+
+
+def splits_held_out(name: str) -> np.ndarray:
+    """val and test, as the published parts are split: an NPZ file under its own name."""
+    size = SIZES[name]
+    drawn_for = f"{name}_224" if name in INFO else name
+    return held_out(drawn_for, size.val + size.test, size.val)
 
 
 def _labels_of_train(size: Size) -> np.ndarray:
@@ -96,7 +116,7 @@ def _labels_of_train(size: Size) -> np.ndarray:
 def _labels_held_out(name: str) -> np.ndarray:
     """Labels of what becomes val and test, so that each class is in both."""
     size = SIZES[name]
-    splits = held_out(name, size.val + size.test, size.val)
+    splits = splits_held_out(name)
     labels = np.empty(len(splits), dtype=int)
     for split in ("val", "test"):
         labels[splits == split] = np.arange((splits == split).sum()) % size.classes
@@ -106,7 +126,7 @@ def _labels_held_out(name: str) -> np.ndarray:
 def _cifar(path: Path, name: str) -> dict[str, str]:
     """The archive of CIFAR-10 or CIFAR-100, of pickled rows of 3,072 numbers, red first. The md5 of its members."""
     size = SIZES[name]
-    rows = _pictures(size.images, size.side).transpose(0, 3, 1, 2).reshape(size.images, -1)
+    rows = pictures(size.images, size.side).transpose(0, 3, 1, 2).reshape(size.images, -1)
     labels = np.concatenate([_labels_of_train(size), _labels_held_out(name)])
     ten = name == "cifar10"
     folder, key = ("cifar-10-batches-py", "labels") if ten else ("cifar-100-python", "fine_labels")
@@ -128,19 +148,19 @@ def _cifar(path: Path, name: str) -> dict[str, str]:
             entry = tarfile.TarInfo(f"{folder}/{member}")
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
-    return {member: _md5(content) for member, content in contents.items()}
+    return {member: md5_of(content) for member, content in contents.items()}
 
 
 def _tinyimagenet(path: Path) -> None:
     """JPEG files in folders of classes; those of val in one folder, with their classes in a table."""
     size, root = SIZES["tinyimagenet"], "tiny-imagenet-200"
     classes = [f"n{label:08}" for label in range(size.classes)]
-    pictures = iter(_pictures(size.images + 1, size.side))
+    drawn = iter(pictures(size.images + 1, size.side))
     with zipfile.ZipFile(path, "w") as archive:
 
         def add(name: str) -> None:
             jpeg = io.BytesIO()
-            Image.fromarray(next(pictures)).save(jpeg, "JPEG")
+            Image.fromarray(next(drawn)).save(jpeg, "JPEG")
             archive.writestr(f"{root}/{name}", jpeg.getvalue())
 
         archive.writestr(f"{root}/wnids.txt", "\n".join(classes))
@@ -165,8 +185,6 @@ def _medmnist(path: Path, name: str) -> None:
     labels["test"] = np.arange(size.test) % size.classes
     if name == "pathmnist":
         labels |= {"val": _labels_held_out(name), "test": labels["test"][:1]}
-    pictures = np.split(
-        _pictures(sum(map(len, labels.values())), size.side), np.cumsum(list(map(len, labels.values())))
-    )
-    arrays = {f"{split}_images": part for split, part in zip(labels, pictures, strict=False)}
+    parts = np.split(pictures(sum(map(len, labels.values())), size.side), np.cumsum(list(map(len, labels.values()))))
+    arrays = {f"{split}_images": part for split, part in zip(labels, parts, strict=False)}
     np.savez_compressed(path, **arrays, **{f"{split}_labels": each[:, None] for split, each in labels.items()})

@@ -22,14 +22,20 @@ class PublishedFile:
     size: str
     unpacked: str | None = None
 
-    def obtain(self, folder: Path = FOLDER) -> Path:
+    def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
         """Path of the file, downloaded if it is not in `folder`, and checked against its md5.
 
-        Raises MissingDataError if it cannot be downloaded, ValueError if the file in `folder` is another or damaged.
+        own_md5: of the user's own copy, packed anew, which is there and is not downloaded. Raises MissingDataError if
+        the file is not there and cannot be downloaded, ValueError if the file in `folder` is another or damaged.
         """
         from torchvision.datasets.utils import check_md5, download_url
 
         path, part = folder / self.name, folder / f".{self.name}.part"  # a download that is cut off leaves no `path`
+        if own_md5 and not path.exists():
+            raise MissingDataError(
+                f"{path} is not there. source.md5 says that it is a copy of your own: put it there, or make source.md5"
+                " null; the published file is then downloaded"
+            )
         if not path.exists():
             try:
                 download_url(self.url, str(folder), part.name, self.md5)
@@ -37,15 +43,18 @@ class PublishedFile:
                 part.unlink(missing_ok=True)
                 raise self.missing(folder) from error
             part.replace(path)
-        if not check_md5(str(path), self.md5):
-            raise self.damaged(path)
+        if not check_md5(str(path), own_md5 or self.md5):
+            raise self.damaged(path, own_md5)
         return path
 
-    def damaged(self, path: Path) -> ValueError:
-        """The error for a file that is here, but is not the published one."""
+    def damaged(self, path: Path, own_md5: str | None = None) -> ValueError:
+        """The error for a file that is here, but is not the published one, or not the copy that the user named."""
+        from torchvision.datasets.utils import calculate_md5
+
         return ValueError(
-            f"{path} is damaged or another file: its md5 is not {self.md5}. Put a whole copy in its place, from"
-            f" {self.url}; or move it elsewhere and run again: it is then downloaded"
+            f"{path} is damaged or another file: its md5 is not {own_md5 or self.md5}. Put a whole copy in its place,"
+            f" from {self.url}; or move it elsewhere and run again: it is then downloaded. Or, if you packed this copy"
+            f" anew, set source.md5 of this data set to {calculate_md5(str(path))} (docs/data.md#published-data)"
         )
 
     def is_here(self, folder: Path = FOLDER) -> bool:

@@ -1,6 +1,8 @@
 """CIFAR-10 and CIFAR-100 (Krizhevsky 2009), read by torchvision. CIFAR-20 has CIFAR-100's superclasses as labels."""
 
+import hashlib
 import pickle
+import tarfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from munkey.core.files import atomic
 from munkey.data.download import FOLDER, PublishedFile
 from munkey.data.registry import dataset
-from munkey.data.source import Source
+from munkey.data.source import Source, SourceError, readable
 from munkey.data.splits import expect, held_out
 from munkey.settings import SourceSettings
 
@@ -38,6 +41,7 @@ def _reader(name: str) -> "type[CIFAR10]":
     archive=partial(_archive, "cifar10"),
 )
 def cifar10(settings: SourceSettings) -> Source:
+    _unpack_own_copy("cifar10", settings)
     return _read("cifar10")
 
 
@@ -47,6 +51,7 @@ def cifar10(settings: SourceSettings) -> Source:
     archive=partial(_archive, "cifar100"),
 )
 def cifar100(settings: SourceSettings) -> Source:
+    _unpack_own_copy("cifar100", settings)
     return with_superclasses(_read("cifar100"), FOLDER / "cifar-100-python")
 
 
@@ -68,6 +73,37 @@ def with_superclasses(source: Source, folder: Path) -> Source:
     parts = [pickle.loads((folder / name).read_bytes(), encoding="latin1") for name in ("train", "test", "meta")]
     numbers, names = [*parts[0]["coarse_labels"], *parts[1]["coarse_labels"]], parts[2]["coarse_label_names"]
     return replace(source, units=[names[number] for number in numbers])
+
+
+def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
+    """Unpack the user's own copy of the archive, if source.md5 names one, to where torchvision looks for its files.
+
+    In a copy that was packed anew the files themselves must be the published ones: they are pickles, which can run
+    code. Raises SourceError that lists those that are missing or others.
+    """
+    if settings.md5 is None:
+        return
+    path = _archive(name).obtain(own_md5=settings.md5)
+    reader = _reader(name)
+    published = dict([*reader.train_list, *reader.test_list])
+    published[reader.meta["filename"]] = reader.meta["md5"]
+    contents = {}
+    with readable(str(path)), tarfile.open(path) as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            if file and Path(member.name).name in published:
+                contents[Path(member.name).name] = file.read()
+    faults = []
+    for file_name, md5 in published.items():
+        if file_name not in contents:
+            faults.append(f"{file_name} is missing")
+        elif hashlib.md5(contents[file_name], usedforsecurity=False).hexdigest() != md5:
+            faults.append(f"{file_name}: its md5 is not {md5}, that of the published file")
+    if faults:
+        raise SourceError(f"{path} cannot be used", faults)
+    for file_name, content in contents.items():
+        with atomic(FOLDER / reader.base_folder / file_name) as temporary:
+            temporary.write_bytes(content)
 
 
 def _read(name: str) -> Source:

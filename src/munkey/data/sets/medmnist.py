@@ -25,7 +25,7 @@ def _archive(name: str) -> PublishedFile:
     archive=partial(_archive, "bloodmnist"),
 )
 def bloodmnist(settings: SourceSettings) -> Source:
-    return _read("bloodmnist")
+    return _read("bloodmnist", settings)
 
 
 @dataset(
@@ -34,7 +34,7 @@ def bloodmnist(settings: SourceSettings) -> Source:
     archive=partial(_archive, "dermamnist"),
 )
 def dermamnist(settings: SourceSettings) -> Source:
-    return _read("dermamnist")
+    return _read("dermamnist", settings)
 
 
 @dataset(
@@ -44,15 +44,16 @@ def dermamnist(settings: SourceSettings) -> Source:
 )
 def pathmnist(settings: SourceSettings) -> Source:
     """Its own test split comes from other clinics and stays unused (app. B.1)."""
-    return _read("pathmnist", {"train": "train", "test": "val"})
+    return _read("pathmnist", settings, {"train": "train", "test": "val"})
 
 
-def _read(name: str, arrays: dict[str, str] | None = None) -> Source:
+def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = None) -> Source:
     """Read a data set, downloading it first if need be. arrays: as for `read_archive`."""
     from medmnist import INFO
 
     labels = INFO[name]["label"]
     classes = [labels[str(label)] for label in range(len(labels))]
-    source = read_archive(_archive(name).obtain(), arrays, classes, SIZES[name].val)
+    path = _archive(name).obtain(own_md5=settings.md5)
+    source = read_archive(path, arrays, classes, SIZES[name].val)
     expect(name, source.splits)
     return source

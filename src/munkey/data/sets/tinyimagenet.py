@@ -33,7 +33,7 @@ ARCHIVE = PublishedFile(
 def tinyimagenet(settings: SourceSettings) -> Source:
     """Its original test images have no labels and stay unused; val is split 40 / 60 (app. B.1)."""
     folder = FOLDER / NAME
-    source = read_folder(folder) if folder.is_dir() else read_zip(ARCHIVE.obtain())
+    source = read_folder(folder) if folder.is_dir() else read_zip(ARCHIVE.obtain(own_md5=settings.md5))
     expect("tinyimagenet", source.splits)
     return source
 

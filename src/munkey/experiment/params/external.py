@@ -41,6 +41,11 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
         ]
     if not dataset[0].isalpha() or dataset.lower() in NO_NAMES:
         return [f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"]
+    if source.md5 is not None and reader_of(dataset, source).archive is None:
+        return [
+            f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set it under"
+            " `overrides`, for the data set that you have a copy of"
+        ]
     return []
 
 
