@@ -14,7 +14,7 @@ from munkey.data.sets import cifar
 from munkey.data.sets.cifar import combine, with_superclasses
 from munkey.data.sizes import SIZES, Size
 from munkey.data.source import Source
-from tests.data.inputs import RNG, counts
+from tests.data.inputs import RNG, counts, settings
 
 BOTH = pytest.mark.parametrize(("name", "published"), [("cifar10", CIFAR10), ("cifar100", CIFAR100)])
 
@@ -60,7 +60,7 @@ def small(monkeypatch, tmp_path):
 
         monkeypatch.setattr(cifar, "_reader", lambda asked: {name: Small}[asked])
         monkeypatch.setitem(SIZES, name, Size(6, 4, 6, 4, 2))
-        return DATASETS[name].load(None)
+        return DATASETS[name].load(settings())
 
     return patched
 
@@ -98,7 +98,7 @@ def test_cifar20_has_superclasses_as_classes_and_classes_as_units(monkeypatch):
     )
     made = replace(fine, units=["flowers", "flowers", "fish"])
     monkeypatch.setattr(cifar, "cifar100", lambda settings: made)
-    coarse = DATASETS["cifar20"].load(None)
+    coarse = DATASETS["cifar20"].load(settings())
     assert (coarse.labels.tolist(), coarse.classes) == ([1, 1, 0], ["fish", "flowers"])
     assert coarse.units == ["tulip", "rose", "trout"]
 

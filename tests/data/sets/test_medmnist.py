@@ -6,7 +6,7 @@ from medmnist import INFO
 from munkey.data.download import PublishedFile
 from munkey.data.registry import DATASETS
 from munkey.data.sizes import SIZES, Size
-from tests.data.inputs import counts
+from tests.data.inputs import counts, settings
 from tests.data.sets.test_npz import archive
 
 
@@ -26,10 +26,10 @@ def test_each_is_read_from_its_archive_with_its_classes_or_refused_for_other_num
 ):
     """PathMNIST takes val and test from its val split."""
     archive(tmp_path / f"{name}_224.npz", {"train": 12, "val": 15, "test": 9})
-    monkeypatch.setattr(PublishedFile, "obtain", lambda file: tmp_path / file.name)
+    monkeypatch.setattr(PublishedFile, "obtain", lambda file, **_: tmp_path / file.name)
     with pytest.raises(ValueError, match=f"{name} should have"):
-        DATASETS[name].load(None)
+        DATASETS[name].load(settings())
     monkeypatch.setitem(SIZES, name, Size(*sizes, 6, 3))
-    source = DATASETS[name].load(None)
+    source = DATASETS[name].load(settings())
     assert counts(source.splits) == list(sizes)
     assert source.classes == [INFO[name]["label"][str(number)] for number in range(len(INFO[name]["label"]))]

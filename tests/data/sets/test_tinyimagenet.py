@@ -10,7 +10,7 @@ from munkey.data.registry import DATASETS
 from munkey.data.sets import tinyimagenet
 from munkey.data.sizes import SIZES, Size
 from munkey.data.source import SourceError
-from tests.data.inputs import counts, picture
+from tests.data.inputs import counts, picture, settings
 
 
 def small(tmp_path):
@@ -71,9 +71,9 @@ def test_an_unpacked_folder_stands_in_for_the_archive_and_other_images_than_thos
     unpacked, tmp_path, monkeypatch
 ):
     archive = in_zip(small(tmp_path))
-    monkeypatch.setattr(PublishedFile, "obtain", {True: None, False: lambda _: archive}[unpacked])
+    monkeypatch.setattr(PublishedFile, "obtain", {True: None, False: lambda _, **own: archive}[unpacked])
     monkeypatch.setattr(tinyimagenet, "FOLDER", tmp_path if unpacked else tmp_path / "none")
     with pytest.raises(ValueError, match="tinyimagenet should have"):
-        DATASETS["tinyimagenet"].load(None)
+        DATASETS["tinyimagenet"].load(settings())
     monkeypatch.setitem(SIZES, "tinyimagenet", Size(6, 4, 6, 6, 2))
-    assert counts(DATASETS["tinyimagenet"].load(None).splits) == [6, 4, 6]
+    assert counts(DATASETS["tinyimagenet"].load(settings()).splits) == [6, 4, 6]
