@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.integration.conftest import Project, checkout
 
 pytest.importorskip("sphinx", reason="the extra `site` is not installed")
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.soak(long=True)
 RECIPE = re.search(r"^site: .*\n\tsphinx-build (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
 LOADED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src"}
 

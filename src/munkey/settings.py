@@ -68,7 +68,7 @@ class SourceSettings(Section):
 
     reader: str | None
     path: UserPath | None
-    md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None
+    md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None  # earlier results have none
     storage_size: Pixels | None
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
     limit_per_class: Count | None
