@@ -209,16 +209,13 @@ def test_an_edited_module_re_runs_exactly_what_imports_it(
     assert project.planned() == {rule: count for rule, count in (DOWNSTREAM | jobs).items() if count}
 
 
-def test_comments_moves_checkouts_and_a_broken_file_that_nobody_lists_re_run_nothing(project: Project) -> None:
+def test_comments_checkouts_and_broken_files_that_nobody_lists_re_run_nothing(project: Project) -> None:
     package = project.path / "src/munkey"
     loop = package / "training/loop.py"
     documented = loop.read_text().replace('"""Cross-entropy and number', '"""The cross-entropy and number')
     loop.write_text(documented + "# a comment\n")
-    (package / "training/gradient_descent.py").write_text(loop.read_text())  # a module is renamed ...
-    loop.unlink()
-    for path in package.rglob("*.py"):  # ... and what imports it follows
-        path.write_text(path.read_text().replace("munkey.training.loop", "munkey.training.gradient_descent"))
     (package / "unlearn/methods/my_method.py").write_text("from munkey import nosuch\n")
+    (package / "unlearn/methods/half_written.py").write_text("def")
     touched = [*package.rglob("*.py"), *(project.path / "workflow").rglob("*.*")]
     for path in [*touched, project.path / "params.yaml", *sorted((project.path / "results").rglob("*.npz"))]:
         path.touch()
@@ -226,6 +223,7 @@ def test_comments_moves_checkouts_and_a_broken_file_that_nobody_lists_re_run_not
     said = planned.stdout + planned.stderr
     refusal = "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
     assert "Nothing to be done" in said and f"skipping what cannot be used: {refusal}" in said
+    assert "half_written.py, line 1: SyntaxError" in said
 
 
 def test_bad_parameters_are_refused_before_any_job(fresh: Project, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from munkey.core.plugins import Package
 from munkey.experiment.run import provenance as code
-from munkey.experiment.run.code_digest import Package
 from munkey.experiment.run.provenance import LIBRARIES, provenance
 from tests.plugins import written
 

@@ -1,34 +1,34 @@
 """Digests of the code that a result depends on: an edit re-runs the jobs whose results it can change.
 
-Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of the modules of this
-package that its job imports, directly or not, inside functions too; and of those of plug-ins, with the versions of
-their distributions, which stand for what is not Python there. Comments, docstrings, formatting, the annotations of
-functions and variables, what only type checkers import, and where modules lie do not count. Annotations in class bodies
-do: dataclasses and pydantic models read them.
+Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of the
+modules of this package that its job imports, directly or not, inside functions too; and of those of
+plug-ins, with the versions of their distributions, which stand for what is not Python there. Comments,
+docstrings, formatting and what only type checkers import do not count.
 
-The source is parsed, never imported. What a registry finds, or `importlib` imports by a name, must be passed as a root.
-Parsing takes half a second: the digests are kept in Snakemake's folder, for as long as no file changes.
+Nothing is imported: grimp reads the imports of this package. What a registry finds, or `importlib`
+imports by a name, must be passed as a root. Hashes of files are kept in Snakemake's folder, since
+parsing all of them takes longer than the rest.
 """
 
 import ast
 import atexit
 import hashlib
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec, resolve_name
+from importlib.util import resolve_name
 from pathlib import Path
 from types import MethodType
-from typing import Any, NamedTuple
+
+import grimp
 
 import munkey
 from munkey.core.files import read_json, write_json
-from munkey.core.plugins import announced, origin
+from munkey.core.plugins import Package, plugin_packages
 
 PACKAGE = Path(munkey.__file__).parent
-KNOWN = Path(".snakemake/munkey-code-digests.json")
+KNOWN = Path(".snakemake/munkey-code-hashes.json")
 # Modules that no result depends on: they are not followed.
 NO_INFLUENCE = frozenset({
     "munkey",  # imports the predictor only for those who ask for it
@@ -37,25 +37,25 @@ NO_INFLUENCE = frozenset({
     "munkey.core.registry", "munkey.core.plugins",  # find code, which is passed as a root
     "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
 })  # fmt: skip
-DOTTED = re.compile(r"'(\w+\.[\w.]+)'")  # a registry names the package of its entries, which may be moved with it
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
-_ROOTS: dict[str, frozenset[str]] = {}  # the modules behind each digest of this process
+_ROOTS: dict[str, list[str]] = {}  # the modules behind each digest of this process
 
 Root = object  # a module's name, or what is defined in it: a function, class, method or object
 
 
 def digest(*roots: Root) -> str:
-    """16 hex digits for the code of modules and of all that they import. Raises LookupError for what is elsewhere."""
-    modules = frozenset(map(module_of, roots))
-    name = _digests()(modules)
+    """16 hex digits for the code of modules and all that they import. LookupError if not in munkey or a plug-in."""
+    modules = sorted({module_of(root) for root in roots})
+    name = _digest(tuple(modules))
     _ROOTS[name] = modules
     return name
 
 
 def newer(name: str, moment: float) -> list[str]:
     """The files behind a digest of this process that were changed after a moment, shown as below the package."""
-    sources = _sources()
-    files = [sources.files[module] for module in sources.closure(_ROOTS.get(name, ())) if module in sources.files]
+    code = _code()
+    files = [code.files[module] for module in code.closure(_ROOTS.get(name, ()))]
     return sorted(
         str(file.relative_to(PACKAGE) if file.is_relative_to(PACKAGE) else file)
         for file in files
@@ -71,180 +71,138 @@ def module_of(root: Root) -> str:
     return str(getattr(owner, "__module__", type(owner).__module__))
 
 
-class Package(NamedTuple):
-    """place: its folder, or the file of one module; origin: a plug-in's distribution, NAME VERSION."""
+class Code:
+    """The modules of this package and of plug-ins, and what they import."""
 
-    place: Path
-    origin: str = ""
-
-
-@cache
-def _sources() -> "Sources":
-    return Sources({"munkey": Package(PACKAGE)} | plugin_packages())
-
-
-@cache
-def _digests() -> Callable[[frozenset[str]], str]:
-    """What gives the digest of modules: read from KNOWN where it stands there, else computed, and written at exit."""
-    sources, digests = _sources(), dict[str, str]()
-    state = sources.state()
-    with suppress(OSError, ValueError, KeyError, TypeError):  # not there yet, or damaged
-        known = read_json(KNOWN)
-        digests = known["digests"] if known["state"] == state else {}
-    before = len(digests)
-
-    def write() -> None:
-        if len(digests) > before and KNOWN.parent.is_dir():
-            with suppress(OSError):  # the next run computes them again
-                write_json(KNOWN, {"state": state, "digests": digests})
-
-    def get(modules: frozenset[str]) -> str:
-        name = " ".join(sorted(modules))
-        if name not in digests:
-            digests[name] = sources.digest(modules)
-        return str(digests[name])
-
-    atexit.register(write)
-    return get
-
-
-def plugin_packages() -> dict[str, Package]:
-    """The packages that hold plug-ins: of each, the outermost that is one folder or file, as a namespace is not.
-
-    None is imported. What cannot be found is left out: its registry refuses it.
-    """
-    packages: dict[str, Package] = {}
-    for plugin in announced("munkey"):
-        parts = plugin.module.split(".")
-        with suppress(ImportError, ValueError):
-            specs = (find_spec(".".join(parts[: number + 1])) for number in range(len(parts)))
-            if spec := next((spec for spec in specs if spec and spec.origin), None):
-                place = Path(str(spec.origin))
-                package = Package(place.parent if spec.submodule_search_locations else place, origin(plugin))
-                packages.setdefault(spec.name, package)
-    return packages
-
-
-class Module(NamedTuple):
-    """text: without the imports of modules that are followed; imports: these, as (module, name in it, name here)."""
-
-    text: str
-    imports: frozenset[tuple[str, str, str]]
-
-
-class Sources:
-    """The source of packages. Each file is read once."""
-
-    def __init__(self, packages: Mapping[str, Package]) -> None:
-        self._packages = packages
+    def __init__(self, plugins: Mapping[str, Package]) -> None:
+        self.plugins = plugins
         self.files: dict[str, Path] = {}
-        for name, (place, _) in packages.items():
-            if place.suffix == ".py":
-                self.files[name] = place
-            for path in place.rglob("*.py"):
-                parts = path.relative_to(place).with_suffix("").parts
-                if path.is_file() and all(map(str.isidentifier, parts)):  # no editor's lock or backup
-                    self.files[".".join([name, *parts]).removesuffix(".__init__")] = path
-        self._module, self._mark = cache(self._parse), cache(self._mark_of)
+        for name, package in ({"munkey": Package(PACKAGE)} | dict(plugins)).items():
+            self.files |= _files(name, package.place)
+        try:
+            self._graph = grimp.build_graph("munkey", exclude_type_checking_imports=True, cache_dir=None)
+        except grimp.exceptions.SourceSyntaxError:  # in a file that is being written, which no job may need
+            self._graph = grimp.ImportGraph()
+        self._add_unread()
+        for module in self.files:
+            parent = module.rpartition(".")[0]
+            if parent in self.files:  # importing a module runs its package, which grimp does not count
+                self._graph.add_import(importer=module, imported=parent)
+        for module in NO_INFLUENCE:
+            for importer in self._graph.find_modules_that_directly_import(module):
+                self._graph.remove_import(importer=importer, imported=module)
 
-    def state(self) -> str:
-        """A hash of all files as they are, and of what parses them."""
-        files = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for name, path in self.files.items()]
-        return _sha256(sys.version, *sorted(files), *sorted(map(str, self._packages.items())))
-
-    def digest(self, roots: Iterable[str]) -> str:
-        modules = self.closure(roots := frozenset(roots))
-        return _sha256(*sorted(map(self._mark, modules)), *self._origins({*roots, *modules}))[:16]
+    def _add_unread(self) -> None:
+        """Add what grimp does not read: plug-ins, which may be single files or folders without __init__.py."""
+        unread = [module for module in self.files if module not in self._graph.modules]
+        for module in unread:
+            self._graph.add_module(module)
+        for module in unread:
+            for imported in _imports(module, self.files[module]):
+                if imported in self.files:
+                    self._graph.add_import(importer=module, imported=imported)
 
     def closure(self, roots: Iterable[str]) -> list[str]:
-        """Modules, what they import, and the packages that these lie in; without those of no influence or no code."""
-        modules = list(roots)
-        for module in modules:
-            if module not in self.files and not self._origins([module]):
-                raise LookupError(f"{module} is neither a module of munkey nor one of a plug-in")
-            parent = module.rpartition(".")[0]
-            imported = {name for name, *_ in self._module(module).imports} | ({parent} & self.files.keys())
-            modules += sorted(imported - NO_INFLUENCE - set(modules))
-        return [module for module in modules if any(self._module(module))]
+        """Modules in Python and all that they import, without those of no influence."""
+        modules: set[str] = set()
+        for root in roots:
+            if root in self._graph.modules:
+                modules |= {root} | self._graph.find_upstream_modules(root)
+            elif not self.origins([root]):
+                raise LookupError(f"{root} is neither a module of munkey nor one of a plug-in")
+        return sorted(modules)
 
-    def _mark_of(self, name: str) -> str:
-        """A hash in which the text of an imported module stands for its name, so that a.load and b.load differ."""
-        module = self._module(name)
-        imports = sorted(f"{_sha256(self._module(source).text)} {rest}" for source, *rest in module.imports)
-        return _sha256(module.text, *imports)
-
-    def _origins(self, modules: Iterable[str]) -> list[str]:
+    def origins(self, modules: Iterable[str]) -> list[str]:
         """The distributions of the plug-ins among these modules."""
-        held = {p.origin for m in modules for name, p in self._packages.items() if f"{m}.".startswith(f"{name}.")}
-        return sorted(held - {""})
+        origins = set()
+        for module in modules:
+            for name, package in self.plugins.items():
+                if f"{module}.".startswith(f"{name}."):
+                    origins.add(package.origin)
+        return sorted(origins)
 
-    def _parse(self, name: str) -> Module:
-        if not (file := self.files.get(name)):
-            return Module("", frozenset())  # not in Python
-        package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-        bare = Bare(package, self.files)
-        text = ast.unparse(bare.visit(ast.parse(file.read_bytes())))
-        text = DOTTED.sub(lambda found: "" if found[1] in self.files else found[0], text)
-        return Module(text, frozenset(each for each in bare.imports if each[0] not in NO_INFLUENCE))
+    def digest(self, roots: Iterable[str]) -> str:
+        roots = list(roots)
+        modules = self.closure(roots)
+        marks = [f"{module} {file_hash(self.files[module])}" for module in modules]
+        return _sha256(*marks, *self.origins([*roots, *modules]))[:16]
 
 
-class Bare(ast.NodeTransformer):
-    """Removes what does not count, and takes out the imports of modules that are followed."""
+@cache
+def _code() -> Code:
+    return Code(plugin_packages())
 
-    def __init__(self, package: str, files: Mapping[str, Path]) -> None:
-        self.package, self.files, self.in_class = package, files, False
-        self.imports: set[tuple[str, str, str]] = set()
 
-    def visit(self, node: ast.AST) -> Any:
-        """As of every transformer, but expressions stay as they are: this is most of the time."""
-        return node if isinstance(node, ast.expr) else super().visit(node)
+@cache
+def _digest(modules: tuple[str, ...]) -> str:
+    return _code().digest(modules)
 
-    def visit_Import(self, node: ast.Import) -> ast.AST | None:
-        followed = [alias for alias in node.names if alias.name in self.files]
-        self.imports |= {(alias.name, "", alias.asname or "") for alias in followed}
-        node.names = [alias for alias in node.names if alias not in followed]
-        return node if node.names else None
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
-        source, others = resolve_name("." * node.level + (node.module or ""), self.package), []
-        for alias in node.names:
-            here = alias.asname or alias.name
-            if (module := f"{source}.{alias.name}") in self.files:
-                self.imports.add((module, "", here))
-            elif source in self.files:
-                self.imports.add((source, alias.name, here))
+def _files(name: str, place: Path) -> dict[str, Path]:
+    """The modules of a package, by name."""
+    if place.suffix == ".py":
+        return {name: place}
+    files = {}
+    for path in place.rglob("*.py"):
+        parts = path.relative_to(place).with_suffix("").parts
+        if path.is_file() and all(map(str.isidentifier, parts)):  # no editor's lock or backup
+            files[".".join([name, *parts]).removesuffix(".__init__")] = path
+    return files
+
+
+def _imports(module: str, file: Path) -> Iterator[str]:
+    """Names of modules that a file imports, among names of what it takes from them; none if it does not parse."""
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    with suppress(SyntaxError, ValueError, ImportError):
+        nodes: list[ast.AST] = [ast.parse(file.read_bytes())]
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                source = resolve_name("." * node.level + (node.module or ""), package)
+                yield source
+                yield from (f"{source}.{alias.name}" for alias in node.names)
+            elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+                nodes += node.orelse
             else:
-                others.append(alias)
-        node.names = others
-        return node if others else None
+                nodes += ast.iter_child_nodes(node)
 
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
-        for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        return self.visit(ast.Module(node.orelse, [])).body if for_types else self.generic_visit(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        if not isinstance(node, ast.ClassDef):
-            node.returns = None
-        outer, self.in_class = self.in_class, isinstance(node, ast.ClassDef)
-        self.generic_visit(node)
-        self.in_class = outer
-        return node
+@cache
+def file_hash(file: Path) -> str:
+    """A hash of a file's code, read from KNOWN if the file is as it was then."""
+    content = file.read_bytes()
+    state = _sha256(sys.version, hashlib.sha256(content).hexdigest())
+    hashes = _known_hashes()
+    if hashes.get(str(file), {}).get("state") != state:
+        hashes[str(file)] = {"state": state, "code": _sha256(ast.dump(_without_docstrings(content)))}
+    return hashes[str(file)]["code"]
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef
 
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        return ast.arg(node.arg)
+def _without_docstrings(content: bytes) -> ast.Module:
+    tree = ast.parse(content)
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return tree
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        if self.in_class:
-            return self.generic_visit(node)
-        return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node)) if node.value else None
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+@cache
+def _known_hashes() -> dict[str, dict[str, str]]:
+    """The hashes of KNOWN, by file. New ones are written there when the process ends."""
+    try:
+        hashes = {file: {"state": each["state"], "code": each["code"]} for file, each in read_json(KNOWN).items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there yet, or damaged
+        hashes = {}
+    before = dict(hashes)
 
-    def visit_Pass(self, _: ast.Pass) -> None:
-        return None  # as a docstring in its place would be
+    def write() -> None:
+        if hashes != before and KNOWN.parent.is_dir():
+            with suppress(OSError):  # the next run computes them again
+                write_json(KNOWN, hashes)
+
+    atexit.register(write)
+    return hashes
 
 
 def _sha256(*texts: str) -> str:

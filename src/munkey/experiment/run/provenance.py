@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from munkey.experiment.run.code_digest import plugin_packages
+from munkey.core.plugins import plugin_packages
 
 LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "snakemake")
 
