@@ -1,1 +1,1 @@
-"""For who works on this repository: tables of the docs, copies of results, the leaderboard."""
+"""For who works on this repository: tables of the docs, copies of results."""

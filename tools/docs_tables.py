@@ -1,4 +1,4 @@
-"""The tables of the docs, from registries, measurements, kept results, entries: `make docs` writes them into pages.
+"""The tables of the docs, from registries, measurements, kept results: `make docs` writes them into pages.
 
 A marker names what stands below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for a file that lies
 there below docs/ (tools.copy_results). Run from the project's folder:
@@ -24,7 +24,6 @@ from munkey.experiment.plan.plan import Plan
 from munkey.report.page import glossary
 from munkey.report.tables.comparisons import wilson
 from munkey.unlearn.contract import METHODS, Method
-from tools.leaderboard import leaderboard
 
 
 def data_sets() -> str:
@@ -105,7 +104,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "data sets": data_sets,
     "encoders": encoders,
     "columns": columns,
-    "leaderboard": leaderboard,
     "methods": methods,
     "paper's hours": hours,
     "power": power,
