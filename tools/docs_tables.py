@@ -41,16 +41,18 @@ def encoders() -> str:
 
 
 def methods() -> str:
-    header = "| name | what | must still be stored to forget | in the paper's tables | source |"
-    return "\n".join([header, "|---|---|---|---|---|", *map(_method, METHODS.values())])
+    header = "| name | what | must still be stored to forget | in the paper's tables | code | source |"
+    return "\n".join([header, "|---|---|---|---|---|---|", *map(_method, METHODS.values())])
 
 
 def _method(method: Method) -> str:
     needs = ", ".join(sorted(method.needs)) or "nothing"
     in_paper = "yes" if method.in_paper else "no"
     page = f"[`{method.name}`](methods/{method.name}.md)"
+    module = method.run.__module__.replace(".", "/")
+    code = f"[`{module.rpartition('/')[2]}.py`](../src/{module}.py)"
     only = f" (`network`: {' or '.join(sorted(method.networks))})" if method.networks else ""
-    return f"| {page} | {method.description}{only} | {needs} | {in_paper} | {method.citation} |"
+    return f"| {page} | {method.description}{only} | {needs} | {in_paper} | {code} | {method.citation} |"
 
 
 def audits() -> str:

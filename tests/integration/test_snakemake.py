@@ -223,7 +223,7 @@ def test_comments_checkouts_and_broken_files_that_nobody_lists_re_run_nothing(pr
     said = planned.stdout + planned.stderr
     refusal = "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
     assert "Nothing to be done" in said and f"skipping what cannot be used: {refusal}" in said
-    assert "half_written.py, line 1: SyntaxError" in said
+    assert "half_written.py: SyntaxError: invalid syntax" in said
 
 
 def test_bad_parameters_are_refused_before_any_job(fresh: Project, tmp_path: Path) -> None:

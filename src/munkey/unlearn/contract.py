@@ -134,9 +134,9 @@ class Method:
     family: name of the family whose original it starts from; the oracle of that family is what it is compared with. A
     post-hoc method's is the one that `network` in params.yaml names. networks: for which of these it is defined.
     needs: data that must still be stored to forget. finetunes: whether it depends on the section `finetune` of
-    params.yaml. citation: authors and year. in_paper: whether the paper's tables have it. latex_title: its title in
-    LaTeX, where plain Unicode will not do. counted_passes: for
-    `munkey plan`; None: those of fine-tuning on all images that it needs.
+    params.yaml. citation: authors, title, venue and year. in_paper: whether the paper's tables have it. latex_title:
+    its title in LaTeX, where plain Unicode will not do. counted_passes: for `munkey plan`; None: those of fine-tuning
+    on all images that it needs.
     """
 
     name: str

@@ -8,7 +8,11 @@ from munkey.unlearn.contract import Request, Tuned, method
     "amnesiac",
     title="Amnesiac",
     description="fine-tune on everything, the forget set with random wrong labels",
-    citation="Graves et al. 2021, as in Foster et al. 2024",
+    citation=(
+        "L. Graves, V. Nagisetty, V. Ganesh. *Amnesiac Machine Learning*. AAAI 2021. As in J. "
+        "Foster, S. Schoepf, A. Brintrup. *Fast Machine Unlearning Without Retraining Through "
+        "Selective Synaptic Dampening*. AAAI 2024"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},

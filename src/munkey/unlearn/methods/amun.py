@@ -42,7 +42,7 @@ def passes(images: Images, settings: AmunSettings) -> int:
     "amun",
     title="AMUN",
     description="fine-tune on the retain set and on adversarial images of the forget set, labeled as the model errs",
-    citation="Ebrahimpour-Boroojeny et al. 2025",
+    citation=("A. Ebrahimpour-Boroojeny, H. Sundaram, V. Chandrasekaran. *AMUN: Adversarial Machine UNlearning*. 2025"),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},

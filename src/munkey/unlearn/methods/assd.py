@@ -18,7 +18,10 @@ class ASSDSettings(Section):
     "assd",
     title="ASSD",
     description="as SSD, with a threshold that is computed: a percentile of how much more weights matter to D_f",
-    citation="Schoepf et al. 2024",
+    citation=(
+        "S. Schoepf, J. Foster, A. Brintrup. *Parameter-Tuning-Free Data Entry Error "
+        "Unlearning with Adaptive Selective Synaptic Dampening*. arXiv 2402.10098"
+    ),
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=ASSDSettings,

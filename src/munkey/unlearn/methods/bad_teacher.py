@@ -26,7 +26,10 @@ class BadTeacherSettings(Tuned):
     "bad-teacher",
     title="Bad-Teacher",
     description="distill from the original on the retain set, from an untrained model on the forget set",
-    citation="Chundawat et al. 2023",
+    citation=(
+        "V. S. Chundawat, A. K. Tarun, M. Mandal, M. Kankanhalli. *Can Bad Teaching Induce "
+        "Forgetting? Unlearning in Deep Networks Using an Incompetent Teacher*. AAAI 2023"
+    ),
     family="vit",
     needs={"retain images", "forget images"},
     settings=BadTeacherSettings,

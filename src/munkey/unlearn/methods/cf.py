@@ -8,7 +8,10 @@ from munkey.unlearn.contract import Request, Tuned, method
     "cf",
     title="CF",
     description="fine-tune on the retain set",
-    citation="Goel et al. 2022",
+    citation=(
+        "S. Goel, A. Prabhu, A. Sanyal, S.-N. Lim, P. Torr, P. Kumaraguru. *Towards "
+        "Adversarial Evaluations for Inexact Machine Unlearning*. 2022"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},

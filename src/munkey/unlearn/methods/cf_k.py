@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, Tuned, method
     "cf-k",
     title="CF-k",
     description="fine-tune the head on the retain set",
-    citation="Goel et al. 2022",
+    citation="S. Goel et al. *Towards Adversarial Evaluations for Inexact Machine Unlearning*. 2022",
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},

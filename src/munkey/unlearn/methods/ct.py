@@ -10,7 +10,10 @@ from munkey.unlearn.contract import Request, Tuned, method
     "ct",
     title="CT",
     description="transpose the kernels of all convolutions, fine-tune on the retain set",
-    citation="Cadet et al. 2024",
+    citation=(
+        "X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep Unlearn: "
+        "Benchmarking Machine Unlearning for Image Classification*"
+    ),
     family="vit",
     networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels"},

@@ -17,7 +17,7 @@ NEVER = -1e10  # the logit of a class that is ruled out (the original's value)
     "delete",
     title="DELETE",
     description="distill, on the forget set alone, from the original's answers without the true class",
-    citation="Zhou et al. 2025",
+    citation="Y. Zhou et al. *Decoupled Distillation to Erase*. CVPR 2025",
     family="vit",
     needs={"forget images", "forget labels"},
     settings=Tuned,

@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, Tuned, method
     "eu-k",
     title="EU-k",
     description="re-initialize the head, train it on the retain set",
-    citation="Goel et al. 2022",
+    citation="S. Goel et al. *Towards Adversarial Evaluations for Inexact Machine Unlearning*. 2022",
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},

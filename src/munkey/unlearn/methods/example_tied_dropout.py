@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     "example-tied-dropout",
     title="Example-tied dropout",
     description="drop the channels that the forget set holds",
-    citation="Maini et al. 2023",
+    citation=(
+        "P. Maini, M. C. Mozer, H. Sedghi, Z. C. Lipton, J. Z. Kolter, C. Zhang. *Can Neural "
+        "Network Memorization Be Localized?* ICML 2023"
+    ),
     family="example-tied-dropout",
 )
 def example_tied_dropout(system: System, request: Request, settings: Section) -> System:

@@ -26,7 +26,10 @@ class FCSSettings(Tuned):
     "fcs",
     title="FCS",
     description="answer the forget set uniformly; then, in turns, unlike any of the retain set, and fine-tune on that",
-    citation="Cadet et al. 2024",
+    citation=(
+        "X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep Unlearn: "
+        "Benchmarking Machine Unlearning for Image Classification*"
+    ),
     family="vit",
     needs={"retain images", "retain labels", "forget images"},
     settings=FCSSettings,

@@ -17,7 +17,9 @@ class JitSettings(Section):
     "jit",
     title="JiT",
     description="one pass that lowers how much answers change with noise on the forget set; no labels, no other data",
-    citation="Foster et al. 2024",
+    citation=(
+        "J. Foster et al. *Zero-Shot Machine Unlearning at Scale via Lipschitz Regularization*. arXiv 2402.01401"
+    ),
     family="vit",
     needs={"forget images"},
     settings=JitSettings,

@@ -9,7 +9,10 @@ from munkey.unlearn.contract import Request, method
     "knn",
     title="KNN",
     description="vote of the nearest keys; delete the forget set's rows from the index",
-    citation="Fix & Hodges 1951",
+    citation=(
+        "E. Fix, J. L. Hodges. *Discriminatory Analysis. Nonparametric Discrimination: "
+        "Consistency Properties*. 1951; reprinted in International Statistical Review 57, 1989"
+    ),
     in_paper=True,
     family="knn",
 )

@@ -27,7 +27,10 @@ PATCHES = "patch_embed.", "body.patch_embed."
     title="ℓ₁-sparse",
     latex_title=r"$\ell_1$-sparse",
     description="fine-tune on the retain set with an l1 penalty on the backbone",
-    citation="Jia et al. 2023",
+    citation=(
+        "J. Jia, J. Liu, P. Ram, Y. Yao, G. Liu, Y. Liu, P. Sharma, S. Liu. *Model Sparsity "
+        "Can Simplify Machine Unlearning*. NeurIPS 2023"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},

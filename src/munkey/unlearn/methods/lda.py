@@ -9,7 +9,9 @@ from munkey.unlearn.contract import Request, method
     "lda",
     title="LDA",
     description="drop the forget set's rows, solve for the weights again",
-    citation="Friedman 1989",
+    citation=(
+        "J. H. Friedman. *Regularized Discriminant Analysis*. Journal of the American Statistical Association 84, 1989"
+    ),
     family="lda",
 )
 def lda(system: System, request: Request, settings: Section) -> System:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     "lfssd",
     title="LFSSD",
     description="as SSD, by how much each weight changes the size of the answers; no labels, no training",
-    citation="Foster et al. 2024",
+    citation=(
+        "J. Foster, S. Schoepf, A. Brintrup. *Loss-Free Machine Unlearning*. ICLR 2024, tiny paper. arXiv 2402.19308"
+    ),
     family="vit",
     needs={"retain images", "forget images"},
     settings=SSDSettings,

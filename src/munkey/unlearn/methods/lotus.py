@@ -30,7 +30,7 @@ def lotus_passes(images: Images, settings: LotusSettings) -> float:
     "lotus",
     title="LoTUS",
     description="distill from the original: blurred answers on the forget set, draws of its answers on the retain set",
-    citation="Spartalis et al. 2025",
+    citation=("C. Spartalis et al. *LoTUS: Large-Scale Machine Unlearning with a Taste of Uncertainty*. CVPR 2025"),
     family="vit",
     needs={"forget images", "forget labels", "retain images", "val images", "val labels"},
     settings=LotusSettings,

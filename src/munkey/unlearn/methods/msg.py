@@ -29,7 +29,10 @@ def msg_passes(images: Images, _: MSGSettings) -> int:
     "msg",
     title="MSG",
     description="renew convolution weights with the smallest gradients of retain less forget loss; fine-tune them most",
-    citation="Cadet et al. 2024",
+    citation=(
+        "X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep Unlearn: "
+        "Benchmarking Machine Unlearning for Image Classification*"
+    ),
     family="vit",
     networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels", "forget images", "forget labels"},

@@ -9,7 +9,10 @@ from munkey.unlearn.methods.msg import MSGSettings, msg_passes, renew
     "msg-linear",
     title="MSG-linear",
     description="as MSG, with the weights of the linear layers of the transformer blocks [ours]",
-    citation="after Cadet et al. 2024",
+    citation=(
+        "after X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep "
+        "Unlearn: Benchmarking Machine Unlearning for Image Classification*"
+    ),
     family="vit",
     networks={"vit", "pretrained"},
     needs={"retain images", "retain labels", "forget images", "forget labels"},

@@ -9,7 +9,7 @@ from munkey.unlearn.contract import Request, method
     "munkey",
     title="MUNKEY",
     description="delete the forget set's rows from the exemplar memory",
-    citation="the paper, sec. 3.2",
+    citation=("S. Laguna et al. *Rethinking Machine Unlearning: Models Designed to Forget via Key Deletion*, sec. 3.2"),
     in_paper=True,
     family="munkey",
 )

@@ -9,7 +9,11 @@ from munkey.unlearn.contract import Request, method
     "ncm",
     title="NCM",
     description="drop the forget set's rows, take the class means of those left",
-    citation="Mensink et al. 2013",
+    citation=(
+        "T. Mensink, J. Verbeek, F. Perronnin, G. Csurka. *Distance-Based Image "
+        "Classification: Generalizing to New Classes at Near-Zero Cost*. IEEE Transactions on "
+        "Pattern Analysis and Machine Intelligence 35, 2013"
+    ),
     family="ncm",
 )
 def ncm(system: System, request: Request, settings: Section) -> System:

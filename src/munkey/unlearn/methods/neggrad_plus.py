@@ -22,7 +22,10 @@ class NegGradPlusSettings(Tuned):
     "neggrad-plus",
     title="NegGrad+",
     description="gradient descent on the retain set, ascent on the forget set",
-    citation="Kurmanji et al. 2023",
+    citation=(
+        "M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou. *Towards Unbounded Machine "
+        "Unlearning*. NeurIPS 2023"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},

@@ -28,7 +28,7 @@ class NewtonSettings(Section):
     title="Newton removal",
     description="Newton steps of a logistic regression on the rows left, until new noise on its weights hides"
     " what remains",
-    citation="after Guo et al. 2020",
+    citation="C. Guo et al. *Certified Data Removal from Machine Learning Models*. ICML 2020",
     family="newton",
     settings=NewtonSettings,
 )

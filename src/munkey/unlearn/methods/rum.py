@@ -42,7 +42,10 @@ class RumSettings(Section):
     "rum",
     title="RUM",
     description="forget in three steps, each with its own method: first what is least memorized, last what is most",
-    citation="Zhao et al. 2024",
+    citation=(
+        "K. Zhao, M. Kurmanji, G.-O. Bărbulescu, E. Triantafillou, P. Triantafillou. *What "
+        "Makes Unlearning Hard and What to Do About It*. NeurIPS 2024"
+    ),
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=RumSettings,

@@ -22,7 +22,11 @@ class SalunSettings(Tuned):
     "salun",
     title="SalUn",
     description="as Amnesiac, but only the weights most salient to the forget set move",
-    citation="Fan et al. 2024",
+    citation=(
+        "C. Fan, J. Liu, Y. Zhang, E. Wong, D. Wei, S. Liu. *SalUn: Empowering Machine "
+        "Unlearning via Gradient-based Weight Saliency in Both Image Classification and "
+        "Generation*. ICLR 2024"
+    ),
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SalunSettings,

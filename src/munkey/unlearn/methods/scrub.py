@@ -32,7 +32,10 @@ def passes(images: Images, settings: ScrubSettings) -> int:
     "scrub",
     title="SCRUB",
     description="distill from the original on the retain set, away from it on the forget set; rewind to the best epoch",
-    citation="Kurmanji et al. 2023",
+    citation=(
+        "M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou. *Towards Unbounded Machine "
+        "Unlearning*. NeurIPS 2023"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels", "val images", "val labels"},

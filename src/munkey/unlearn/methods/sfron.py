@@ -32,7 +32,9 @@ class SfronSettings(Tuned):
     "sfron",
     title="SFRon",
     description="fine-tune on the retain set; now and then ascend on the forget set, with weights that matter to it",
-    citation="Huang et al. 2024",
+    citation=(
+        "Z. Huang et al. *Unified Gradient-Based Machine Unlearning with Remain Geometry Enhancement*. NeurIPS 2024"
+    ),
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SfronSettings,

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     "sisa",
     title="SISA",
     description="an ensemble trained in shards and slices; retrain, exactly, the slices that saw the forget set",
-    citation="Bourtoule et al. 2021",
+    citation=(
+        "L. Bourtoule, V. Chandrasekaran, C. Choquette-Choo, H. Jia, A. Travers, B. Zhang, D. "
+        "Lie, N. Papernot. *Machine Unlearning*. IEEE Symposium on Security and Privacy 2021"
+    ),
     family="sisa",
     needs={"retain images", "retain labels"},
     finetunes=False,

@@ -19,7 +19,10 @@ class SSDSettings(Section):
     "ssd",
     title="SSD",
     description="dampen the weights that matter more to the forget set than to all data; no training",
-    citation="Foster et al. 2024",
+    citation=(
+        "J. Foster, S. Schoepf, A. Brintrup. *Fast Machine Unlearning Without Retraining "
+        "Through Selective Synaptic Dampening*. AAAI 2024"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},

@@ -25,7 +25,9 @@ class UnsirSettings(Tuned):
     "unsir",
     title="UNSIR",
     description="for whole classes: learn noise unlike them under their names, then fine-tune on the retain set",
-    citation="Tarun et al. 2023",
+    citation=(
+        "A. K. Tarun, V. S. Chundawat, M. Mandal, M. Kankanhalli. *Fast Yet Effective Machine Unlearning*. TNNLS 2023"
+    ),
     family="vit",
     needs={"forget labels", "retain images", "retain labels"},
     settings=UnsirSettings,
