@@ -61,8 +61,10 @@ test: .venv/ready  ## run the tests
 soak: .venv/ready  ## run the tests that take many minutes: kills, damaged files, tutorial, website, rehearsal, random faults
 	pytest -m soak -rP
 
-lint: .venv/ready  ## check style, types, imports between packages, workflow
+SPELLED := py pyi smk md yaml rst toml cff j2 sh
+lint: .venv/ready  ## check style, spelling, types, imports between packages, workflow
 	lint-imports --no-cache --no-logo
+	codespell $$(git ls-files Snakefile Makefile $(SPELLED:%='*.%'))
 	ruff format --check . && ruff check . && snakefmt --check Snakefile workflow
 	mypy
 	snakemake --lint
@@ -74,7 +76,7 @@ bench: .venv/ready  ## measure speed: training, input, deletion, evaluation, sea
 	python -m benchmarks.run
 	python -m benchmarks.grid
 
-docs: .venv/ready  ## write the tables in the docs, from registries, kept results and entries
+docs: .venv/ready  ## write the tables in the docs, from registries and kept results
 	python -m tools.docs_tables README.md $(wildcard docs/*.md docs/gallery/*.md)
 
 site: .venv/ready  ## build the website of the docs; then open site/index.html
