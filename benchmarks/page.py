@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypedDict, cast
 
-from benchmarks import scale
 from benchmarks.measuring import RESULTS, Machine, Result
 
 
@@ -52,10 +51,6 @@ PROMISES = (
     Promise("1,000,000 rows: deletion of 100,000, acknowledged", 2000),
     Promise("1,000,000 rows: open for writing and close", 2000),
     Promise("1,000,000 rows: open for reading and close", 2000),
-    Promise("exact search, 256 queries in 1,000,000 x 768: time of faiss / ours", 1, at_least=True),
-    Promise("approximate search in 1,000,000 x 768, 1024 queries at once", 500, at_least=True),
-    Promise("approximate search in 1,000,000 x 768: recall@4", 0.95, at_least=True),
-    Promise("a process that searches 1,000,000 rows, beyond the page cache", 1000),
 )
 TARGETS = (
     Promise("ViT-T/16 at 224 px, float32: ViT's share of the matrix product", 80, at_least=True),
@@ -63,6 +58,21 @@ TARGETS = (
     Promise("ViT-T/16 at 224 px, bfloat16: time of MUNKEY / ViT", 1.03),
     Promise("small ViT, float32: time of MUNKEY / ViT", 1.12),
 )
+
+
+def searches(measured: Speed) -> str:
+    """All that was measured of the search, and what is promised of it."""
+    limits = {
+        "256 queries in 1,000,000 x 768": "≤ 10",
+        "a process that searches 1,000,000 rows, beyond the page cache": "≤ 1,000",
+    }
+    lines = [
+        f"| {row['name']} | {limits.get(row['name'], '–')} | {row['median']:,.3g}"
+        f" | {row['q25']:,.3g} – {row['q75']:,.3g} | {row['unit']} | {row['n']} |"
+        for row in measured["results"]
+    ]
+    head = ["| what | promised | median | quartiles | unit | n |", "|---|---|---|---|---|---|"]
+    return "\n".join([description(measured["machine"]), "", *head, *lines])
 
 
 def promises(measured: Speed, promised: Sequence[Promise] = PROMISES) -> str:
@@ -81,20 +91,12 @@ def described(promise: Promise, row: Result) -> str:
     return f"| {row['name']} | {bound} | {measured} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['n']} |"
 
 
-def times_at_scale(numbers: scale.Kept) -> str:
-    """The times, and the machine of those that `make bench` measured."""
-    measured = scale.measured(numbers)
-    times = scale.curves(numbers["times"], measured["results"])
-    return f"{description(measured['machine'])}\n\n{scale.times_table(times)}"
-
-
 # By their markers: how the names of the files begin that a table is made from, one after the other, and how it is made.
 TABLES: dict[str, Table] = {
     "speed": Table("speed", lambda content: speed(cast(Speed, content))),
     "promises": Table("memory", lambda content: promises(cast(Speed, content))),
     "targets": Table("speed", lambda content: promises(cast(Speed, content), TARGETS)),
-    "bytes at scale": Table("scale", lambda content: scale.bytes_table(cast(scale.Kept, content))),
-    "times at scale": Table("scale", lambda content: times_at_scale(cast(scale.Kept, content))),
+    "searches": Table("search", lambda content: searches(cast(Speed, content))),
 }
 
 

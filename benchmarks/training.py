@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,6 @@ from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.data.image_set import ImageSet, uploaded
 from munkey.data.loader import Loader
-from munkey.deploy.search.exact import multiplies_bfloat16
 from munkey.memory.neighbors import Neighbors
 from munkey.models.families.munkey import Exemplars, MunkeySettings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe
@@ -158,6 +157,21 @@ def exemplars(count: int, device: str) -> Exemplars:
     ids = np.random.default_rng(1).integers(0, count, (count, 16))
     neighbors = Neighbors(ids, np.full((count, 16), 0.5, np.float32))
     return Exemplars(np.arange(count), MemberKeys(keys, neighbors), MUNKEY, STAGE, device)
+
+
+@cache
+def multiplies_bfloat16() -> bool:
+    """Whether products of bfloat16 numbers are faster on this machine than those of float32, by the best of three.
+
+    Some processors have such products and are slower. Others have none: torch emulates them, hundreds of times slower.
+    """
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return False
+    best = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        square = torch.ones(SIDE["cpu"] // 2, SIDE["cpu"] // 2, dtype=dtype)
+        best[dtype] = min(seconds_of({"product": lambda square=square: square @ square}, 3, "cpu")["product"])
+    return best[torch.bfloat16] < best[torch.float32]
 
 
 def precisions(device: str) -> tuple[Number, ...]:

@@ -183,22 +183,6 @@ class InferenceSettings(Section):
     temperature: Positive
 
 
-class LookupSettings(Section):
-    """How a deployed memory is searched. approximate_from: rows, below which the search is exact; lists: into which an
-    index groups the rows; probes: lists that a search looks at.
-    """
-
-    approximate_from: Annotated[int, Field(ge=1)]
-    lists: Annotated[int, Field(ge=1, le=65_536)]
-    probes: Annotated[int, Field(ge=1, le=65_536)]
-
-    @model_validator(mode="after")
-    def _few_enough(self) -> Self:
-        if self.probes > self.lists:
-            raise ValueError(f"probes = {self.probes} must be at most lists = {self.lists}")
-        return self
-
-
 class FinetuneSettings(Section):
     """What all methods that fine-tune share (app. B.2)."""
 

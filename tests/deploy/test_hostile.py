@@ -80,8 +80,8 @@ def weights(directory: Path, change) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 2}, "of format 2, while this munkey reads format 5"),
-        ({"version": "3"}, 'of format "3", while this munkey reads format 5'),
+        ({"version": 2}, "of format 2, while this munkey reads format 6"),
+        ({"version": "3"}, 'of format "3", while this munkey reads format 6'),
         ({"format": "something else"}, "not the manifest of a model"),
         ({"classes": []}, "classes"),
         ({"classes": ["cat"]}, "weights.safetensors"),
@@ -97,8 +97,8 @@ def weights(directory: Path, change) -> None:
         ({"inference__k": 10**6}, "too large"),
         ({"inference__k": "4"}, "inference.k"),
         ({"inference__temperature": -1.0}, "temperature"),
-        ({"lookup__probes": 10**6}, "lookup.probes"),
-        ({"lookup__lists": 1}, "at most lists"),
+        ({"version": 5, "lookup": {"approximate_from": 100_000}}, "of format 5, while this munkey reads format 6"),
+        ({"lookup": {"approximate_from": 100_000}}, "lookup: Extra inputs are not permitted"),
         ({"encoder__settings__batch_size": 10**6}, "too large"),
         ({"encoder__probe": [0.0] * 1280}, "not made with the encoder"),
         ({"encoder__probe": [1.0]}, "of a size that does not fit"),

@@ -70,7 +70,7 @@ def _table(lines: Sequence[Sequence[object]]) -> str:
 
 
 def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
-    """Say what a model is, what its memory holds, and how it is searched: exactly, or by an index.
+    """Say what a model is, and what its memory holds.
 
     \b
     munkey inspect model
@@ -84,7 +84,6 @@ def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
             "encoder": manifest.encoder.settings.encoder if manifest.encoder else "none: rows are embeddings",
             "architecture": manifest.architecture or manifest.family,
             "inference": manifest.inference.model_dump() if manifest.inference else manifest.settings,
-            "search": predictor.search.described(),
             "samples": summary["samples"],
             "deleted, space not freed": len(predictor.store.view.live) - summary["samples"],
             "deleted samples": predictor.store.deletions,
@@ -112,7 +111,7 @@ def verify(
     ] = None,
     as_json: given.AsJson = False,
 ) -> None:
-    """Recompute the chain of deletions; check every row, the index and all checksums.
+    """Recompute the chain of deletions; check every row and all checksums.
 
     \b
     munkey verify model
@@ -127,8 +126,7 @@ def verify(
             report = predictor.verify(published)
         if not report.sound:
             raise NotVerifiedError(str(report))
-        search = predictor.search.described()
-    say(f"{report}\nsearch: {search}", json_answers.verified(report, search), as_json)
+    say(str(report), json_answers.verified(report), as_json)
 
 
 def purge(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
@@ -155,7 +153,7 @@ def _require_nothing_foreign(directory: Path, foreign: Sequence[str]) -> None:
 
 
 def compact(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
-    """Purge, free the space of what was forgotten, and add new samples to the index, if there is one.
+    """Purge, and free the space of what was forgotten.
 
     \b
     munkey compact model

@@ -124,9 +124,8 @@ def export(
 
         exported(result, directory)
     with model(directory) as predictor:
-        search, facts = predictor.search.described(), predictor.summary()
-    text = f"{directory}: {counted(facts['samples'], 'sample')}, head {facts['head']}\nsearch: {search}"
-    say(text, facts | {"search": search}, as_json)
+        facts = predictor.summary()
+    say(f"{directory}: {counted(facts['samples'], 'sample')}, head {facts['head']}", facts, as_json)
 
 
 def serve(

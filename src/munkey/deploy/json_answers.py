@@ -76,6 +76,6 @@ def log(deletions: Iterable[Receipt]) -> list[Json]:
     return [{field: answer[field] for field in fields} for answer in map(forgotten, deletions)]
 
 
-def verified(report: Report, search: str) -> Json:
-    """What a check found. search: how the memory is searched."""
-    return {"sound": report.sound, "said": str(report), "search": search} | asdict(report)
+def verified(report: Report) -> Json:
+    """What a check found."""
+    return {"sound": report.sound, "said": str(report)} | asdict(report)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import UnreadableModelError
-from munkey.deploy.model.export import LOOKUP, write
+from munkey.deploy.model.export import write
 from munkey.deploy.model.images import pixels
 from munkey.deploy.model.manifest import EXPORTED, EstimatorReference, PictureSize, read_manifest
 from munkey.deploy.model.model import device_for
@@ -58,7 +58,6 @@ FIXED: dict[str, dict[str, Any]] = {
     "lda": {"temperature": 5.0},
     "ncm": {"temperature": 0.015},
     "knn": {"k": 16, "vote": "similarity", "temperature": 0.02},
-    "lookup": LOOKUP.model_dump(),
     "source": {"reader": None, "path": None, "storage_size": None, "split": [0.6, 0.15, 0.25], "limit_per_class": None,
                "classes": None, "only": None, "units": None, "alter": None},
 }

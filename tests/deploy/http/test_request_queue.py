@@ -16,7 +16,6 @@ from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.service import verifier
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.predictor import Predictor
-from munkey.deploy.search.search import Search
 from munkey.deploy.store.errors import LockedMemoryError
 
 STORED = PictureSize(height=1, width=1)
@@ -114,12 +113,12 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
 
 
 def test_a_check_does_all_of_its_work_beside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
-    threads, described = [], Search.described
-    monkeypatch.setattr(Search, "described", lambda of: (threads.append(threading.get_ident()), described(of))[1])
+    threads, verify = [], Predictor.verify
+    monkeypatch.setattr(Predictor, "verify", lambda *of: (threads.append(threading.get_ident()), verify(*of))[1])
     router = verifier(RequestQueue(predictor, RequestLimits(predictions=1)), Counter(), RequestLimits())
     endpoints = {route.path: route.endpoint for route in router.routes}
     answer = asyncio.run(endpoints["/verify"](None))
-    assert answer["sound"] and answer["search"].startswith("exact: ")
+    assert answer["sound"]
     assert threads and threading.get_ident() not in threads
 
 

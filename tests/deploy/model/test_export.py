@@ -4,9 +4,7 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -23,7 +21,7 @@ from munkey.deploy.store.errors import LockedMemoryError
 from munkey.encoders import keys
 from munkey.encoders.registry import EncoderEntry, MissingEncoderError
 from munkey.models import system
-from munkey.settings import EncoderSettings, LookupSettings
+from munkey.settings import EncoderSettings
 from tests.deploy.inputs import sections
 
 
@@ -38,8 +36,8 @@ def run(result: Path, tmp_path: Path, monkeypatch) -> Path:
 def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     manifest = json.loads((exported / "manifest.json").read_text())
     chosen = sections()
-    assert {name: manifest[name] for name in ("data", "model", "inference", "lookup")} == {
-        name: chosen[name] for name in ("data", "model", "inference", "lookup")
+    assert {name: manifest[name] for name in ("data", "model", "inference")} == {
+        name: chosen[name] for name in ("data", "model", "inference")
     }
     assert (
         manifest["encoder"]["settings"]["encoder"] == "efficientnet-lite0" and len(manifest["encoder"]["weights"]) == 64
@@ -53,20 +51,11 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
 
 
-def test_the_command_says_how_much_was_exported_and_how_it_is_searched(result, tmp_path, capsys):
+def test_the_command_says_how_much_was_exported(result, tmp_path, capsys):
     use.export(str(result), tmp_path / "out")
     with Predictor.load(tmp_path / "out") as model:
-        head, search = model.head, model.search.described()
-    assert capsys.readouterr().out == f"{tmp_path / 'out'}: 36 samples, head {head}\nsearch: {search}\n"
-
-
-@pytest.mark.parametrize(("rows", "indexed"), [(35, False), (36, True), (37, True)])
-def test_a_memory_of_as_many_rows_as_the_settings_say_gets_an_index(rows, indexed, monkeypatch):
-    built = []
-    monkeypatch.setattr(exporting, "Search", lambda *_: SimpleNamespace(build=built.append))
-    result = SimpleNamespace(lookup=LookupSettings(approximate_from=36, lists=4, probes=2), strangers=np.eye(200))
-    exporting._index(result, SimpleNamespace(view=SimpleNamespace(live=np.ones(rows))))
-    assert len(built) == indexed
+        head = model.head
+    assert capsys.readouterr().out == f"{tmp_path / 'out'}: 36 samples, head {head}\n"
 
 
 @pytest.mark.parametrize("source", [{}, {"reader": "csv", "path": "results/../pictures/list.csv"}])

@@ -48,7 +48,7 @@ def pipeline(result, dataset: Dataset, forgotten=()) -> np.ndarray:
 
 
 def retriever(model: Predictor) -> Retriever:
-    return Retriever(model.search, model.manifest.inference, model.manifest.memory.first_new_id)
+    return Retriever(model.store, model.manifest.inference, model.manifest.memory.first_new_id)
 
 
 def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):

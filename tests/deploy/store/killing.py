@@ -22,7 +22,7 @@ from munkey.deploy.store import disk, ledger
 from munkey.deploy.store.matrices import NAMES
 from munkey.deploy.store.rows import RECORD
 from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import WIDTHS, add, content, create, expected, numbers, raw, sources
+from tests.deploy.store.inputs import add, content, create, expected, raw, sources
 
 LOG = -1  # stands in a model of the memory, beside the ids, for its log of deletions
 LIKELY = {
@@ -33,7 +33,6 @@ LIKELY = {
     "settle": 1,
     "purge": 1,
     "compact": 1,
-    "index": 2,
     "close": 1,
 }
 
@@ -77,8 +76,6 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
             add(store, seed % 40, seed)
         elif step in DELETIONS:
             store.delete(ids, request=request, block_return=bool(random.integers(2)))
-        elif step == "index":
-            write_index(store, random)
         elif step in {"settle", "purge", "compact", "close"}:
             getattr(store, step)()
         say({"done": step})
@@ -89,12 +86,6 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
 def state(store: Store) -> dict[int, bytes]:
     """The rows by id, and the log. `verify` compares it with what is blocked."""
     return content(store) | {LOG: json.dumps([[len(it.sequences), it.request] for it in store.log()]).encode()}
-
-
-def write_index(store: Store, random: np.random.Generator) -> None:
-    """Any lists will do: what is watched is the file."""
-    view = store.view
-    store.write_index(view, numbers(4, 99, WIDTHS[0]), random.integers(4, size=len(view.live)))
 
 
 def opened(folder: Path, say: Callable[[dict[str, object]], None]) -> Store:
@@ -182,18 +173,8 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
         assert sizes["live"] == len(view.live) and sizes["records"] == RECORD.itemsize * len(view.live), (
             "a tail is left"
         )
-        check_index(store)
+        assert {path.name for path in store.folder.glob("generation-*/*")} == {*NAMES}, "a file is left"
     return now
-
-
-def check_index(store: Store) -> None:
-    """None, or whole: it lists each live row below a number once, and a purge leaves none that is dead."""
-    live, index = store.view.live, store.read_index()  # raises where it is broken
-    assert {path.name for path in store.folder.glob("generation-*/*")} <= {*NAMES, "index"}, "a file is left"
-    if index is not None:
-        assert np.array_equal(np.sort(index.rows[live[index.rows]]), np.flatnonzero(live[: index.covered]))
-        store.purge()
-        assert live[store.read_index().rows].all(), "a deleted row is still listed"
 
 
 def main(kills: int, seed: int, folder: Path) -> dict[str, int]:

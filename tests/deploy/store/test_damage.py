@@ -95,7 +95,6 @@ DAMAGES = {
     "the lock is a link": in_place_of("lock", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
     "the lock is a pipe": in_place_of("lock", os.mkfifo),
     "the lock is a folder": in_place_of("lock", os.mkdir),
-    "an unfinished index is a folder": in_place_of("generation-1/index.new", os.mkdir),
     "the log is a link": in_place_of("store.db-wal", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
     "the log is a pipe": in_place_of("store.db-wal", os.mkfifo),
     "the index of the log is a link": in_place_of("store.db-shm", lambda path: path.symlink_to("store.db")),

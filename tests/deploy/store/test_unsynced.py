@@ -16,7 +16,7 @@ from munkey.deploy.store import disk
 from munkey.deploy.store import store as module
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import add, content, create, expected, raw
-from tests.deploy.store.killing import check, write_index
+from tests.deploy.store.killing import check
 
 STEPS = ("write", "cut", "sync", "sync_folder")
 
@@ -92,7 +92,6 @@ def operations(store: Store, ids: np.ndarray) -> list[tuple[Callable[[], object]
         deleting(ids[12:22]),  # hidden first
         deleting(ids[1:2]),
         adding(8),
-        same(lambda: write_index(store, np.random.default_rng(0))),
         same(store.settle),
         deleting(ids[2:3]),
         same(store.purge),
@@ -101,7 +100,6 @@ def operations(store: Store, ids: np.ndarray) -> list[tuple[Callable[[], object]
         same(store.compact),
         deleting(ids[30:31]),
         adding(9),
-        same(lambda: write_index(store, np.random.default_rng(0))),
         deleting(ids[31:38]),
         same(store.compact),
         same(store.close),

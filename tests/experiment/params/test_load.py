@@ -105,7 +105,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("train.crop_ratio", [2.0, 1.0], ["crop_ratio = [2.0, 1.0]", "low <= high"]),
         ("train.warmup_epochs", 40, ["warmup_epochs = 40", "below epochs = 40"]),
         ("model.heads", 5, ["width = 64", "multiple of heads = 5"]),
-        ("lookup.probes", 1001, ["probes = 1001", "at most lists = 1000"]),
+        ("lookup", {"approximate_from": 100_000}, ["lookup = ", "unknown key"]),
         ("data.image_size", 18, ["data.image_size = 18", "multiple of model.patch_size = 4"]),
         ("sisa.shards", 0, ["sisa.shards = 0", "greater than or equal to 1"]),
         ("sisa.slice", 2, ["sisa.slice = 2", "unknown key", "did you mean 'slices'"]),

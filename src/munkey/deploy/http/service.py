@@ -156,9 +156,7 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
-        return await queue.beside(
-            lambda model: json_answers.verified(model.verify(published), model.search.described())
-        )
+        return await queue.beside(lambda model: json_answers.verified(model.verify(published)))
 
     @router.get("/metrics")
     def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds

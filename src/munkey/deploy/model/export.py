@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from safetensors.torch import save as serialized
 
-from munkey.core.console import warn
 from munkey.core.device import to_host
 from munkey.core.files import atomic
 from munkey.deploy.errors import ExportError
@@ -33,12 +32,11 @@ from munkey.deploy.model.manifest import (
 from munkey.deploy.model.model import installed, probe_key
 from munkey.deploy.model.sources import location
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
-from munkey.deploy.search.search import Search
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
 from munkey.models.family import FittedArchitecture
 from munkey.models.networks.munkey import MunkeyArchitecture
-from munkey.settings import EncoderSettings, LookupSettings
+from munkey.settings import EncoderSettings
 
 MEANINGS = {
     "TA": "accuracy on the test split",
@@ -47,8 +45,6 @@ MEANINGS = {
     "MIA": "membership inference on the forget set; 50: none",
     "VA": "accuracy on the validation split",
 }
-LOOKUP = LookupSettings(approximate_from=100_000, lists=1000, probes=30)  # of estimators, as in params.yaml
-LEAST = 39  # keys for each list of an index: with fewer, faiss warns that its centroids are poor
 
 
 @dataclass(frozen=True)
@@ -121,7 +117,6 @@ def write(result: TrainedSystem, folder: Path) -> None:
     with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:  # empty: its name is the digests' key
         contents = content_digests((data.images[row] for row in rows), store.state.store)
         store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
-        _index(result, store)
         reference = MemoryReference(
             store=store.state.store.hex(), rows=len(ids), first_new_id=int(result.dataset.ids[-1]) + 1
         )
@@ -150,7 +145,6 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
         classes=rows.classes,
         token_dim=1,
         settings=rows.settings,
-        lookup=LOOKUP,
         memory=MemoryReference(store=name, rows=len(rows.ids), first_new_id=rows.next_id),
         estimator=rows.estimator,
     ).write(folder)
@@ -159,25 +153,6 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
 def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
     """The card. metrics: by rate of the forget set and name, as in the metrics of the run."""
     return rendered("card.md.j2", manifest=manifest, metrics=metrics, meanings=MEANINGS)
-
-
-def _index(result: TrainedSystem, store: Store) -> None:
-    """An index for a memory that is large enough, of lists around keys of validation and test.
-
-    Fewer lists where there are few such keys; none where a search would look at all lists anyway.
-    """
-    lookup, strangers, rows = result.lookup, result.strangers, len(store.view.live)
-    lists = min(lookup.lists, len(strangers) // LEAST)
-    if rows < lookup.approximate_from:
-        return
-    if lists <= lookup.probes:
-        warn(
-            f"{rows:,} rows will be searched exactly, which takes longer: an index needs more than {lookup.probes}"
-            f" lists (lookup.probes), of {LEAST} keys each that are not in the memory, and validation and test have"
-            f" {len(strangers):,}"
-        )
-        return
-    Search(store, lookup.model_copy(update={"lists": lists})).build(strangers)
 
 
 def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
@@ -199,7 +174,6 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         head=dict(built.head) if isinstance(built, MunkeyArchitecture) and built.head else None,
         settings=dict(built.settings) if isinstance(built, FittedArchitecture) else None,
         token_dim=result.system.memory.tokens.shape[1],
-        lookup=result.lookup,
         memory=memory,
         source=location(result.folder) if result.folder else None,
         estimator=result.estimator,

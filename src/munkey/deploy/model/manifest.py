@@ -16,7 +16,6 @@ from munkey.settings import (
     DataSettings,
     EncoderSettings,
     InferenceSettings,
-    LookupSettings,
     ModelSettings,
     Pixels,
     Section,
@@ -26,7 +25,7 @@ from munkey.settings import (
 if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
-MODEL_FORMAT = 5  # the version of the format of the directory
+MODEL_FORMAT = 6  # the version of the format of the directory
 NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
@@ -119,7 +118,6 @@ class Manifest(Section):
     inference: InferenceSettings | None = None
     head: dict[Text, float] | None = None
     settings: dict[Text, float | int | Text] | None = None
-    lookup: LookupSettings
     memory: MemoryReference
     source: Text | None = None
     provenance: ModelOrigin | None = None

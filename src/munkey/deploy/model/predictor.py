@@ -21,10 +21,8 @@ from munkey.deploy.model.images import Images, Pixels, content_digests, embeddin
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Evidence, Prediction, softmax
 from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed
-from munkey.deploy.search.search import Search
 from munkey.deploy.store.chain import Receipt, moment
 from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError
-from munkey.deploy.store.index import UnreadableIndexError
 from munkey.deploy.store.rows import checked_ids, key_digests
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import Report
@@ -67,7 +65,6 @@ class Predictor(AbstractContextManager["Predictor"]):
         self._stamp = stamp
         self._changing = threading.Lock()  # one thread at a time, from its choice of ids or rows on
         self.store = _store(directory, manifest, writer, wait)
-        self.search = Search(self.store, manifest.lookup)
         self.sources = SourceFiles(self.store, manifest.source)
 
     @classmethod
@@ -248,10 +245,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         asked = self.manifest.inference
         if asked is None:
             asked = InferenceSettings(k=self._fitted.k if self._fitted else 1, fusion="ensemble", temperature=1.0)
-        try:
-            return Retriever(self.search, asked, None if every else self.manifest.memory.first_new_id).retrieve(keys)
-        except UnreadableIndexError as error:
-            raise UnreadableModelError(self.directory / MEMORY, f"cannot be searched ({error})") from error
+        return Retriever(self.store, asked, None if every else self.manifest.memory.first_new_id).retrieve(keys)
 
     def _evidence(self, retrieved: "RetrievedRows") -> Evidence:
         near = retrieved.neighbors
@@ -586,7 +580,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._fitted.digests(anew=anew) if self._fitted else None
 
     def verify(self, published: str | None = None) -> Report:
-        """Recompute what the directory says of itself: the chain of deletions, every row, index and static files.
+        """Recompute what the directory says of itself: the chain of deletions, every row and static files.
 
         published: a head that must be in the chain; else this is an older copy. Raises ValueError if it is not a head.
         """
@@ -595,7 +589,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             said = "is not the head of a chain: `forget` prints one, of 64 hexadecimal digits"
             raise ValueError(f"{str(published)[:80]!r} {said}")
         report = self.store.verify(head)
-        problems = [*report.problems, *self.search.problems()]
+        problems = [*report.problems]
         try:
             if (summed := self._summed()) and summed.digests() != summed.digests(anew=True):
                 problems.append("what answers in this process is not what the rows that are left give: start it again")
@@ -651,11 +645,9 @@ class Predictor(AbstractContextManager["Predictor"]):
             copied.purge()
 
     def compact(self) -> tuple[str, ...]:
-        """Purge, free the space of what was forgotten, and add new samples to the index, if there is one."""
+        """Purge, and free the space of what was forgotten."""
         with self._alone():
-            foreign = self.store.compact()
-        self.search.extend()
-        return self._foreign(foreign)
+            return self._foreign(self.store.compact())
 
     def summary(self) -> dict[str, Any]:
         """How many samples it holds, the bytes of its directory, and the head of its chain of deletions."""

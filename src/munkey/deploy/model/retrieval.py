@@ -1,17 +1,16 @@
 """The nearest rows of a memory on disk, while others may delete from it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
-from munkey.deploy.search import exact
-from munkey.deploy.search.search import Search
-from munkey.deploy.store.matrices import NAMES, MemoryView
+from munkey.deploy.store.matrices import MemoryView
+from munkey.deploy.store.store import Store
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
-from munkey.memory.neighbors import Neighbors
+from munkey.memory.neighbors import NearestRows, Neighbors, SearchedRows, nearest_rows
 from munkey.settings import InferenceSettings
 
 
@@ -51,25 +50,26 @@ class Retriever:
     so it keeps nothing of a sample that is deleted later. None: all rows have a token.
     """
 
-    search: Search
+    store: Store
     inference: InferenceSettings
     first_added: int | None
 
     def retrieve(self, queries: np.ndarray) -> RetrievedRows:
         """The K nearest rows for each query key (Q, d); none at all where no trained sample is left.
 
-        Neither they nor what their tokens are averaged from had been deleted when they were read. Raises
-        UnreadableIndexError.
+        Neither they nor what their tokens are averaged from had been deleted when they were read. Raises ValueError for
+        queries of another form.
         """
-        store = self.search.store
         while True:
-            near, rows, view = self.search.nearest(queries, self.inference.k)
+            view = self.store.view
+            near = nearest_in(view, checked(queries, view.keys.shape[1]), self.inference.k)
+            rows = near.rows
             present = rows != NOBODY
-            copied, names = view.copy(rows[present]), [file for file, _ in store.sources_of(rows[present])]
+            copied, names = view.copy(rows[present]), [file for file, _ in self.store.sources_of(rows[present])]
             added = np.flatnonzero(self._are_added(copied.ids))
             tokens_lent, from_somebody, still_live = self._lent(view, rows[present][added])
-            if copied.live.all() and still_live and store.view.generation == view.generation:
-                break
+            if copied.live.all() and still_live and self.store.view.generation == view.generation:
+                break  # else something was deleted meanwhile, or the memory compacted, which empties older views
         known = np.ones(len(copied.ids), dtype=bool)
         known[added], copied.tokens[added] = from_somebody, tokens_lent
         present[present] = known
@@ -77,8 +77,8 @@ class Retriever:
         tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
         labels[present], tokens[present] = copied.labels[known], copied.tokens[known]
         files[present] = np.array(names, dtype=object)[known]
-        left = Neighbors(np.where(present, near.ids, NOBODY), np.where(present, near.cosines, np.float32(0)))
-        return RetrievedRows(left, labels, tokens, files)
+        cosines = np.where(present, near.cosines, 0).astype(np.float32)
+        return RetrievedRows(Neighbors(np.where(present, near.ids, NOBODY), cosines), labels, tokens, files)
 
     def _are_added(self, ids: np.ndarray) -> np.ndarray:
         return np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
@@ -93,8 +93,8 @@ class Retriever:
         once, place = np.unique(rows, return_inverse=True)
         keys = view.keys[once]
         end = int(self._are_added(view.ids).argmax())  # all trained rows lie before the first that was added
-        trained = {name: getattr(view, name)[:end] for name in NAMES}
-        near, lenders, _ = exact.nearest(replace(view, **trained), keys, self.inference.k)
+        near = nearest_in(view, keys, self.inference.k, end)
+        lenders = near.rows
         present = lenders != NOBODY
         copied = view.copy(lenders[present])
         tokens = np.zeros((*lenders.shape, view.tokens.shape[1]), dtype=np.float32)
@@ -104,3 +104,18 @@ class Retriever:
         weights = fusion_weights(cosines, torch.from_numpy(present), fusion, temperature).numpy()
         average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
         return average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all())
+
+
+def nearest_in(view: MemoryView, queries: np.ndarray, depth: int, end: int | None = None) -> NearestRows:
+    """The nearest live rows of a memory, or of those before number `end`."""
+    searched = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
+    return nearest_rows(queries, searched, depth)
+
+
+def checked(queries: np.ndarray, width: int) -> np.ndarray:
+    """The queries. Raises ValueError unless they are finite float32 (Q, width)."""
+    if queries.ndim != 2 or queries.shape[1] != width or queries.dtype != np.float32:
+        raise ValueError(f"wanted float32 of shape (N, {width}), not {queries.dtype} of shape {queries.shape}")
+    if not np.isfinite(queries).all():
+        raise ValueError("queries must not hold NaN or infinity")
+    return queries

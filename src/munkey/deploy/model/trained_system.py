@@ -21,13 +21,13 @@ from munkey.encoders.keys import Keys
 from munkey.encoders.registry import cache_name
 from munkey.models import system
 from munkey.models.family import FAMILIES, FittedFamily, System
-from munkey.settings import DataSettings, InferenceSettings, KeySettings, LookupSettings, ModelSettings, SourceSettings
+from munkey.settings import DataSettings, InferenceSettings, KeySettings, ModelSettings, SourceSettings
 
 Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
 
 ONLY = "only systems with a memory can be exported, those of MUNKEY, KNN, LDA and NCM"
 SYSTEM, SETTINGS = "system.safetensors", "settings.json"
-SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference", "lookup")
+SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")
 
 
 def find(result: str | Path) -> Path:
@@ -106,7 +106,6 @@ class TrainedSystem:
         self.data = DataSettings.model_validate(self.sections["data"])
         self.model = ModelSettings.model_validate(self.sections["model"])
         self.inference = InferenceSettings.model_validate(self.sections["inference"])
-        self.lookup = LookupSettings.model_validate(self.sections["lookup"])
         self.keys = KeySettings.model_validate(self.sections["keys"])
         self.source = SourceSettings.model_validate(self.sections["source"])
 
@@ -179,18 +178,6 @@ class TrainedSystem:
             raise ExportError(f"{self.place.file}: the keys in its memory are not those of the encoder in its settings")
 
     @cached_property
-    def strangers(self) -> np.ndarray:
-        """Keys (N, d) of samples that no training saw, so nobody deletes them: those of validation and test.
-
-        A key that a training sample has too is left out.
-        """
-        ids, every = self.dataset.ids, self._keys
-        rows = rows_of(every.ids, ids)
-        trained = {key.tobytes() for key in every.keys[rows[self.dataset.splits == "train"]]}
-        others = every.keys[rows[self.dataset.splits != "train"]]
-        return others[[key.tobytes() not in trained for key in others]]
-
-    @cached_property
     def metrics(self) -> dict[str, dict[str, float]]:
         """Metrics by rate of the forget set; empty where none have been measured."""
         file = self.place.root / "metrics" / f"{self.place.dataset}.csv"
@@ -222,4 +209,4 @@ class OwnSystem(TrainedSystem):
         self.record = {"provenance": made | {"versions": {"munkey": version("munkey")}}}
         self.system, self.sections, self.estimator = trained, sections, estimator
         self._read_sections()
-        vars(self).update(dataset=data, names=files, strangers=np.zeros((0, 1), dtype=np.float32), metrics={})
+        vars(self).update(dataset=data, names=files, metrics={})

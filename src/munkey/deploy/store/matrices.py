@@ -4,15 +4,17 @@
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from munkey.deploy.store import disk, index
+from munkey.deploy.store import disk
 from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.rows import RECORD, Rows
+from munkey.memory.neighbors import longest
 
 BLOCK = 1024  # rows at a time
 NAMES = ("keys", "tokens", "records", "live")
@@ -32,8 +34,7 @@ class MemoryView:
     """A memory as it can be read: read-only maps that follow deletions at once, but neither additions nor compactions.
 
     keys: (N, d) float32; tokens: (N, m) float32; records: (N,); live: (N,) bool. Dead rows are, or soon will be, zero:
-    whatever is read must be filtered by `live` after it was read, as `copy` does. lengths: of the longest key of each
-    block, by its first row and its size, as a search has found it.
+    whatever is read must be filtered by `live` after it was read, as `copy` does.
     """
 
     generation: int
@@ -41,7 +42,11 @@ class MemoryView:
     tokens: np.ndarray
     records: np.ndarray
     live: np.ndarray
-    lengths: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
+
+    @cached_property
+    def longest_key(self) -> float:
+        """A length that no key exceeds, looked for once: keys can only be zeroed."""
+        return longest(self.keys)
 
     @property
     def ids(self) -> np.ndarray:
@@ -161,8 +166,7 @@ def retire(folder: Path) -> None:
 
     Files that are not the memory's own stay, and then the folder does too.
     """
-    names = (*reversed(NAMES), index.NAME, index.UNFINISHED)
-    paths = [path for name in names if (path := folder / name).is_file() and not path.is_symlink()]
+    paths = [path for name in reversed(NAMES) if (path := folder / name).is_file() and not path.is_symlink()]
     for path in paths:
         file = disk.open_file(path, os.O_RDWR)
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import counted
-from munkey.deploy.store import disk, index
+from munkey.deploy.store import disk
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import NAMES, Matrices, MemoryView, retire
@@ -27,7 +27,6 @@ def generation_folder(folder: Path, number: int) -> Path:
 def matrices_of(folder: Path, state: LedgerState, flags: int) -> Matrices:
     """The matrices that the ledger names. Raises UnreadableMemoryError where they are missing or too short."""
     own = generation_folder(folder, state.generation)
-    disk.require_plain(own / index.UNFINISHED)
     return Matrices(own, (state.key_width, state.token_width), flags, state.rows)
 
 
@@ -46,8 +45,7 @@ def foreign(folder: Path, state: LedgerState) -> tuple[str, ...]:
     sizes = zip(NAMES, (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1), strict=True)
     with suppress(FileNotFoundError):  # compacted meanwhile
         paths = {*folder.iterdir()} - {own, *(folder / name for name in ("lock", "store.db", *BESIDE))}
-        ours = (*NAMES, index.NAME, index.UNFINISHED)
-        paths |= {path for path in own.iterdir() if path.name not in ours or path.is_dir()}
+        paths |= {path for path in own.iterdir() if path.name not in NAMES or path.is_dir()}
         behind = {name: (own / name).stat().st_size - state.rows * size for name, size in sizes}
         tails = (f"{own.name}/{name}, {size} bytes behind its last row" for name, size in behind.items() if size > 0)
         return (*sorted(str(path.relative_to(folder)) for path in paths), *tails)
@@ -89,7 +87,6 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
             matrices.set_live(live)
         matrices.erase(ledger.dead(after=state.erased))
         matrices.sync()
-        (matrices.folder / index.UNFINISHED).unlink(missing_ok=True)
         for other in sorted(generations(folder) - {matrices.folder}):
             retire(other)
         disk.sync_folder(folder)

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
-from munkey.deploy.store import disk, index
+from munkey.deploy.store import disk
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
-from munkey.deploy.store.index import UnreadableIndexError
 from munkey.deploy.store.ledger import Ledger, LedgerState, Position
 from munkey.deploy.store.matrices import BLOCK, NAMES, Matrices, MemoryView, retire
 from munkey.deploy.store.recovery import (
@@ -347,32 +346,7 @@ class Store(AbstractContextManager["Store"]):
             rows = self._ledger.dead(sequences.start - 1, sequences.stop - 1)  # a compaction has overwritten others
             return self._ledger.state().erased >= sequences.stop - 1 and not len(nonzero(self.view, rows))
 
-    def read_index(self) -> index.Index | None:
-        """Rows grouped by centroids, where `write_index` has written some. Raises UnreadableIndexError."""
-        while True:
-            with self._alone():
-                number = self._ledger.state().generation
-                try:
-                    return index.read_index(generation_folder(self.folder, number), self._ledger)
-                except UnreadableIndexError:
-                    if self._ledger.state().generation == number:  # else it was compacted meanwhile
-                        raise
-
     # Writing
-
-    def write_index(self, view: MemoryView, centroids: np.ndarray, lists: np.ndarray) -> bool:
-        """Write that the first rows of a view lie nearest to the centroids number `lists` (n,).
-
-        False, and nothing is written, where the memory was compacted meanwhile.
-        """
-        with self._writing() as matrices:
-            if view.generation != self._view.generation:
-                return False
-            rows = np.flatnonzero(view.live[: len(lists)])
-            ordered = rows[np.argsort(lists[rows], kind="stable")].astype(np.int32)
-            ends = np.cumsum(np.bincount(lists[rows], minlength=len(centroids)))
-            index.Index(index.now(self._ledger), len(lists), centroids, ordered, ends).write(matrices.folder)
-            return True
 
     def add(  # noqa: PLR0913  # the parts of a row
         self,
@@ -469,7 +443,6 @@ class Store(AbstractContextManager["Store"]):
                 matrices.sync()
             for other in generations(self.folder) - {matrices.folder}:
                 retire(other)
-            index.trim(matrices.folder, self._ledger, self._view.live)
             self._ledger.rewrite()
             emptied = self._ledger.empty_wal()
         if not emptied:
@@ -487,7 +460,6 @@ class Store(AbstractContextManager["Store"]):
             new = Matrices.create(generation_folder(self.folder, number), self._ledger.state()[1:3])
             for start, block in enumerate(blocks(rows)):
                 new.append(start * BLOCK, self._view.rows(block))
-            index.carry(old.folder, new.folder, self._ledger, rows, number)
             new.seal()
             self._ledger.switch(number, rows)
             old.close()
@@ -502,8 +474,6 @@ class Store(AbstractContextManager["Store"]):
     def copy(self, folder: Path) -> None:
         """Write the memory, with its name and its chain of deletions, to a new folder. Nobody
         changes it meanwhile.
-
-        The copy is sound, but not purged: an index may list the numbers of dead rows.
         """
         with self._writing() as matrices:
             self._record_settled()
@@ -512,9 +482,8 @@ class Store(AbstractContextManager["Store"]):
             generation.mkdir(parents=True)
             # The files themselves, not `store.db`: to open and close that one would end SQLite's
             # locks on it.
-            for name in (*NAMES, index.NAME):
-                if (matrices.folder / name).is_file():
-                    shutil.copyfile(matrices.folder / name, generation / name)
+            for name in NAMES:
+                shutil.copyfile(matrices.folder / name, generation / name)
             copied = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
             copied.cut(state.rows)
             copied.seal()

@@ -26,7 +26,6 @@ from munkey.settings import (
     ForgetSettings,
     InferenceSettings,
     KeySettings,
-    LookupSettings,
     ModelSettings,
     NonNegative,
     Probability,
@@ -118,7 +117,6 @@ class Params(DatasetParams):
     datasets: Annotated[list[str], Field(min_length=1, max_length=100)]
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1, max_length=1000)]
     methods: Annotated[list[str], Field(min_length=1)]
-    lookup: LookupSettings
     search: bool
     search_grid: dict[str, Annotated[list[object], Field(min_length=1)]]
     search_drop: NonNegative | None

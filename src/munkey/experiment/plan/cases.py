@@ -157,9 +157,8 @@ class Cases:
         return sections | {"inference": inference} | (audit if is_audit(case) else {})
 
     def export_settings(self, case: str) -> Sections:
-        """All that an exported model depends on: how it was trained, asked and searched."""
-        asked = self.sections(case, *self.training_sections, "inference")
-        return asked | {"lookup": self.params.lookup.model_dump()}
+        """All that an exported model depends on: how it was trained and asked."""
+        return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
         """The encoder that a folder of keys is named for."""
