@@ -26,7 +26,7 @@ run: .venv/ready  ## run the experiment of params.yaml, or go on where it stoppe
 plan: .venv/ready  ## estimate hours, memory and disk before the first job
 	munkey plan $(CONFIG) $(PLAN)
 
-audits:  ## how much is left of what was deleted
+audits:  ## how much is left of what was deleted, in chapters of the report
 figures:  ## the figures
 exports:  ## trained models in directories of their own, ready for use
 paper:  ## every table and figure of the paper, and a report on one page

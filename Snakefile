@@ -99,7 +99,7 @@ rule audits:
             dataset=PARAMS.datasets,
             part=["table.md", "storage.md", "attacks.md", "differencing.md", "frontier.md"],
         ),
-        LAYOUT.audit_page,
+        LAYOUT.report,
 
 
 rule audit_grids:

@@ -180,26 +180,3 @@ use rule job as main_audited with:
         code=code("tables.main_audited"),
     message:
         "make the main table with what is left"
-
-
-use rule job as audit_page with:
-    input:
-        tables=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
-        beside=expand(
-            LAYOUT.audit,
-            dataset=PARAMS.datasets,
-            part=["controls.json", "shares.svg", "strata.svg", "storage.csv", "attacks.csv"],
-        ),
-        metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
-        template="workflow/report/audit.html.j2",
-        parts=PARTS,
-    output:
-        page=LAYOUT.audit_page,
-    log:
-        LAYOUT.log("audit/page"),
-    params:
-        name=PARAMS.name,
-        rows=EXHIBITS.rows,
-        code=code("report.audit_page", lambda _: audits.attacks("logits")),  # their titles
-    message:
-        "show the audits on one page"

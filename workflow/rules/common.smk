@@ -77,8 +77,6 @@ def audit_part(name):
     return fill(LAYOUT.audit, part=f"{name}.{{ending}}")
 
 
-# What the pages have in common: parts of their templates, and what columns mean.
-PARTS = [f"workflow/report/{part}.html.j2" for part in ("base", "parts")] + ["src/munkey/report/page/glossary.csv"]
 EXPORTS = expand(
     [LAYOUT.exported, fill(LAYOUT.export, part="manifest.json")], dataset=PARAMS.datasets, seed=PARAMS.seeds
 )

@@ -101,6 +101,7 @@ use rule job as page with:
     input:
         tracking=LAYOUT.tracking,
         main_table=table("main", "csv"),
+        metrics=LAYOUT.all_metrics,
         ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
         comparison=lambda _: so_far("compare", [table("paper", "csv")]),
         scenarios=lambda _: so_far(
@@ -114,10 +115,12 @@ use rule job as page with:
         ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
         audits=audits_so_far("table.csv"),
-        beside=audits_so_far(["controls.json", "shares.svg", "strata.svg", "frontier.svg", "storage.csv"]),
+        beside=audits_so_far(
+            ["controls.json", "shares.svg", "strata.svg", "frontier.svg", "storage.csv", "attacks.csv"]
+        ),
         records=sorted({run.record for run in PLAN.main}),
         template="workflow/report/page.html.j2",
-        parts=PARTS,
+        columns="src/munkey/report/page/glossary.csv",
     output:
         page=LAYOUT.report,
     log:
@@ -133,6 +136,6 @@ use rule job as page with:
         seeds=len(PARAMS.seeds),
         grid=EXHIBITS.grid_in_words,
         config=dict(config),
-        code=code("report.page"),
+        code=code("report.page", lambda _: audits.attacks("logits")),  # their titles
     message:
         "make the report"

@@ -49,7 +49,6 @@ class Layout:
         self.stream_logits = at("streams/{dataset}/seed{seed}/{system}.npz")
         self.stream_record = at("streams/{dataset}/seed{seed}/{system}.json")
         self.stream = at("streams/{dataset}/{part}")
-        self.audit_page = at("audit/index.html")
         self.all_metrics = at("metrics.csv")
         self.table = at("tables/{table}.{ending}")
         self.summary = at("summary/{part}")

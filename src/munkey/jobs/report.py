@@ -1,4 +1,4 @@
-"""The report: figures, each as SVG and PNG, pages in HTML, and the summary for DVC."""
+"""The report: figures, each as SVG and PNG, one page in HTML, and the summary for DVC."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
 from munkey.report.tables import summary as summaries
 from munkey.report.tables.ablations import read
-from munkey.report.tables.audits import attacks_tables, residue_of, storage_tables
+from munkey.report.tables.audits import residue_of
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import render
 from munkey.report.tables.scenarios import scenario_tables
@@ -95,6 +95,7 @@ def page(
     page: Path,
     template: Path,
     main_table: Path,
+    metrics: Path,
     ablations: list[Path],
     comparison: list[Path],
     scenarios: list[Path],
@@ -121,7 +122,8 @@ def page(
     any, in a folder of its name; requests: of scenarios, by data set; settings: what is compared with the paper's;
     grid: seeds, rates and methods in words.
     """
-    main, found = read(main_table), {path.parent: read_table(path) for path in audits}
+    main, tidy = read(main_table), read_metrics([metrics])
+    found = {path.parent: read_table(path) for path in audits}
     cases, grids, ranked = ([*map(read, paths)] for paths in (ablations, selections, ranks))
     said, compared, left = paper.statements(settings, seeds), [*map(paper.read, comparison)], residue_of(found)
     asked = [
@@ -143,7 +145,7 @@ def page(
         said=[f"{dataset}: {frontiers.sentence(part)}" for dataset, part in points.items()],
         story=pages.story(points, main),
         frontiers=[pages.frontier(folder, points[folder.name]) for folder in found],
-        audits=[pages.audit_in_report(folder, audit) for folder, audit in found.items()],
+        audits=[pages.audit_chapter(folder, audit, tidy, rows) for folder, audit in found.items()],
         chapters=pages.chapters(results),
         figures=[pages.figure(path, main) for path in figures],
         origin=pages.origin([read_json(path) for path in records], now()),
@@ -151,22 +153,3 @@ def page(
         params=yaml.safe_dump(dict(config), sort_keys=False),
     )
     write_text(page, text)
-
-
-def audit_page(
-    page: Path,
-    template: Path,
-    tables: list[Path],
-    metrics: list[Path],
-    name: str,
-    rows: list[Row],
-) -> None:
-    """Show the audits of all data sets on one page. tables, metrics: one for each, the former in folders of audits."""
-    shown = []
-    for table, of_main_run in zip(tables, metrics, strict=True):
-        folder = table.parent
-        attacks = attacks_tables(read_table(folder / "attacks.csv"), read_metrics([of_main_run]), rows)
-        titled = [each._replace(title=f"Attacks on one model: {each.title}") for each in attacks]
-        further = [*storage_tables(read_table(folder / "storage.csv")), *titled]
-        shown.append(pages.audit_chapter(folder, read_table(table), further))
-    write_text(page, pages.rendered(template, name=name, audits=shown))

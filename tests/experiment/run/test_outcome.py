@@ -13,7 +13,7 @@ from tests.plugins import written
 
 LAYOUT = Layout("default")
 MAIN, AUDITED = "tables/main.md", "tables/main-audited.md"
-REPORT, AUDITS = "report/index.html", "audit/index.html"
+REPORT = "report/index.html"
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_a_folder_is_named_once_though_another_lies_in_it(said):
 
 
 def test_each_target_shows_its_own_table_and_page(said):
-    text = said([AUDITED, AUDITS, "audit/digits/table.md", "audit/digits/cost.svg"], [MAIN, "metrics.csv"])
-    assert text.startswith("tables/main-audited.md") and "page      results/default/audit/index.html: open it" in text
+    text = said([AUDITED, REPORT, "audit/digits/table.md", "audit/digits/cost.svg"], [MAIN, "metrics.csv"])
+    assert text.startswith("tables/main-audited.md") and "page      results/default/report/index.html: open it" in text
     assert "made      results/default/audit/digits: cost.svg, table.md" in text and MAIN not in text
     assert said(["tables/ablations.md"], [MAIN]).startswith("tables/ablations.md")
 
@@ -63,11 +63,14 @@ def test_many_files_of_a_folder_are_counted(said):
 
 
 def test_a_page_that_an_earlier_run_made_is_marked_where_it_is_older_than_the_metrics(said):
-    lines = said([MAIN], [REPORT, "metrics.csv", AUDITS]).splitlines()
-    assert lines[-2:] == [
-        "page      results/default/report/index.html: older than these metrics; `make run TARGET=page` makes it anew",
-        "page      results/default/audit/index.html",
-    ]
+    older = said([MAIN], [REPORT, "metrics.csv"]).splitlines()
+    page = "page      results/default/report/index.html"
+    assert older[-1] == f"{page}: older than these metrics; `make run TARGET=page` makes it anew"
+
+
+def test_a_page_that_is_newer_than_the_metrics_is_named_alone(said):
+    newer = said([MAIN], ["metrics.csv", REPORT]).splitlines()
+    assert newer[-1] == "page      results/default/report/index.html"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The report and the page of the audits: text is escaped, tables are not; what stands where; where it came from."""
+"""The report: text is escaped, tables are not; what stands where; where it came from."""
 
 import base64
 import re
@@ -18,7 +18,7 @@ from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
 from tests.report.inputs import CASE_ROWS, KEYED_ROWS, MEASURED, ROWS, cases, tidy
 
-REPORT, AUDIT = (ROOT / f"workflow/report/{name}.html.j2" for name in ("page", "audit"))
+REPORT = ROOT / "workflow/report/page.html.j2"
 PICTURE = "data:image/svg+xml;base64,AAAA"
 LEFT = {"digits": {"cf": "2.4"}}
 
@@ -100,7 +100,7 @@ def test_what_is_left_is_shown_before_all_else():
     chapters = [page.Chapter("main", "Unlearning", [])]
     shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")
     text = report(audits=[page.AuditChapter(shares, shares, {}, chapter)], chapters=chapters)
-    heading = ['<h2 id="audit">', 'href="../audit/index.html"']
+    heading = ['<h2 id="audit">', 'href="../../../docs/audits.md"']
     in_order(text, ['href="#audit"', '<h2 id="story">', "base64,AAAA", *heading, "<td>2.4</td>", 'id="main"'])
     assert "audit" not in report(chapters=chapters)
 
@@ -204,34 +204,42 @@ LINE |= {
 
 @pytest.fixture
 def audit_folder(tmp_path):
-    """The folder of an audit, with its controls and its pictures."""
+    """The folder of an audit: its controls, pictures, what its files hold, and attacks on one model."""
     folder = tmp_path / "digits"
     write_json(folder / "controls.json", {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]})
     write_text(folder / "shares.svg", "picture")
-    write_text(folder / "strata.svg", "picture")
-    return folder
-
-
-def test_the_page_of_the_audits_shows_tables_controls_and_figure_in_one_file(audit_folder):
-    attacks = Titled("Attacks", pd.DataFrame({"Method": ["CF"], "MIA": ["51.7"]}))
-    shown = page.audit_chapter(audit_folder, pd.DataFrame([LINE]), [attacks])
-    text = page.rendered(AUDIT, name="a<b", audits=[shown, shown])
-    assert "<h2>digits</h2>" in text and "<b>a&lt;b</b>" in text
-    assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text and "51.7" in text
-    assert "<li>vit: oracle passed" in text and '<li class="wrong">vit: sham was flagged, but must not' in text
-    assert 'src="data:image/svg+xml;base64,cGljdHVyZQ=="' in text and not re.search(r"(src|href)=.http", text)
-    narrow = re.search('media="\\(max-width: 40rem\\)" srcset="data:image/svg[+]xml;base64,(.*?)"', text)[1]
-    assert 'width="280.8pt"' in base64.b64decode(narrow).decode()  # 3.9 inches, 374 pixels: all of it fits a phone
-
-
-def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_folder):
+    write_text(folder / "strata.svg", "strata")
     key = {"dataset": "digits", "rate": 0.1, "seed": 0, "method": "munkey", "title": "MUNKEY", "why": np.nan}
-    found = [
+    stored = [
         key | {"file": file, "ids": n, "ids_of": 3, "rows": 2 * n, "rows_of": 6}
         for file, n in (("original", 3), ("unlearned", 0))
     ]
-    write_csv(audit_folder / "storage.csv", found)
+    write_csv(folder / "storage.csv", stored)
+    key = {"dataset": "digits", "rate": 0.1, "method": "scrub", "attack": "loss"}
+    attacks = [key | {"seed": seed, "auroc": 61.5, "auroc_low": 58.0, "auroc_high": 65.0} for seed in range(3)]
+    write_csv(folder / "attacks.csv", attacks)
+    return folder
+
+
+def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_folder):
+    chapter = page.audit_chapter(audit_folder, pd.DataFrame([LINE]), tidy(), ROWS)
+    text = report(audits=[chapter, chapter])
+    assert "digits: controls, whose answers are known" in text
+    assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text
+    assert "Attacks on one model: digits, forget rate 10 %: n = 3 seeds" in text and "61.5 [58.0, 65.0]" in text
+    assert "<li>vit: oracle passed" in text.replace("\n", "")
+    assert '<li class="wrong">vit: sham was flagged, but must not' in text
+    pictures = [base64.b64encode(words).decode() for words in (b"picture", b"strata")]
+    in_order(text, [pictures[0], '<h2 id="audit">', "vit: oracle passed", pictures[1], "55.0 [23.1, 77.8]"])
+    assert not re.search(r"(src|href)=.http", text)
+    narrow = re.search('media="\\(max-width: 40rem\\)" srcset="data:image/svg[+]xml;base64,(.*?)"', text)[1]
+    assert 'width="280.8pt"' in base64.b64decode(narrow).decode()  # 3.9 inches, 374 pixels: all of it fits a phone
+    for name in ("table", "storage", "attacks"):
+        assert f'<a href="../audit/digits/{name}.csv">' in text
+
+
+def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_folder):
     audit = pd.DataFrame([LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}])
-    table, _strata, storage = page.audit_in_report(audit_folder, audit).chapter.tables
+    table, _strata, storage, _attacks = page.audit_chapter(audit_folder, audit, tidy(), ROWS).chapter.tables
     assert table.frame.iloc[:, 0].tolist() == ["SCRUB", "SCRUB, image alone"]
     assert {"6 of 6", "0 of 6"} <= set(storage.frame.iloc[0])

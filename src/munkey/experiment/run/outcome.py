@@ -62,7 +62,7 @@ def figures_ahead(
 def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
     """Lines: a table and where everything lies, of the files that were asked for alone.
 
-    Where these are the main run's, pages that earlier runs made are named too, marked where they are older than its
+    Where these are the main run's, a page that an earlier run made is named too, marked where it is older than its
     metrics. mlflow: where the runs can be seen.
     """
     results, left = Path(layout.all_metrics).parent, sorted(asked, key=os.path.split)  # folder by folder
@@ -79,12 +79,12 @@ def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
         yield f"logits    {results}/logits: every model on every sample; models in {results}/models"
         yield f"MLflow    {mlflow}"
         left = [path for path in left if path not in (main, runtime, layout.methods, layout.tracking, layout.settings)]
-    for page, target in ((layout.report, "run TARGET=page"), (layout.audit_page, "audits")):
-        if page in left:
-            yield f"page      {page}: open it in a browser"
-        elif main in tables and Path(page).exists():
-            older = Path(page).stat().st_mtime < Path(layout.all_metrics).stat().st_mtime
-            yield f"page      {page}" + f": older than these metrics; `make {target}` makes it anew" * older
+    if layout.report in left:
+        yield f"page      {layout.report}: open it in a browser"
+    elif main in tables and Path(layout.report).exists():
+        older = Path(layout.report).stat().st_mtime < Path(layout.all_metrics).stat().st_mtime
+        remark = ": older than these metrics; `make run TARGET=page` makes it anew" if older else ""
+        yield f"page      {layout.report}{remark}"
     for folder, paths in groupby((path for path in left if not path.endswith(".html")), key=os.path.dirname):
         names = [Path(path).name for path in paths]
         listed, more = ", ".join(names), f"{len(names)} files, from {names[0]} to {names[-1]}"

@@ -1,1 +1,1 @@
-"""The report and the page of the audits, one file each."""
+"""The report, one page."""

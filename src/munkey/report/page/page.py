@@ -1,8 +1,4 @@
-"""The report, and the page of the audits: one file each that opens from disk.
-
-The report has the story first, then sortable tables, figures, and its origin; the page of the audits has, for each data
-set, its forest plot, its controls and its tables.
-"""
+"""The report, one page that opens from disk: the story first, then audits, sortable tables, figures, and its origin."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +18,14 @@ from munkey.report.page import glossary
 from munkey.report.tables import ablations, paper
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
-from munkey.report.tables.audits import Residue, audit_table, first_rows, storage_tables, strata_table
+from munkey.report.tables.audits import (
+    Residue,
+    attacks_tables,
+    audit_table,
+    first_rows,
+    storage_tables,
+    strata_table,
+)
 from munkey.report.tables.markup import Titled, html_table
 from munkey.report.tables.ranks import LINE, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table
@@ -69,8 +72,9 @@ class Chapter(NamedTuple):
 
 
 class AuditChapter(NamedTuple):
-    """What a page shows of a data set's audit. figure: the forest plot; strata: the same by memorization; controls: in
-    words, by family.
+    """What the page shows of the audit of a data set.
+
+    figure: the forest plot; strata: the same by memorization; controls: in words, by family.
     """
 
     figure: Figure
@@ -101,7 +105,7 @@ class PageResults(NamedTuple):
 
 
 def rendered(template: Path, **content: object) -> str:
-    """A page as HTML. Text is escaped; tables, which are HTML already, are not. It may extend templates beside it."""
+    """The page as HTML. Text is escaped; tables, which are HTML already, are not."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -127,12 +131,22 @@ def _html(frame: pd.DataFrame) -> markupsafe.Markup:
     return markupsafe.Markup(re.sub("<th>(.*?)</th>", head, html_table(frame)))
 
 
-def audit_chapter(folder: Path, audit: pd.DataFrame, further: Sequence[Titled]) -> AuditChapter:
-    """folder: of an audit, named for its data set; audit: rows of its table; further: tables below these."""
+def audit_chapter(folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> AuditChapter:
+    """An audit with its controls, strata, search of files, and attacks on one model.
+
+    folder: of an audit, named for its data set; audit: rows of its table; tidy: metrics, of which the attacks need MIA.
+    """
     dataset = folder.name
-    files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage")]  # from the folder of either page
-    titled = [audit_table(audit, dataset), strata_table(audit, dataset), *further]
-    shown = Chapter(dataset, dataset, titled, files=files)
+    shown_rows = first_rows(audit)
+    titled = [
+        audit_table(shown_rows, dataset),
+        strata_table(shown_rows, dataset),
+        *storage_tables(read_table(folder / "storage.csv")),
+    ]
+    for attacks in attacks_tables(read_table(folder / "attacks.csv"), tidy, rows):
+        titled.append(attacks._replace(title=f"Attacks on one model: {attacks.title}"))
+    files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage", "attacks")]
+    chapter = Chapter(dataset, dataset, titled, files=files)
     shares, strata = (
         Figure(
             "",
@@ -143,12 +157,7 @@ def audit_chapter(folder: Path, audit: pd.DataFrame, further: Sequence[Titled]) 
         )
         for name, words, plot in (("shares", SHARES, forest_plot), ("strata", STRATA, strata_plot))
     )
-    return AuditChapter(shares, strata, read_json(folder / "controls.json"), shown)
-
-
-def audit_in_report(folder: Path, audit: pd.DataFrame) -> AuditChapter:
-    """What the report shows of an audit, with what its storage audit found."""
-    return audit_chapter(folder, first_rows(audit), storage_tables(read_table(folder / "storage.csv")))
+    return AuditChapter(shares, strata, read_json(folder / "controls.json"), chapter)
 
 
 def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
