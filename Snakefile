@@ -71,14 +71,14 @@ rule ablations:
 
 rule scenarios:
     input:
-        expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending=["md", "tex"]),
+        expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending="md"),
         expand(LAYOUT.scenario_figure, dataset=PLAN.scenario_datasets, ending=["svg", "png"]),
         LAYOUT.settings,
 
 
 rule streams:
     input:
-        expand(LAYOUT.stream, dataset=PARAMS.datasets, part=["table.md", "table.tex", "curves.svg", "curves.png"]),
+        expand(LAYOUT.stream, dataset=PARAMS.datasets, part=["table.md", "curves.svg", "curves.png"]),
 
 
 rule selection:
@@ -114,7 +114,7 @@ rule differencing:
 
 rule relearning:
     input:
-        expand(LAYOUT.relearning, dataset=PARAMS.datasets, part=["table.md", "table.tex", "curves.svg", "curves.png"]),
+        expand(LAYOUT.relearning, dataset=PARAMS.datasets, part=["table.md", "curves.svg", "curves.png"]),
 
 
 rule exports:

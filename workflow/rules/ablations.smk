@@ -64,7 +64,7 @@ use rule job as selection_tables with:
     input:
         table=fill(LAYOUT.selection_table, ending="csv"),
     output:
-        **printed(LAYOUT.selection_table),
+        markdown=fill(LAYOUT.selection_table, ending="md"),
     log:
         LAYOUT.log("selection/{dataset}/tables"),
     params:

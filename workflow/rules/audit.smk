@@ -60,8 +60,8 @@ use rule job as audit with:
         halves=lambda w: AUDITS.halves_of(w.dataset),
         logits=lambda w: [path for system in AUDITS.systems_of(w.dataset) for path in system["logits"]],
     output:
-        **printed(audit_part("table")),
         **picture(audit_part("shares"), "shares", "Audit"),
+        markdown=fill(LAYOUT.audit, part="table.md"),
         table=fill(LAYOUT.audit, part="table.csv"),
         controls=fill(LAYOUT.audit, part="controls.json"),
         strata=fill(LAYOUT.audit, part="strata.md"),
@@ -83,8 +83,8 @@ use rule job as audit_grid with:
             path for point in AUDITS.grid_of(w.dataset) for path in point["before"] + point["after"] + point["alone"]
         ],
     output:
-        **printed(audit_part("grid")),
         **picture(audit_part("grid"), "grid", "Audit"),
+        markdown=fill(LAYOUT.audit, part="grid.md"),
         table=fill(LAYOUT.audit, part="grid.csv"),
     log:
         LAYOUT.log("audit/{dataset}/grid"),
@@ -118,7 +118,7 @@ use rule job as attacks with:
         lambda w: plan.files_of(PLAN.main_of(w.dataset)),
         metrics=LAYOUT.metrics,
     output:
-        **printed(audit_part("attacks")),
+        markdown=fill(LAYOUT.audit, part="attacks.md"),
         table=fill(LAYOUT.audit, part="attacks.csv"),
     log:
         LAYOUT.log("audit/{dataset}/attacks"),
@@ -134,7 +134,7 @@ use rule job as storage with:
     input:
         lambda w: AUDITS.files_of_memories(w.dataset),
     output:
-        **printed(audit_part("storage")),
+        markdown=fill(LAYOUT.audit, part="storage.md"),
         table=fill(LAYOUT.audit, part="storage.csv"),
     log:
         LAYOUT.log("audit/{dataset}/storage"),
@@ -152,7 +152,7 @@ use rule gpu_job as differencing_table with:
         neighbors=lambda w: PLAN.neighbors(w.dataset, PARAMS.seeds[0], "full"),
         originals=lambda w: [PLAN.original(w.dataset, PARAMS.seeds[0], name)["original"] for name in AUDITS.deleting()],
     output:
-        **printed(audit_part("differencing")),
+        markdown=fill(LAYOUT.audit, part="differencing.md"),
         table=fill(LAYOUT.audit, part="differencing.csv"),
     log:
         LAYOUT.log("audit/{dataset}/differencing"),
@@ -171,7 +171,7 @@ use rule job as main_audited with:
         main_table=table("main", "csv"),
         audit_tables=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
     output:
-        **printed(table("main-audited")),
+        markdown=table("main-audited", "md"),
         html=report(table("main-audited", "html"), caption="../report/main.rst", category="Tables"),
     log:
         LAYOUT.log("main_audited"),

@@ -65,6 +65,7 @@ def table(name, ending="{ending}"):
 
 
 def printed(path):
+    """A table that a paper prints, in both forms. All others are Markdown alone."""
     return {"markdown": fill(path, ending="md"), "latex": fill(path, ending="tex")}
 
 

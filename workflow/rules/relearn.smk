@@ -20,8 +20,8 @@ use rule job as relearning_table with:
     input:
         lambda w: [path for system in RELEARNING.systems_of(w.dataset) for path in system["curves"]],
     output:
-        **printed(fill(LAYOUT.relearning, part="table.{ending}")),
         **picture(fill(LAYOUT.relearning, part="curves.{ending}"), "relearning", "Audit"),
+        markdown=fill(LAYOUT.relearning, part="table.md"),
         curves=fill(LAYOUT.relearning, part="curves.csv"),
         table=fill(LAYOUT.relearning, part="table.csv"),
     log:

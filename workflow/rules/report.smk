@@ -12,7 +12,6 @@ use rule job as tables with:
         runtime=table("runtime", "md"),
         runtime_latex=table("runtime", "tex"),
         datasets=table("datasets", "md"),
-        datasets_latex=table("datasets", "tex"),
     log:
         LAYOUT.log("tables"),
     params:

@@ -18,8 +18,8 @@ use rule job as scenario_tables with:
     input:
         metrics=LAYOUT.scenario_metrics,
     output:
-        **printed(LAYOUT.scenario_table),
         **picture(LAYOUT.scenario_figure, "scenarios", "Scenarios"),
+        markdown=fill(LAYOUT.scenario_table, ending="md"),
         csv=fill(LAYOUT.scenario_table, ending="csv"),
     log:
         LAYOUT.log("scenarios/{dataset}/table"),

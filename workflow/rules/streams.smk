@@ -29,8 +29,8 @@ use rule job as stream_tables with:
     input:
         lambda w: [path for system in STREAMS.systems_of(w.dataset) for path in (*system["logits"], *system["records"])],
     output:
-        **printed(fill(LAYOUT.stream, part="table.{ending}")),
         **picture(fill(LAYOUT.stream, part="curves.{ending}"), "streams", "Scenarios"),
+        markdown=fill(LAYOUT.stream, part="table.md"),
         curves=fill(LAYOUT.stream, part="curves.csv"),
         shares=fill(LAYOUT.stream, part="shares.csv"),
     log:

@@ -1,6 +1,5 @@
 """Audits (docs/audits.md): how much is left of what was deleted, and what the weights keep."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -21,7 +20,7 @@ from munkey.report.figures import theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.tables import audits as tables
-from munkey.report.tables.markup import Titled, render_or_say
+from munkey.report.tables.markup import render_or_say
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.unlearn.contract import METHODS
 
@@ -32,7 +31,6 @@ def audit(
     table: Path,
     controls: Path,
     markdown: Path,
-    latex: Path,
     svg: Path,
     strata: Path,
     strata_svg: Path,
@@ -48,7 +46,7 @@ def audit(
     write_text(table, pd.DataFrame(lines).to_csv(index=False))
     write_json(controls, {audit.family: [each.words for each in audit.controls] for audit in audits})
     found = read_table(table)
-    _write([tables.audit_table(tables.first_rows(found), dataset)], markdown, latex)
+    write_text(markdown, render_or_say([tables.audit_table(tables.first_rows(found), dataset)], "markdown"))
     theme.save(forest_plot(found), svg.with_suffix(""))
     write_text(strata, render_or_say([tables.strata_table(found, dataset)], "markdown"))
     theme.save(strata_plot(found), strata_svg.with_suffix(""))
@@ -60,7 +58,6 @@ def audit_grid(
     halves: list[Path],
     table: Path,
     markdown: Path,
-    latex: Path,
     svg: Path,
     dataset: str,
 ) -> None:
@@ -73,22 +70,22 @@ def audit_grid(
     rows = [row for of_setting in progress(lines, "setting", "settings") for row in of_setting]
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
     found = read_table(table)
-    _write([tables.grid_table(found, dataset)], markdown, latex)
+    write_text(markdown, render_or_say([tables.grid_table(found, dataset)], "markdown"))
     theme.save(grid_plot(found), svg.with_suffix(""))
 
 
-def attacks(runs: list[Evaluation], rows: list[Row], metrics: Path, table: Path, markdown: Path, latex: Path) -> None:
+def attacks(runs: list[Evaluation], rows: list[Row], metrics: Path, table: Path, markdown: Path) -> None:
     """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
     found = pd.DataFrame([line for run in progress(runs, "system", "systems") for line in attack_lines(run)])
     write_text(table, found.to_csv(index=False))
-    _write(tables.attacks_tables(found, read_metrics([metrics]), rows), markdown, latex)
+    write_text(markdown, render_or_say(tables.attacks_tables(found, read_metrics([metrics]), rows), "markdown"))
 
 
-def storage(systems: list[MemoryFiles], table: Path, markdown: Path, latex: Path) -> None:
+def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
     """Look for traces of what was deleted in the files of unlearned systems and of their originals."""
     lines = [line for each in progress(systems, "system", "systems") for line in storage_lines(each)]
     write_csv(table, lines, STORAGE_COLUMNS)
-    _write(tables.storage_tables(read_table(table)), markdown, latex)
+    write_text(markdown, render_or_say(tables.storage_tables(read_table(table)), "markdown"))
 
 
 def differencing(
@@ -98,7 +95,6 @@ def differencing(
     originals: list[Path],
     table: Path,
     markdown: Path,
-    latex: Path,
     dataset: str,
     settings: dict[str, Sections],
     device: str,
@@ -121,9 +117,4 @@ def differencing(
             warn(f"{METHODS[name].title} is left out, since it or its original diverged: {error}")
     found = pd.DataFrame(lines)
     write_text(table, found.to_csv(index=False))
-    _write(tables.differencing_tables(found, dataset), markdown, latex)
-
-
-def _write(titled: Sequence[Titled], markdown: Path, latex: Path) -> None:
-    write_text(markdown, render_or_say(titled, "markdown"))
-    write_text(latex, render_or_say(titled, "latex"))
+    write_text(markdown, render_or_say(tables.differencing_tables(found, dataset), "markdown"))

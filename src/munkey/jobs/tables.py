@@ -45,14 +45,12 @@ def ablation_tables(metrics: list[Path], summary: Path, tables: list[Path], rows
 
 
 def scenario_tables(
-    metrics: Path, requests: Mapping[str, str], rows: list[Row], csv: Path, markdown: Path, latex: Path, svg: Path
+    metrics: Path, requests: Mapping[str, str], rows: list[Row], csv: Path, markdown: Path, svg: Path
 ) -> None:
     """Make tables, a figure and a CSV of the scenarios of a data set. requests: in words, by case."""
     found = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, found.to_csv(index=False))
-    for path in (markdown, latex):
-        markup = markup_of(path)
-        write_text(path, render_or_say(list(scenarios.scenario_tables(found, rows, requests, markup)), markup))
+    write_text(markdown, render_or_say(list(scenarios.scenario_tables(found, rows, requests, "markdown")), "markdown"))
     theme.save(scenarios_plot(found, rows), svg.with_suffix(""))
 
 
@@ -62,7 +60,6 @@ def stream_tables(
     curves: Path,
     shares: Path,
     markdown: Path,
-    latex: Path,
     svg: Path,
 ) -> None:
     """Make the tables and the figure of requests one after another, and CSVs of their numbers."""
@@ -71,16 +68,14 @@ def stream_tables(
     write_text(shares, found.shares.to_csv(index=False))
     titled = streams.stream_tables(found, systems, dataset)
     write_text(markdown, render(titled, "markdown"))
-    write_text(latex, render(titled, "latex"))
     theme.save(streams_plot(found.curves, found.shares), svg.with_suffix(""))
 
 
-def selection_tables(table: Path, dataset: str, outputs: Mapping[str, Path]) -> None:
+def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
     """Make the table of why each (p_image, p_token) was chosen or not. table: as `select` wrote it."""
     grid = read_table(table)
     titled = [main.selection_table(grid, f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}")]
-    for path in outputs.values():
-        write_text(path, render(titled, markup_of(path)))
+    write_text(markdown, render(titled, "markdown"))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
@@ -98,7 +93,6 @@ def relearning_table(
     curves: Path,
     table: Path,
     markdown: Path,
-    latex: Path,
     svg: Path,
 ) -> None:
     """Compare every system's relearning with its oracle's: curves, table and figure. seeds: of each system's curves."""
@@ -108,7 +102,6 @@ def relearning_table(
     write_text(table, found.to_csv(index=False))
     titled = [of_relearning.table(found, every, dataset)]
     write_text(markdown, render(titled, "markdown"))
-    write_text(latex, render(titled, "latex"))
     theme.save(relearning_plot(every), svg.with_suffix(""))
 
 

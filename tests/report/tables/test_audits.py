@@ -101,8 +101,7 @@ def test_the_file_of_an_audit_has_its_columns_and_no_other(audit, tmp_path, monk
     monkeypatch.setattr(job, "family_audits", lambda *_: [made])
     monkeypatch.setattr(job.theme, "save", lambda *_: None)
     table, *others = (
-        tmp_path / name
-        for name in ("table.csv", "controls.json", "table.md", "table.tex", "shares.svg", "strata.md", "strata.svg")
+        tmp_path / name for name in ("table.csv", "controls.json", "table.md", "shares.svg", "strata.md", "strata.svg")
     )
     job.audit([], [], table, *others, "digits")
     assert read_table(table).columns.equals(audit.columns)

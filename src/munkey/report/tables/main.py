@@ -41,7 +41,7 @@ CSS = (
 def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
     """All tables of an experiment as text, by the name of the rule's output that each is written to.
 
-    tidy: metrics of all data sets. `datasets` and `datasets_latex` show each data set at its largest rate only.
+    tidy: metrics of all data sets. `datasets` shows each data set at its largest rate only.
     """
     tidy = with_seed_gaps(tidy, rows)
     summary = summarize(tidy, rows)
@@ -55,17 +55,16 @@ def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
         "runtime": render([runtime_table(summary, rows, "markdown")], "markdown"),
         "runtime_latex": render([runtime_table(summary, rows, "latex")], "latex"),
         "datasets": main_table(largest, rows, "markdown"),
-        "datasets_latex": main_table(largest, rows, "latex"),
     }
 
 
 def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None) -> str:
     """The paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
 
-    residue: for a column of what is left, where audits were run.
+    residue: for a column of what is left, where audits were run; not in LaTeX.
     """
     if markup == "latex":
-        return _main_latex(summary, rows, residue or {})
+        return _main_latex(summary, rows)
     text = render(main_tables(summary, rows, markup, residue), markup)
     return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}" if markup == "html" else text
 
@@ -130,36 +129,35 @@ def _remark(part: pd.DataFrame) -> str:
     return " ".join(filter(None, [underfit(part), certified(part), diverged(part)]))
 
 
-def _main_latex(summary: pd.DataFrame, rows: Sequence[Row], residue: Residue) -> str:
+def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
     """All data sets in one table, each under a row with its name. Needs booktabs and amsmath.
 
     That row, and the rules around it, stand in the first cell of the first line of its data set.
     """
     rates = sorted(summary["rate"].unique(), reverse=True)
-    leading = ["Method", *([RESIDUE] if residue else [])]
-    width = len(leading) + len(COLUMNS) * len(rates)
+    width = 1 + len(COLUMNS) * len(rates)
     lines: list[list[str]] = []
     remarks = ""
     for dataset, part in summary.groupby("dataset", sort=False):
         remarks += f"% {dataset}: {remark}\n" if (remark := _remark(part)) else ""
-        own = _lines(part, rates, rows, "latex", residue)
+        own = _lines(part, rates, rows, "latex", {})
         n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"
         own[0][0] = "\n".join([*([r"\midrule"] if lines else []), name, r"\midrule", latex_text(own[0][0])])
         lines += own
-    columns = " ".join(["l" * len(leading), *["cccc c"] * len(rates)])
-    frame = pd.DataFrame(lines, columns=_main_header(rates, leading))
+    columns = " ".join(["l", *["cccc c"] * len(rates)])
+    frame = pd.DataFrame(lines, columns=_main_header(rates))
     return "% needs booktabs, amsmath\n" + remarks + latex_table(frame, columns)
 
 
-def _main_header(rates: Sequence[float], leading: Sequence[str]) -> pd.MultiIndex:
-    """Leading columns, then the rates above their metrics.
+def _main_header(rates: Sequence[float]) -> pd.MultiIndex:
+    """The methods, then the rates above their metrics.
 
     The rules between the two rows stand in the first cell of the second row.
     """
-    first, width = 1 + len(leading), len(COLUMNS)
-    rules = [rf"\cmidrule(lr){{{first + i * width}-{first - 1 + (i + 1) * width}}}" for i in range(len(rates))]
-    labels = [("", name) for name in (f"{' '.join(rules)}\n{leading[0]}", *leading[1:])]
+    width = len(COLUMNS)
+    rules = [rf"\cmidrule(lr){{{2 + i * width}-{1 + (i + 1) * width}}}" for i in range(len(rates))]
+    labels = [("", f"{' '.join(rules)}\nMethod")]
     for rate in rates:
         over = rf"Random forget ({100 * rate:g}\,%)"
         labels += [(over, r"Avg Gap $\downarrow$" if name == "Avg Gap" else name) for name in COLUMNS]
