@@ -38,7 +38,7 @@ FRONTIER = (
     " What is not known to leave how much is not drawn."
 )
 SHARES = "Residual shares with their 95 % intervals, between never seen (0) and nothing done (100)"
-STRATA = "The same by how much training on a sample had changed its answer, where that is enough to be a share of"
+STRATA = "What is left by how much training on a sample had changed its answer, where that is enough to be a share of"
 ABLATIONS = {
     "ablations": "Ablations",
     "aggregation": "Aggregation",
