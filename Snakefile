@@ -32,7 +32,6 @@ rule all:
         table("main", "md"),
         table("runtime", "md"),
         table("ranks", "md") if EXHIBITS.ranked else [],
-        LAYOUT.methods,
         LAYOUT.tracking,
         LAYOUT.settings,
 

@@ -22,7 +22,7 @@ READ_BY = [
     ("results/default/logits/digits/seed0/rate0.1/cf.npz", "results/default/metrics/digits.csv"),
     (f"{MODELS}/rate0.1/cf/record.json", "results/default/metrics/digits.csv"),
     ("results/default/metrics/digits.csv", "results/default/tables/main.csv"),
-    ("results/default/tables/main.csv", "results/default/summary/losses.svg"),
+    ("results/default/tables/main.csv", "results/default/figures/forgetting.svg"),
 ]
 SAME = ("*.npy", "*.npz", "*.safetensors", "samples.csv", "classes.json", "rate*.csv")  # whose bytes hold no times
 

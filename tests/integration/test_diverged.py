@@ -1,7 +1,6 @@
 """What diverges costs its rows of the tables: all else is made, and the run says which, why, and in which log."""
 
 import json
-from pathlib import Path
 
 import pandas as pd
 
@@ -46,8 +45,6 @@ def test_methods_that_diverge_in_the_common_loop_and_in_one_of_their_own_cost_th
     assert f"NaNify @10 %, seed 0: 1 of 20 weights are not finite, cls_token among them; log: {LOGS}/nanify.log" in said
     for name in ("cf", "nanify"):
         assert "diverged: " in (project.path / LOGS / f"{name}.log").read_text()
-        means = project.path / f"results/default/methods/means/digits/rate0.1/{name}.json"
-        assert json.loads(means.read_text()) == {"diverged": 1.0}
     for title in ("CF", "NaNify"):
         assert row(project, title) == ["diverged", "–", "–", "–", "diverged"]
     for title in ("Original (T)", "Retrain (M)", "LDA", "MUNKEY"):
@@ -71,4 +68,3 @@ def test_where_originals_diverge_so_does_all_that_starts_from_them_and_the_rest_
     assert f"Original (T) @10 %, CF @10 %, seed 0: {why}" in text
     tidy = pd.read_csv(project.path / "results/default/metrics.csv")
     assert set(tidy.loc[tidy["metric"] == "diverged", "method"]) >= {"original-t", "retrain-t", "cf", "munkey"}
-    assert Path(project.path / "results/default/summary/losses.svg").stat().st_size > 1000

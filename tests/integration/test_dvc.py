@@ -1,7 +1,6 @@
 """The same experiment through DVC: versioned, pushed and pulled, never silently stale."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -55,11 +54,6 @@ def test_after_a_pull_all_is_there_and_nothing_is_to_be_done(pulled: Project) ->
     assert pulled.planned() == {}
     assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
     assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
-    metrics = json.loads(pulled.run("dvc", "metrics", "show", "--json").stdout)[""]["data"]
-    means = metrics["results/default/methods/means/digits/rate0.1/munkey.json"]["data"]
-    assert list(means) == ["gap", "TA", "RA", "FA", "MIA", "P_s", "unlearn_s"] and 0 <= means["TA"] <= 100
-    lines = pulled.run("dvc", "metrics", "show").stdout.splitlines()
-    assert len(metrics) == 9 and len(lines) == 10 and max(map(len, lines)) < 140
 
 
 def test_what_was_pulled_is_logged_and_an_experiment_re_runs_exactly_what_depends_on_its_knob(
@@ -72,19 +66,15 @@ def test_what_was_pulled_is_logged_and_an_experiment_re_runs_exactly_what_depend
     assert pulled.run("git", "status", "--porcelain").stdout == ""
     pulled.run("dvc", "exp", "run", "-S", "munkey.p_retrieve=0.4", "--name", "more")
     assert yaml.safe_load((pulled.path / "params.yaml").read_text())["munkey"]["p_retrieve"] == 0.4
-    after = {"metrics", "tables", "summary", "track", "settings", "all"}
+    after = {"metrics", "tables", "track", "settings", "all"}
     assert jobs(pulled) == {"train", "unlearn", "evaluate"} | after
     assert pulled.planned() == {}
     assert "more" in pulled.run("dvc", "exp", "show", "--csv").stdout
     assert "munkey.p_retrieve" in pulled.run("dvc", "params", "diff").stdout
-    assert "munkey" in pulled.run("dvc", "metrics", "diff").stdout
-    pulled.run("dvc", "plots", "show")
-    page = (pulled.path / "dvc_plots/index.html").read_text()
-    pictures = re.findall(r'<img src="(static/[^":]*)">', page)
-    assert [name.rpartition("_summary_")[2] for name in pictures] == ["forgetting.svg", "losses.svg"]
-    assert all((pulled.path / "dvc_plots" / name).read_text().startswith("<?xml") for name in pictures)
-    assert "<script" not in page and "://" not in page
-    assert pulled.run("git", "status", "--porcelain", "dvc_plots").stdout == ""
+    main = "results/default/tables/main.csv"  # as docs/tracking.md gets the table of another revision
+    pulled.run("dvc", "get", ".", main, "--rev", "HEAD", "--out", "earlier.csv")
+    before = (pulled.path / "earlier.csv").read_text()
+    assert before.startswith("dataset,") and before != (pulled.path / main).read_text()
 
 
 @pytest.mark.soak

@@ -15,7 +15,7 @@ import pytest
 from tests.integration.conftest import Project
 from tests.integration.faults import Running, disk, results
 
-DOWNSTREAM = ("metrics", "tables", "summary", "track")
+DOWNSTREAM = ("metrics", "tables", "track")
 
 
 @pytest.mark.soak(long=True)

@@ -19,7 +19,7 @@ from tests.conftest import VIT, generator
 from tests.integration.conftest import ROOT, Project
 
 SYSTEMS = [*(f"{run}-{letter}" for run in ("original", "retrain") for letter in "tml"), "lda", "cf", "munkey"]
-DOWNSTREAM = {"metrics": 1, "tables": 1, "summary": 1, "track": 1}
+DOWNSTREAM = {"metrics": 1, "tables": 1, "track": 1}
 
 
 def without_times(path: Path) -> pd.DataFrame:
@@ -177,7 +177,7 @@ def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Proje
 
 def test_a_knob_that_changes_no_result_computes_none(project: Project) -> None:
     project.params({"device": "cpu", "methods": ["munkey", "lda", "cf"]})
-    assert set(project.planned()) <= {"metrics", "tables", "summary", "track"}
+    assert set(project.planned()) <= {"metrics", "tables", "track"}
 
 
 DRAWN = {"forget": 1, "neighbors": 1, "train": 3, "unlearn": 3, "evaluate": 6}

@@ -1,4 +1,4 @@
-# Tables, the summary that DVC compares, and the mirror in MLflow.
+# Tables, the log in MLflow, and the report.
 
 
 use rule job as tables with:
@@ -54,22 +54,6 @@ use rule job as compare with:
         code=code("tables.compare"),
     message:
         "put the paper's numbers beside ours"
-
-
-use rule job as summary with:
-    input:
-        main_table=table("main", "csv"),
-        records=sorted({run.training for run in PLAN.main}),
-    output:
-        methods=directory(LAYOUT.methods),
-        losses_svg=fill(LAYOUT.summary, part="losses.svg"),
-        forgetting_svg=fill(LAYOUT.summary, part="forgetting.svg"),
-    log:
-        LAYOUT.log("summary"),
-    params:
-        code=code("report.summary"),
-    message:
-        "summarize for DVC"
 
 
 use rule job as track with:

@@ -51,8 +51,6 @@ class Layout:
         self.stream = at("streams/{dataset}/{part}")
         self.all_metrics = at("metrics.csv")
         self.table = at("tables/{table}.{ending}")
-        self.summary = at("summary/{part}")
-        self.methods = at("methods")
         self.trace = at("trace/{case}/seed{seed}.npz")
         self.figure = at("figures/{figure}.{ending}")
         self.tracking = at("tracking.json")

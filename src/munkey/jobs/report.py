@@ -1,6 +1,5 @@
-"""The report: figures, each as SVG and PNG, one page in HTML, and the summary for DVC."""
+"""The report: figures, each as SVG and PNG, and one page in HTML."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,21 +7,18 @@ from typing import Any
 import yaml
 
 from munkey.core.diverged import DIVERGED, why_diverged
-from munkey.core.files import atomic, read_json, read_npz, read_table, write_text
+from munkey.core.files import read_json, read_npz, read_table, write_text
 from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import now
 from munkey.memory import neighbors
 from munkey.report.figures import theme
-from munkey.report.figures.charts import CHARTS, PAPERS_METHOD, ChartSource
+from munkey.report.figures.charts import CHARTS, ChartSource
 from munkey.report.figures.examples import Snapshot, examples
-from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
-from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.page import page as pages
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
-from munkey.report.tables import summary as summaries
 from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import residue_of
 from munkey.report.tables.frontier import Design
@@ -76,19 +72,6 @@ def frontier(
     said = f"{frontiers.sentence(points)}\n\n{frontiers.RULE}\n\n"
     write_text(markdown, said + render([frontiers.frontier_table(points, "markdown")], "markdown"))
     theme.save(frontier_plot(points), svg.with_suffix(""))
-
-
-def summary(main_table: Path, records: list[Path], methods: Path, losses_svg: Path, forgetting_svg: Path) -> None:
-    """Summarize for DVC: a file of metrics for each method, and pictures of training losses and of gap against time."""
-    table = read_table(main_table)
-    for name, metrics in summaries.methods(table).items():
-        # In a folder and without checksums: DVC would show what else there is as metrics too.
-        with atomic(methods / "means" / f"{name}.json") as file:
-            file.write_text(json.dumps(metrics, indent=2) + "\n")
-    losses = summaries.training_losses(records)
-    drawn = theme.words_alone("Every training diverged.") if losses.empty else loss_curves(losses)
-    theme.save(drawn, losses_svg.with_suffix(""))
-    theme.save(gap_plot(table, PAPERS_METHOD), forgetting_svg.with_suffix(""))
 
 
 def page(

@@ -20,7 +20,6 @@ from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.curves import neighbors_plot, scenarios_plot, sensitivity_plot, streams_plot
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
-from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
@@ -126,17 +125,6 @@ def example(status="forgotten", after="7"):
     return retrieval.Example("forget sample", picture(), "3", before, later)
 
 
-def trainings():
-    """Two data sets, originals and oracles of two families, three seeds, ten epochs."""
-    places = itertools.product(("digits", "other"), ("seed0", "seed1", "seed2"), ("full", "rate0.1", "rate0.02"), "tm")
-    return pd.DataFrame(
-        {"dataset": dataset, "seed": seed, "subset": subset, "epoch": epoch, "loss": (1 + int(seed[-1])) / epoch}
-        | {"system": f"{'original' if subset == 'full' else 'retrain'}-{letter}"}
-        for dataset, seed, subset, letter in places
-        for epoch in range(1, 11)
-    )
-
-
 def after_requests():
     """ToW of two methods at two rates after two requests; one method was not asked for the second."""
     lines = itertools.product(("scenario/class", "scenario/cluster"), (0.1, 0.02), ("b", "d"))
@@ -162,7 +150,6 @@ ALL = {
     "frontier": lambda: frontier_plot(frontier()),
     "forgetting": lambda: gap_plot(methods(), "MUNKEY"),
     "forgetting, nothing to draw": lambda: gap_plot(methods().assign(gap_mean=np.nan), "MUNKEY"),
-    "losses": lambda: loss_curves(trainings()),
     "sensitivity": lambda: sensitivity_plot(training()),
     "projection": lambda: moments(3),
     "projection, many classes": lambda: moments(1, 30, 90),
@@ -207,7 +194,6 @@ def test_a_name_with_dollars_is_drawn_as_it_is():
         "pairs": selection_plot(grid().assign(dataset=DOLLARS), 0.3),
         "curve": neighbors_plot(curve().replace("digits", DOLLARS)),
         "methods": gap_plot(methods().replace("SCRUB", DOLLARS), "MUNKEY"),
-        "losses": loss_curves(trainings().replace("digits", DOLLARS)),
         "sensitivity": sensitivity_plot(training().assign(dataset=DOLLARS)),
         "shares": forest_plot(shares().replace("SCRUB", DOLLARS)),
         "retrieval": retrieval_plot([dataclasses.replace(example(), title=DOLLARS)]),
@@ -239,22 +225,6 @@ def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds():
     first, second = seconds.lines
     assert first.get_xdata().tolist() == order["unlearn_s_mean"].tolist()
     assert first.get_ydata()[0] < 0 < second.get_ydata()[0]  # one rate above the other
-
-
-def test_losses_are_means_over_seeds_with_a_line_for_each_subset_and_a_panel_for_each_family():
-    panels = ALL["losses"]().axes
-    assert len(panels) == 4
-    for axes in panels:
-        assert [line.get_ydata()[1] for line in axes.lines] == [1.0, 1.0, 1.0]  # of 1/2, 2/2, 3/2
-
-
-def test_a_rate_looks_the_same_in_every_panel_of_the_losses_and_stands_in_the_legend_wherever_it_is():
-    lines = trainings()
-    figure = loss_curves(lines[(lines["dataset"] == "other") | (lines["subset"] != "rate0.02")])
-    looks = [{line.get_label(): line.get_color() for line in axes.lines} for axes in figure.axes]
-    assert looks[0].keys() == {"on all samples", "without 10 %"} and looks[0].items() < looks[2].items()
-    legend = {line.get_label(): line.get_color() for line in figure.legends[0].get_lines()}
-    assert legend == looks[2]
 
 
 def test_the_front_rises_where_intervals_end_and_marks_say_what_is_over_or_without_a_bound():
@@ -412,7 +382,6 @@ def test_too_few_points_for_neighbors_and_what_is_not_finite_are_not_projected(p
         (grid_plot, audited().iloc[:0], "no rows"),
         (relearning_plot, relearned().iloc[:0], "no rows"),
         (forest_plot, shares().iloc[:0], "no rows"),
-        (loss_curves, trainings().assign(loss=np.nan), "NaN"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, frame, message):

@@ -5,14 +5,11 @@ import math
 import pandas as pd
 import pytest
 
-from munkey.core.files import write_json
 from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
-    methods,
     short,
     summarize,
-    training_losses,
     with_seed_gaps,
 )
 from tests.conftest import ROOT
@@ -129,25 +126,6 @@ def test_the_papers_printed_gaps_follow_from_its_printed_rows():
     assert checked == 109
 
 
-def test_dvc_compares_the_means_of_a_method_in_a_file_without_what_was_not_measured():
-    measured = MEASURED | {"cf": [(78, 99, 80, 60), (80, 97, 84, 62), (83, 98, 82, 64)]}
-    found = methods(summarize(tidy(measured), ROWS))
-    assert list(found) == [f"digits/rate0.1/{row.name}" for row in ROWS]
-    assert found["digits/rate0.1/knn"] == {"TA": 75, "RA": 90, "FA": 74, "MIA": 50}
-    assert found["digits/rate0.1/cf"] == {"gap": 6.417, "TA": 80.33, "RA": 98, "FA": 82, "MIA": 62}
-
-
 @pytest.mark.parametrize(("value", "shown"), [(80.33333, 80.33), (0.00081234, 0.0008123), (1234.56, 1235), (0, 0)])
 def test_numbers_to_be_read_have_four_digits(value, shown):
     assert short(value) == shown
-
-
-def test_a_training_is_known_by_the_place_of_its_record(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = "results/default/models/digits/seed1/full/original-t/record.json"
-    write_json(path, {"history": [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 0.5}]})
-    losses = training_losses([path])
-    assert losses.to_dict("records") == [
-        {"dataset": "digits", "seed": "seed1", "subset": "full", "system": "original-t", "epoch": 1, "loss": 2.5},
-        {"dataset": "digits", "seed": "seed1", "subset": "full", "system": "original-t", "epoch": 2, "loss": 0.5},
-    ]

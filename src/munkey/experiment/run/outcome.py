@@ -78,7 +78,7 @@ def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
         yield f"metrics   {layout.all_metrics}: every (data set, rate, seed, method, metric)"
         yield f"logits    {results}/logits: every model on every sample; models in {results}/models"
         yield f"MLflow    {mlflow}"
-        left = [path for path in left if path not in (main, runtime, layout.methods, layout.tracking, layout.settings)]
+        left = [path for path in left if path not in (main, runtime, layout.tracking, layout.settings)]
     if layout.report in left:
         yield f"page      {layout.report}: open it in a browser"
     elif main in tables and Path(layout.report).exists():

@@ -14,7 +14,7 @@ import pandas as pd
 
 from munkey.core.console import counted
 from munkey.core.diverged import DIVERGED
-from munkey.core.files import read_json, read_table
+from munkey.core.files import read_table
 from munkey.report.tables.comparisons import accuracies_compared, told_apart
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
@@ -24,8 +24,6 @@ FITTED = ("knn", "lda", "ncm")  # to the same keys
 LEARNED = 99.0  # percent of the retain set: training longer would teach nothing more
 ORACLES = "retrain-"  # how the names of all oracles begin (munkey.models.family)
 BETWEEN = " | "  # the reasons of several seeds
-# The metrics that DVC compares, and their columns in a summary.
-COMPARED = {name: f"{name}_mean" for name in ("gap", *GAP_METRICS, "P_s", "unlearn_s")}
 
 
 @dataclass(frozen=True)
@@ -195,31 +193,6 @@ def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
     return wide[methods == method].droplevel("method")
 
 
-def methods(summary: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """For `dvc metrics`, which shows a line for each file: DATASET/rateRATE/METHOD -> metric -> mean over seeds."""
-    lines = summary.to_dict("records")
-    return {
-        f"{line['dataset']}/rate{line['rate']:g}/{line['method']}": {DIVERGED: 1.0}
-        if pd.notna(line.get(DIVERGED))
-        else {name: short(line[column]) for name, column in COMPARED.items() if pd.notna(line.get(column))}
-        for line in lines
-    }
-
-
 def short(value: float) -> float:
     """A number with four significant digits, for columns that are read. The CSV files have all digits."""
     return float(f"{value:.4g}")
-
-
-def training_losses(records: Iterable[str | Path]) -> pd.DataFrame:
-    """A line per epoch of every training of an original or an oracle: dataset, seed, subset, system, epoch, loss.
-
-    records: paths that end in DATASET/seedSEED/SUBSET/SYSTEM/record.json.
-    """
-    columns = ["dataset", "seed", "subset", "system"]
-    lines = [
-        dict(zip(columns, Path(path).parts[-5:-1], strict=True)) | {"epoch": epoch["epoch"], "loss": epoch["loss"]}
-        for path in records
-        for epoch in read_json(path)["history"]
-    ]
-    return pd.DataFrame(lines, columns=[*columns, "epoch", "loss"])
