@@ -20,6 +20,7 @@ from munkey.experiment.plan.plan import Plan
 from munkey.jobs.data import data
 from munkey.jobs.evaluate import evaluate
 from munkey.jobs.forget import forget
+from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.jobs.keys import keys, neighbors
 from munkey.jobs.train import train
 from munkey.jobs.unlearn import unlearn
@@ -33,6 +34,7 @@ config = merge(read_params([]), small)
 plan = Plan(load(config))
 os.chdir(tempfile.mkdtemp())
 images, keyfile, forgotten = Path("data/images.npy"), Path("keys.npz"), Path("forget.csv")
+cpu = Surroundings("cpu")
 
 # %% [markdown]
 # Data, one key for each sample from a frozen encoder, and 10 % of the training samples, to be forgotten.
@@ -49,11 +51,11 @@ for subset, without in (("full", None), ("rate0.1", forgotten)):
 
 # %%
 for name, subset, without in (("original-m", "full", None), ("retrain-m", "rate0.1", forgotten)):
-    files = {"forget": without, "keyfile": keyfile, "neighbors": Path(f"neighbors-{subset}.npz")}
+    files = SampleFiles(images, without, keyfile=keyfile, neighbors=Path(f"neighbors-{subset}.npz"))
     settings = plan.train_settings("digits", "m")
-    train(images, Path(name), Path(f"{name}.json"), "munkey", "digits", 0, subset, settings, "cpu", **files)
-settings = plan.train_settings("digits", "t")
-train(images, Path("retrain-t"), Path("retrain-t.json"), "vit", "digits", 0, "rate0.1", settings, "cpu", forgotten)
+    train(files, Path(name), Path(f"{name}.json"), "munkey", "digits", 0, subset, settings, cpu)
+files, settings = SampleFiles(images, forgotten), plan.train_settings("digits", "t")
+train(files, Path("retrain-t"), Path("retrain-t.json"), "vit", "digits", 0, "rate0.1", settings, cpu)
 
 # %% [markdown]
 # To forget is to delete rows of the memory. Nothing is trained.
@@ -61,8 +63,8 @@ train(images, Path("retrain-t"), Path("retrain-t.json"), "vit", "digits", 0, "ra
 # %%
 settings = plan.unlearn_settings("digits", "munkey")
 record = Path("munkey.json")
-names = {"method": "munkey", "dataset": "digits", "seed": 0, "rate": "0.1", "device": "cpu", "system": Path("munkey")}
-unlearn(images, Path("original-m"), forgotten, record, settings=settings, **names)
+names = {"method": "munkey", "dataset": "digits", "seed": 0, "rate": "0.1", "system": Path("munkey")}
+unlearn(files, Path("original-m"), record, settings=settings, around=cpu, **names)
 
 # %% [markdown]
 # Accuracies on test, retain and forget set, and whether an attack tells forgotten from unseen samples (50: it cannot).
@@ -72,7 +74,8 @@ results = {}
 for name in ("original-m", "munkey", "retrain-m", "retrain-t"):
     memory = "full" if name == "original-m" else "rate0.1"
     near = None if name == "retrain-t" else Path(f"neighbors-{memory}.npz")
-    evaluate(images, Path(name), Path("logits.npz"), plan.evaluate_settings("digits", name), "cpu", near)
+    asked = SampleFiles(images, neighbors=near)
+    evaluate(asked, Path(name), Path("logits.npz"), plan.evaluate_settings("digits", name), cpu)
     results[name] = measure(read_npz(Path("logits.npz")), forget_sets.read(forgotten), np.random.default_rng(0))
     print(f"{name:11}", *(f"{metric} {results[name][metric]:5.1f}" for metric in ("TA", "RA", "FA", "MIA")))
 seconds = read_json(record)["unlearn_s"]

@@ -7,6 +7,7 @@ import pytest
 from munkey.core import gpu
 from munkey.core.files import read_json
 from munkey.jobs import audit, evaluate, keys, relearn
+from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.models import system
 from munkey.settings import EncoderSettings
 from tests.conftest import unit_rows
@@ -48,9 +49,10 @@ def test_a_system_is_read_to_it(tmp_path):
     prepared(tmp_path / "data")
     images, out = tmp_path / "data/images.npy", tmp_path / "out"
     with pytest.raises(InterruptedError, match="original to meta"):
-        evaluate.evaluate(images, "original", out, {}, "meta")
+        evaluate.evaluate(SampleFiles(images), "original", out, {}, Surroundings("meta"))
+    files = SampleFiles(images, tmp_path / "forget.csv")
     with pytest.raises(InterruptedError, match="original to meta"):
-        relearn.relearn(images, "original", tmp_path / "forget.csv", out, "digits", 0, {}, "meta", 0.5)
+        relearn.relearn(files, "original", out, "digits", 0, {}, Surroundings("meta"))
 
 
 @pytest.mark.usefixtures("read_to")

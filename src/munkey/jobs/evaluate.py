@@ -11,6 +11,7 @@ from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.predict import Asked, predictions
+from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.jobs.unlearn import unlearn
 from munkey.memory import neighbors as neighbor_files
 from munkey.models import system as systems
@@ -20,35 +21,30 @@ from munkey.settings import DataSettings
 
 
 def evaluate(
-    images: Path,
+    files: SampleFiles,
     system: Path,
     logits: Path,
     settings: Sections,
-    device: str,
-    neighbors: Path | None = None,
-    keyfile: Path | None = None,
+    around: Surroundings,
     pool: list[Path] | None = None,
-    log: str = "",
 ) -> None:
     """Write the logits of a system on every split; where it has pathways, also with either of them cut.
 
-    settings: `data`, `inference`, and `audit` where it is asked in a second way for an audit. neighbors, keyfile: of a
-    system with a memory, with which it is asked. pool: the two halves of an audit's pool; of the training set, these
-    samples alone are asked about. A system that diverged answers NaN, with the reason.
+    settings: `data`, `inference`, and `audit` where it is asked in a second way for an audit. pool: the two halves of
+    an audit's pool; of the training set, these samples alone are asked about. A system that diverged answers NaN, with
+    the reason.
     """
     try:
-        loaded = systems.load(system, device=device)
+        loaded = systems.load(system, device=around.device)
     except DivergedError as error:
-        _answer_nothing(images, logits, pool or [], str(error))
+        _answer_nothing(files.images, logits, pool or [], str(error))
     else:
-        _answer(loaded, images, logits, settings, device, neighbors, keyfile, pool or [], log)
+        _answer(loaded, files, logits, settings, around, pool or [])
 
 
 def unlearn_audited(
-    images: Path,
+    files: SampleFiles,
     original: Path,
-    forget: Path,
-    absent: Path,
     logits: Path,
     record: Path,
     method: str,
@@ -56,46 +52,34 @@ def unlearn_audited(
     seed: int,
     rate: str,
     settings: Sections,
-    device: str,
-    resident_share: float,
-    neighbors: Path | None = None,
-    keyfile: Path | None = None,
-    log: str = "",
+    around: Surroundings,
 ) -> None:
     """In an audit, apply a method and ask what it leaves about the pool, `forget` and `absent`: all that is kept."""
-    left = unlearn(
-        images, original, forget, record, method, dataset, seed, rate, settings, device, absent, resident_share, log=log
-    )
+    assert files.forget and files.absent, "a model of an audit forgets one half of a pool and never sees the other"
+    pool = [files.forget, files.absent]
+    left = unlearn(files, original, record, method, dataset, seed, rate, settings, around)
     if left is None:
-        _answer_nothing(images, logits, [forget, absent], read_json(record)[DIVERGED])
+        _answer_nothing(files.images, logits, pool, read_json(record)[DIVERGED])
     else:
-        _answer(left, images, logits, settings, device, neighbors, keyfile, [forget, absent], log)
+        _answer(left, files, logits, settings, around, pool)
 
 
 def _answer(
-    system: System,
-    images: Path,
-    logits: Path,
-    settings: Sections,
-    device: str,
-    neighbors: Path | None,
-    keyfile: Path | None,
-    pool: list[Path],
-    log: str,
+    system: System, files: SampleFiles, logits: Path, settings: Sections, around: Surroundings, pool: list[Path]
 ) -> None:
-    dataset = prepared.load(images.parent)
+    dataset, keyfile = prepared.load(files.images.parent), files.keyfile
     ids = _asked_about(dataset, pool)
     asked_keys, other = keys.read(keyfile, ids).keys if keyfile else None, None
     retrieval = Retrieval(None, keys=asked_keys) if keyfile else None
-    if system.memory is not None and neighbors:
-        near, family = neighbor_files.read(neighbors, ids), FAMILIES[system.family]
+    if system.memory is not None and files.neighbors:
+        near, family = neighbor_files.read(files.neighbors, ids), FAMILIES[system.family]
         retrieval = family.retrieval(near, settings["inference"], asked_keys)
         if second := settings.get("audit"):
             other = family.retrieval(near, {**settings["inference"], **second}, asked_keys)
     data, asked = DataSettings(**settings["data"]), Asked(ids, retrieval, other)
-    arrays = predictions(system, dataset, asked, data, device)
+    arrays = predictions(system, dataset, asked, data, around.device)
     if not np.isfinite(arrays["logits"]).all():
-        why = DivergedError("answers are not finite, though the weights are").reason(log)
+        why = DivergedError("answers are not finite, though the weights are").reason(around.log)
         warn(f"diverged: {why}")
         arrays |= {DIVERGED: np.array(why)}
     write_npz(logits, arrays)

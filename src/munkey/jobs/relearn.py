@@ -19,6 +19,7 @@ from munkey.evaluation.streams import Answered, Asker, Stream, moments, stream_o
 from munkey.evaluation.trace import Trace
 from munkey.experiment.run.job import now
 from munkey.experiment.run.record import write_record
+from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.memory import neighbors as neighbor_files
 from munkey.memory.neighbors import nearest
 from munkey.models import system as systems
@@ -31,40 +32,34 @@ from munkey.unlearn.contract import METHODS, Method, Request
 
 
 def relearn(
-    images: Path,
+    files: SampleFiles,
     system: Path,
-    forget: Path,
     curve: Path,
     dataset: str,
     seed: int,
     settings: Sections,
-    device: str,
-    resident_share: float,
-    keyfile: Path | None = None,
-    neighbors: Path | None = None,
+    around: Surroundings,
     retrieved: Path | None = None,
-    selected: Path | None = None,
-    log: str = "",
 ) -> None:
     """Train a system further on the retain set, and note what it answers about the forget set on the way.
 
-    neighbors: in the memory of the retain set, for training; retrieved: in the system's own memory, for its answers.
+    files.neighbors: in the memory of the retain set, for training; retrieved: in the system's own memory, for answers.
     The curve of a system that diverged, now or before, is a single line with the reason.
     """
-    data = prepared.load(images.parent)
+    data, device = prepared.load(files.images.parent), around.device
     try:
         loaded = systems.load(system, device=device)
     except DivergedError as error:
         write_csv(curve, [{DIVERGED: str(error)}])
         return
-    family, split = FAMILIES[loaded.family], forget_sets.split(data, forget)
-    sections = training_inputs.with_selected(settings, family, selected)
+    family, split = FAMILIES[loaded.family], forget_sets.split(data, files.forget)
+    sections = training_inputs.with_selected(settings, family, files.selected)
     recipe = family.recipe(sections, Stage(seed, dataset, "relearn", family.name))
-    samples = resident(image_set(data, split.retain), device, resident_share)
-    members = training_inputs.member_keys(family, recipe, samples.ids, keyfile, neighbors)
+    samples = resident(image_set(data, split.retain), device, around.resident_share)
+    members = training_inputs.member_keys(family, recipe, samples.ids, files.keyfile, files.neighbors)
     asked_of, retrieval = image_set(data, np.union1d(split.forget, data.ids_of("test"))), None
     if family.has_memory and retrieved:
-        asked_keys = keys.read(keyfile, asked_of.ids).keys if keyfile else None
+        asked_keys = keys.read(files.keyfile, asked_of.ids).keys if files.keyfile else None
         near = neighbor_files.read(retrieved, asked_of.ids)
         retrieval = family.retrieval(near, sections["inference"], asked_keys)
     questions = Questions(asked_of, np.isin(asked_of.ids, split.forget), recipe.data, device, retrieval)
@@ -72,7 +67,7 @@ def relearn(
     try:
         lines = trained_further(loaded, training, RelearnSettings.model_validate(sections["relearn"]), questions)
     except DivergedError as error:
-        why = error.reason(log)
+        why = error.reason(around.log)
         warn(f"diverged: {why}")
         write_csv(curve, [{DIVERGED: why}])
     else:
@@ -80,30 +75,26 @@ def relearn(
 
 
 def trace(
-    images: Path,
+    files: SampleFiles,
     trace: Path,
     family: str,
     dataset: str,
     seed: int,
     settings: Sections,
-    device: str,
-    resident_share: float,
-    keyfile: Path | None = None,
-    neighbors: Path | None = None,
-    selected: Path | None = None,
-    log: str = "",
+    around: Surroundings,
 ) -> None:
     """Train an original once more, watched: P_s after every epoch, tokens and [CLS] at start, middle and end."""
-    data, traced = prepared.load(images.parent), FAMILIES[family]
-    samples = resident(image_set(data, data.ids_of("train")), device, resident_share)
-    sections = training_inputs.with_selected(settings, traced, selected)
+    data, traced = prepared.load(files.images.parent), FAMILIES[family]
+    device = around.device
+    samples = resident(image_set(data, data.ids_of("train")), device, around.resident_share)
+    sections = training_inputs.with_selected(settings, traced, files.selected)
     recipe = traced.recipe(sections, traced.stage(seed, dataset, "full"))  # the original's: the same to the bit
-    members = training_inputs.member_keys(traced, recipe, samples.ids, keyfile, neighbors)
+    members = training_inputs.member_keys(traced, recipe, samples.ids, files.keyfile, files.neighbors)
     watched = Trace(samples, recipe, device)
     try:
         traced.train(Training(samples, len(data.classes), recipe, device, members=members, watch=watched.watch))
     except DivergedError as error:
-        why = error.reason(log)
+        why = error.reason(around.log)
         warn(f"diverged: {why}")
         write_npz(trace, {DIVERGED: np.array(why)})
     else:
@@ -111,9 +102,7 @@ def trace(
 
 
 def stream(
-    images: Path,
-    forget: Path,
-    absent: Path,
+    files: SampleFiles,
     logits: Path,
     record: Path,
     method: str,
@@ -123,11 +112,8 @@ def stream(
     requests: int,
     additions: list[int],
     depth: int,
-    device: str,
-    resident_share: float,
+    around: Surroundings,
     original: Path | None = None,
-    keyfile: Path | None = None,
-    log: str = "",
 ) -> None:
     """Forget one half of an audit's pool in `requests` requests, one after another, and ask after each.
 
@@ -136,24 +122,30 @@ def stream(
     forgets a sample, 0 for all others; record: seconds, RA and TA. additions: requests after which samples of the
     validation set come with their labels. Of what diverges on the way, the reason alone is written.
     """
-    started, data, pair = now(), prepared.load(images.parent), seed // 2
-    stage, split = Stage(dataset, "stream", pair), forget_sets.split(data, forget, absent)
+    assert files.forget and files.absent, "a stream forgets one half of a pool and never sees the other"
+    started, data, pair = now(), prepared.load(files.images.parent), seed // 2
+    device = around.device
+    stage, split = Stage(dataset, "stream", pair), forget_sets.split(data, files.forget, files.absent)
     order = stream_of(split, data.ids_of("val"), requests, additions, stage / seed)
-    held = keys.read(keyfile, data.ids) if keyfile else None
+    held = keys.read(files.keyfile, data.ids) if files.keyfile else None
     ask = Asker(data, held, settings, depth, device)
     try:
         if method in METHODS:
             assert original
-            found = _unlearned(order, ask, prepare.applied(method, settings), original, dataset, seed, resident_share)
+            found = _unlearned(
+                order, ask, prepare.applied(method, settings), original, dataset, seed, around.resident_share
+            )
         else:
             found = list(_retrained(order, ask, method, dataset, seed))
     except DivergedError as error:
-        why = error.reason(log)
+        why = error.reason(around.log)
         warn(f"diverged: {why}")
         write_npz(logits, {DIVERGED: np.array(why)})
         write_record(record, settings, device, started, [], {DIVERGED: why})
         return
-    asked = np.isin(data.ids, np.concatenate([*order.requests, forget_sets.read(absent)])) | (data.splits == "test")
+    asked = np.isin(data.ids, np.concatenate([*order.requests, forget_sets.read(files.absent)])) | (
+        data.splits == "test"
+    )
     number = np.zeros(len(data.ids), dtype=np.int64)
     for place, ids in enumerate(order.requests, 1):
         number[np.isin(data.ids, ids)] = place

@@ -1,6 +1,7 @@
 """The report: figures, each as SVG and PNG, and one page in HTML."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,65 +75,86 @@ def frontier(
     theme.save(frontier_plot(points), svg.with_suffix(""))
 
 
-def page(
-    page: Path,
-    template: Path,
-    main_table: Path,
-    metrics: Path,
-    ablations: list[Path],
-    comparison: list[Path],
-    scenarios: list[Path],
-    selections: list[Path],
-    figures: list[Path],
-    ranks: list[Path],
-    audits: list[Path],
-    records: list[Path],
-    tracking: Path,
-    name: str,
-    grid: str,
-    rows: list[Row],
-    ablation_rows: list[Row],
-    scenario_rows: list[Row],
-    requests: Mapping[str, Mapping[str, str]],
-    designs: list[Design],
-    settings: Mapping[str, Mapping[str, Any]],
-    seeds: int,
-    config: Mapping[str, Any],
-) -> None:
-    """Make the report: tables, figures and what they came from, on one page.
+@dataclass(frozen=True)
+class PageFiles:
+    """The files that the report shows.
 
-    ablations, comparison, ranks: their table, if it was made; scenarios, audits: a table for each data set that has
-    any, in a folder of its name; requests: of scenarios, by data set; settings: what is compared with the paper's;
-    grid: seeds, rates and methods in words.
+    ablations, comparison, ranks: their table, if it was made; scenarios, selections, audits: a table for each data set
+    that has any, in a folder of its name; metrics: of the main run, of which attacks need MIA.
     """
-    main, tidy = read(main_table), read_metrics([metrics])
-    found = {path.parent: read_table(path) for path in audits}
-    cases, grids, ranked = ([*map(read, paths)] for paths in (ablations, selections, ranks))
-    said, compared, left = paper.statements(settings, seeds), [*map(paper.read, comparison)], residue_of(found)
+
+    main_table: Path
+    metrics: Path
+    ablations: list[Path]
+    comparison: list[Path]
+    scenarios: list[Path]
+    selections: list[Path]
+    figures: list[Path]
+    ranks: list[Path]
+    audits: list[Path]
+    records: list[Path]
+    tracking: Path
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the report says of the experiment, and the rows of its tables.
+
+    grid: seeds, rates and methods in words; requests: of scenarios, by data set; settings: what is compared with the
+    paper's, by data set; config: all parameters.
+    """
+
+    name: str
+    grid: str
+    rows: list[Row]
+    ablation_rows: list[Row]
+    scenario_rows: list[Row]
+    requests: Mapping[str, Mapping[str, str]]
+    designs: list[Design]
+    settings: Mapping[str, Mapping[str, Any]]
+    seeds: int
+    config: Mapping[str, Any]
+
+
+def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
+    """Make the report: tables, figures and what they came from, on one page."""
+    main, tidy = read(files.main_table), read_metrics([files.metrics])
+    audits = {path.parent: read_table(path) for path in files.audits}
     asked = [
         titled
-        for path in scenarios
-        for titled in scenario_tables(read_table(path), scenario_rows, requests[path.parent.name], "html")
+        for path in files.scenarios
+        for titled in scenario_tables(read_table(path), shown.scenario_rows, shown.requests[path.parent.name], "html")
     ]
-    results = pages.PageResults(main, cases, rows, ablation_rows, grids, said, left, ranked, compared, asked)
-    by_dataset = {folder.name: audit for folder, audit in found.items()}
+    results = pages.PageResults(
+        main,
+        cases=[read(path) for path in files.ablations],
+        rows=shown.rows,
+        case_rows=shown.ablation_rows,
+        grids=[read(path) for path in files.selections],
+        statements=paper.statements(shown.settings, shown.seeds),
+        residue=residue_of(audits),
+        ranks=[read(path) for path in files.ranks],
+        compared=[paper.read(path) for path in files.comparison],
+        scenarios=asked,
+    )
+    by_dataset = {folder.name: audit for folder, audit in audits.items()}
     points = {
-        str(dataset): frontiers.points(part, by_dataset.get(str(dataset)), designs)
+        str(dataset): frontiers.points(part, by_dataset.get(str(dataset)), shown.designs)
         for dataset, part in main.groupby("dataset", sort=False)
     }
     text = pages.rendered(
         template,
-        name=name,
-        datasets=list(settings),
-        grid=grid,
+        name=shown.name,
+        datasets=list(shown.settings),
+        grid=shown.grid,
         said=[f"{dataset}: {frontiers.sentence(part)}" for dataset, part in points.items()],
         story=pages.story(points, main),
-        frontiers=[pages.frontier(folder, points[folder.name]) for folder in found],
-        audits=[pages.audit_chapter(folder, audit, tidy, rows) for folder, audit in found.items()],
+        frontiers=[pages.frontier(folder, points[folder.name]) for folder in audits],
+        audits=[pages.audit_chapter(folder, audit, tidy, shown.rows) for folder, audit in audits.items()],
         chapters=pages.chapters(results),
-        figures=[pages.figure(path, main) for path in figures],
-        origin=pages.origin([read_json(path) for path in records], now()),
-        runs=[run for run in read_json(tracking)["runs"] if run["page"]],  # those that MLflow has
-        params=yaml.safe_dump(dict(config), sort_keys=False),
+        figures=[pages.figure(path, main) for path in files.figures],
+        origin=pages.origin([read_json(path) for path in files.records], now()),
+        runs=[run for run in read_json(files.tracking)["runs"] if run["page"]],  # those that MLflow has
+        params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )
     write_text(page, text)

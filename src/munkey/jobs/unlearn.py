@@ -9,6 +9,7 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import now
 from munkey.experiment.run.record import write_record
+from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.models import system as systems
 from munkey.models.family import System
 from munkey.models.training_inputs import Sections
@@ -17,31 +18,27 @@ from munkey.unlearn.contract import Request
 
 
 def unlearn(
-    images: Path,
+    files: SampleFiles,
     original: Path,
-    forget: Path,
     record: Path,
     method: str,
     dataset: str,
     seed: int,
     rate: str,
     settings: Sections,
-    device: str,
-    absent: Path | None = None,
-    resident_share: float = 0.5,
+    around: Surroundings,
     system: Path | None = None,
-    log: str = "",
 ) -> System | None:
     """Apply a method. record, system: what is written; original: the trained system, or the keys that one is made of.
 
-    settings: how the original was trained, how to fine-tune, and the method's own, as `method`; absent: what an audit's
-    models never see. Returns None where it diverged, or its original had: then its row of the tables says so, and names
-    the log of the job where that began.
+    settings: how the original was trained, how to fine-tune, and the method's own, as `method`. Returns None where it
+    diverged, or its original had: then its row of the tables says so, and names the log of the job where that began.
     """
-    started, applied, data = now(), prepare.applied(method, settings), prepared.load(images.parent)
-    split = forget_sets.split(data, forget, absent)
+    device = around.device
+    started, applied, data = now(), prepare.applied(method, settings), prepared.load(files.images.parent)
+    split = forget_sets.split(data, files.forget, files.absent)
     recipe = prepare.recipe(applied, settings, seed, dataset)
-    parts = prepare.parts(applied, data, split, device, resident_share)
+    parts = prepare.parts(applied, data, split, device, around.resident_share)
     generator = Stage(seed, dataset, "unlearn", rate, applied.name).torch_generator()
     tuning = prepare.tuning(recipe, settings)
     request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
@@ -52,7 +49,7 @@ def unlearn(
             unlearned = applied.forgotten(before, request, own)
         systems.require_finite(unlearned)
     except DivergedError as error:
-        why = error.reason(log)
+        why = error.reason(around.log)
         warn(f"diverged: {why}")
         if system:
             systems.save_diverged(system, why)

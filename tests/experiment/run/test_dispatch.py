@@ -1,5 +1,6 @@
 """What a rule names reaches the parameters of its function, converted; what is missing or stands twice is refused."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,28 @@ def test_a_function_is_called_with_what_it_names_in_its_own_types():
     call(job, task(), {"device": "cpu", "config": {}})
     settings = EncoderSettings(**SETTINGS)
     assert given == [(Path("a/system.safetensors"), [Path("a.csv"), Path("b.csv")], 3, settings, "cpu", None)]
+
+
+@dataclass(frozen=True)
+class Files:
+    system: Path
+    table: Path
+    forget: Path | None = None
+
+
+def job_of_records(files: Files, seed: int):
+    given.append((files, seed))
+
+
+def test_a_record_gets_what_its_fields_name_in_their_own_types():
+    given.clear()
+    call(job_of_records, task(), {})
+    assert given == [(Files(Path("a/system.safetensors"), Path("t.csv")), 3)]
+
+
+def test_a_field_that_is_missing_is_named():
+    with pytest.raises(TypeError, match=r"test_dispatch.job_of_records needs table; name it among"):
+        call(job_of_records, task(outputs={}), {})
 
 
 def test_what_is_missing_is_named_with_the_rule_and_the_function():

@@ -1,5 +1,6 @@
 """From a rule to the function of munkey.jobs that it names: `workflow/scripts/job.py` calls `run` for every rule."""
 
+import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -39,8 +40,8 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     """Call a job's function with what its rule names like the function's parameters, converted to their types.
 
     surroundings: what else a function may ask for. Of the same name, a file or a parameter goes before a wildcard. What
-    the function has no parameter for is left out. Raises TypeError for a name that is missing or stands twice, and
-    pydantic's ValidationError for a value that does not fit.
+    the function has no parameter for is left out. A parameter that is a record gets what its fields name. Raises
+    TypeError for a name that is missing or stands twice, and pydantic's ValidationError for a value that does not fit.
     """
     from pydantic import validate_call
 
@@ -48,10 +49,29 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     if twice := sorted({name for name in named if named.count(name) > 1}):
         raise TypeError(f"rule {task.rule}: {', '.join(twice)} names two of its inputs, outputs and params")
     given = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **task.params}
-    wanted = inspect.signature(function).parameters
-    if missing := [name for name, each in wanted.items() if each.default is each.empty and name not in given]:
+    arguments, missing = _arguments(function, given)
+    if missing:
         raise TypeError(
             f"rule {task.rule}: {function.__module__}.{function.__name__} needs {', '.join(missing)}; name it among the"
             f" rule's input, output or params. The rule gives {', '.join(sorted(given))}"
         )
-    validate_call(function)(**{name: given[name] for name in wanted if name in given})
+    validate_call(function)(**arguments)
+
+
+def _arguments(function: Callable[..., Any], given: Named) -> tuple[dict[str, Any], list[str]]:
+    """Values for the parameters of a function or for the fields of a record, by name; and the names that are missing.
+
+    A parameter whose type is a dataclass is such a record.
+    """
+    arguments: dict[str, Any] = {}
+    missing: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        record = parameter.annotation
+        if name in given:
+            arguments[name] = given[name]
+        elif isinstance(record, type) and dataclasses.is_dataclass(record):
+            arguments[name], missing_fields = _arguments(record, given)
+            missing += missing_fields
+        elif parameter.default is parameter.empty:
+            missing.append(name)
+    return arguments, missing
