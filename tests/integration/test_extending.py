@@ -139,8 +139,9 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
     replaced(metrics, '        "TA": accuracy(', '        "logit": float(logits.mean()),\n        "TA": accuracy(')
     replaced(runtime, '"P_s": "P_s"}', '"P_s": "P_s", "logit": "Mean logit"}')
     charts = package / "report/figures/charts.py"
-    again = '    "again": ChartKind("The same again.", lambda layout: {}, _overview),\n'
-    replaced(charts, '    "overview": ChartKind(', f'{again}    "overview": ChartKind(')
+    inputs = 'lambda layout: {"table": fill(layout.table, table="main", ending="csv")}'
+    again = f'    "again": ChartKind("The same again.", {inputs}, _forgetting),\n'
+    replaced(charts, '    "forgetting": ChartKind(', f'{again}    "forgetting": ChartKind(')
     printed = tomllib.loads(block("extending", "toml", "[project.entry-points"))["project"]
     assert (printed["name"], printed["version"]) == ("my-unlearning", "0.1.0")
     methods = printed["entry-points"]["munkey.unlearn.methods"] | PLUGINS["munkey.unlearn.methods"]

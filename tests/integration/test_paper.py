@@ -52,7 +52,7 @@ def test_nothing_is_left_to_do_and_the_main_run_is_as_it_was(made: Project, fini
 
 
 def test_the_page_alone_trains_nothing_and_takes_what_exists(finished: Project, made: Project) -> None:
-    assert finished.planned("--", "page") == {"chart": 2, "page": 1}
+    assert finished.planned("--", "page") == {"chart": 1, "page": 1}
     assert made.planned("--", "page") == {}  # it is the page of `paper`, with every part
 
 
@@ -136,7 +136,7 @@ def test_every_figure_is_there(made: Project) -> None:
     names = {path.stem for path in (made.path / "results/default/figures").glob("*.svg")}
     assert names == {path.stem for path in (made.path / "results/default/figures").glob("*.png")}
     assert names == {
-        *("overview", "forgetting", "neighbors", "selection-digits", "sensitivity-digits", "tokens-digits"),
+        *("forgetting", "neighbors", "selection-digits", "sensitivity-digits", "tokens-digits"),
         "retrieval-digits-rate0.1",
     }
 
@@ -159,7 +159,7 @@ class Page(HTMLParser):
 def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
     text = (made.path / "results/default/report/index.html").read_text()
     page = Page(text)
-    assert len(page.images) == 10 and all(source.startswith("data:image/svg+xml;base64,") for source in page.images)
+    assert len(page.images) == 9 and all(source.startswith("data:image/svg+xml;base64,") for source in page.images)
     local = [link.partition("#")[0] for link in page.links if not link.startswith(("#", "http"))]
     assert local and all((made.path / "results/default/report" / link).exists() for link in local)
     assert "../audit/digits/attacks.csv" in local and ">left [%]</th>" in text

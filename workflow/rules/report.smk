@@ -94,7 +94,7 @@ use rule job as page with:
         figures=lambda _: so_far(
             "figures",
             expand(LAYOUT.figure, figure=EXHIBITS.figures, ending="svg"),
-            always=expand(LAYOUT.figure, figure=["overview", "forgetting", "ranks"], ending="svg"),
+            always=expand(LAYOUT.figure, figure=["forgetting", "ranks"], ending="svg"),
         ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
         audits=audits_so_far("table.csv"),

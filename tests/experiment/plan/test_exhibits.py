@@ -60,7 +60,7 @@ def test_pairs_of_the_selection_by_case():
 
 def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set():
     charts = [
-        *("overview", "forgetting", "neighbors"),
+        *("forgetting", "neighbors"),
         *("selection-digits", "selection-cifar10", "sensitivity-digits", "sensitivity-cifar10"),
         *("tokens-digits", "tokens-cifar10"),
     ]
@@ -87,7 +87,6 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
 @pytest.mark.parametrize(
     ("chart", "files"),
     [
-        ("overview", {}),
         ("forgetting", {"table": "results/default/tables/main.csv"}),
         ("neighbors", {"table": "results/default/tables/ablations.csv"}),
         ("selection-cifar10", {"table": "results/default/selection/cifar10/table.csv"}),

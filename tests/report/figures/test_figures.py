@@ -15,7 +15,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from munkey.report.figures import diagram, projection, retrieval, theme
+from munkey.report.figures import projection, retrieval, theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.curves import neighbors_plot, scenarios_plot, sensitivity_plot, streams_plot
 from munkey.report.figures.forgetting import gap_plot
@@ -154,7 +154,6 @@ ALL = {
     "projection": lambda: moments(3),
     "projection, many classes": lambda: moments(1, 30, 90),
     "retrieval": lambda: retrieval_plot([example(), example("new", "5")]),
-    "overview": diagram.overview,
     "shares": lambda: forest_plot(shares()),
     "strata": lambda: strata_plot(strata()),
     "strata, none": lambda: strata_plot(shares()),
@@ -344,7 +343,7 @@ def test_curves_over_training_are_means_over_seeds_with_a_band():
 
 
 def test_the_svg_has_no_background_and_other_colors_on_a_dark_screen(tmp_path):
-    svg, _ = theme.save(ALL["overview"](), tmp_path / "a")
+    svg, _ = theme.save(ALL["forgetting"](), tmp_path / "a")
     text = svg.read_text()
     assert "fill: #ffffff" not in text
     style = re.search("<style>@media (.*?)</style>", text)[1]

@@ -45,12 +45,6 @@ class ChartKind:
     draw: Callable[[ChartSource], "Figure"]
 
 
-def _overview(_: ChartSource) -> "Figure":
-    from munkey.report.figures.diagram import overview
-
-    return overview()
-
-
 def _forgetting(source: ChartSource) -> "Figure":
     from munkey.report.figures.forgetting import gap_plot
 
@@ -113,11 +107,6 @@ def _tokens(source: ChartSource) -> "Figure":
 
 
 CHARTS: dict[str, ChartKind] = {
-    "overview": ChartKind(
-        "MUNKEY: what is specific to a sample lies in a row of the memory; to forget it, delete the row.",
-        lambda layout: {},
-        _overview,
-    ),
     "forgetting": ChartKind(
         "Avg Gap, the distance to the oracle, and the seconds that unlearning takes. Bars: ± one standard deviation"
         " over seeds, cut off at 0.",
