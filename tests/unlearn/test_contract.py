@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from munkey.data.augment import Augmentation
 from munkey.experiment.params.load import ParamsError, load
 from munkey.models.family import System
+from munkey.report.tables.markup import latex_text
 from munkey.settings import DataSettings, FinetuneSettings, Section
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS, Images, Tuned, Tuning, method
@@ -364,7 +365,7 @@ def test_every_method_says_where_it_comes_from(name: str) -> None:
     facts = {"title": entry.title, "description": entry.description, "citation": entry.citation}
     missing = [fact for fact, text in facts.items() if not text]
     assert not missing, f"{entry.run.__module__}: @method({name!r}, ...) lacks {', '.join(missing)}"
-    assert entry.latex_title.isascii()
+    assert latex_text(entry.title).isascii()
     assert entry.run.__module__ == f"munkey.unlearn.methods.{name.replace('-', '_')}"
     page = (PROJECT / "docs" / "methods" / f"{name}.md").read_text()
     assert page.startswith(f"# {entry.title}\n")

@@ -134,9 +134,8 @@ class Method:
     family: name of the family whose original it starts from; the oracle of that family is what it is compared with. A
     post-hoc method's is the one that `network` in params.yaml names. networks: for which of these it is defined.
     needs: data that must still be stored to forget. finetunes: whether it depends on the section `finetune` of
-    params.yaml. citation: authors, title, venue and year. in_paper: whether the paper's tables have it. latex_title:
-    its title in LaTeX, where plain Unicode will not do. counted_passes: for `munkey plan`; None: those of fine-tuning
-    on all images that it needs.
+    params.yaml. citation: authors, title, venue and year. in_paper: whether the paper's tables have it. counted_passes:
+    for `munkey plan`; None: those of fine-tuning on all images that it needs.
     """
 
     name: str
@@ -149,7 +148,6 @@ class Method:
     finetunes: bool
     citation: str
     in_paper: bool
-    latex_title: str
     counted_passes: Passes | None = None
     networks: frozenset[str] | None = None
     whole_classes: bool = False
@@ -208,7 +206,6 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
     finetunes: bool = True,
     citation: str = "",
     in_paper: bool = False,
-    latex_title: str | None = None,
     passes: Passes | None = None,
     networks: set[str] | None = None,
     whole_classes: bool = False,
@@ -237,7 +234,6 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
             finetunes=finetunes and bool(needs),
             citation=citation,
             in_paper=in_paper,
-            latex_title=latex_title or title,
             counted_passes=passes,
             networks=frozenset(networks) if networks else None,
             whole_classes=whole_classes,

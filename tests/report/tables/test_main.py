@@ -77,7 +77,7 @@ def test_marks_are_per_rate_and_the_larger_rate_stands_first():
 
 
 def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metrics():
-    rows = [*ROWS[:-1], Row("scrub", "ℓ₁-sparse", "retrain-t", latex_title=r"$\ell_1$-sparse")]
+    rows = [*ROWS[:-1], Row("scrub", "ℓ₁-sparse", "retrain-t")]
     metrics = pd.concat([tidy(), tidy(rate=0.02), tidy(dataset="my_own"), tidy(rate=0.02, dataset="my_own")])
     lines = main_table(summarize(metrics, rows), rows, "latex").splitlines()
     assert lines[:2] == ["% needs booktabs, amsmath", r"\begin{tabular}{l cccc c cccc c}"]

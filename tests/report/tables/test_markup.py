@@ -90,7 +90,7 @@ def test_text_is_escaped_for_latex_and_formulas_are_kept():
     assert latex_text("–") == "--" and latex_text("1 ± 2") == r"1 $\pm$ 2"
     assert latex_text(r"$\ell_1$-sparse") == r"$\ell_1$-sparse"
     assert latex_text(r"\underline{$7_{\pm 1}$}") == r"\underline{$7_{\pm 1}$}"
-    assert latex_text("ℓ₁-sparse, 1 → 2, < 0.001") == r"$\ell$$_1$-sparse, 1 $\to$ 2, $<$ 0.001"
+    assert latex_text("ℓ₁-sparse, 1 → 2, < 0.001") == r"$\ell_1$-sparse, 1 $\to$ 2, $<$ 0.001"
     assert latex_text(4) == "4"
 
 

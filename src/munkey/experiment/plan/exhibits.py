@@ -126,7 +126,7 @@ class Exhibits:
         deleting = [METHODS[name] for name in self.params.methods if not METHODS[name].needs]
         off = [_method_row(method) for method in deleting if method.original.learns]
         switched = [row | {"name": f"{row['name']}-off", "title": f"{row['title']}, output off"} for row in off]
-        return self.rows + [row | {"latex_title": ""} for row in switched]
+        return self.rows + switched
 
     def requests(self, dataset: str) -> dict[str, str]:
         """What each scenario of a data set forgets, in words, by its case."""
@@ -155,4 +155,4 @@ def _oracle_row(family: Family) -> TableRow:
 
 def _method_row(method: Method) -> TableRow:
     oracle = method.original.oracle
-    return {"name": method.name, "title": method.title, "latex_title": method.latex_title, "oracle": oracle}
+    return {"name": method.name, "title": method.title, "oracle": oracle}

@@ -108,7 +108,7 @@ def _lines(
 ) -> list[list[str]]:
     """The cells of every row. part: of a summary, one data set, whose lowest gap at each rate is bold if told apart."""
     absent, ranked = [ABSENT] * len(COLUMNS), [row.name for row in rows if row.oracle and not row.context]
-    lines = {row.name: [(row.latex_title or row.title) if markup == "latex" else row.title] for row in rows}
+    lines = {row.name: [row.title] for row in rows}
     if residue:
         left = residue.get(str(part["dataset"].iloc[0]), {})
         lines = {name: [*line, left.get(name, ABSENT)] for name, line in lines.items()}

@@ -142,4 +142,6 @@ def latex_table(frame: pd.DataFrame, columns: str) -> str:
 def latex_text(cell: object) -> str:
     """Text with its special characters escaped. Text with a formula between $ is assumed to be LaTeX already."""
     text = str(cell)
-    return text if "$" in text else text.translate(LATEX_ESCAPES)
+    if "$" in text:
+        return text
+    return text.translate(LATEX_ESCAPES).replace("$$", "")  # formulas side by side are one: $\ell_1$

@@ -31,14 +31,13 @@ class Row:
     """A system in the tables.
 
     oracle: the name of the system that its gap is measured against, None where there is none. context: shown but not
-    ranked, as originals before unlearning are. latex_title: the title in LaTeX where it differs.
+    ranked, as originals before unlearning are.
     """
 
     name: str
     title: str
     oracle: str | None
     context: bool = False
-    latex_title: str = ""
 
 
 class Key(NamedTuple):

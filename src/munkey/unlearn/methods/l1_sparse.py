@@ -25,7 +25,6 @@ PATCHES = "patch_embed.", "body.patch_embed."
 @method(
     "l1-sparse",
     title="ℓ₁-sparse",
-    latex_title=r"$\ell_1$-sparse",
     description="fine-tune on the retain set with an l1 penalty on the backbone",
     citation=(
         "J. Jia, J. Liu, P. Ram, Y. Yao, G. Liu, Y. Liu, P. Sharma, S. Liu. *Model Sparsity "
