@@ -17,13 +17,14 @@ from munkey.evaluation.metrics import measure
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.params.overlays import merge
 from munkey.experiment.plan.plan import Plan
+from munkey.experiment.run.job import Surroundings
 from munkey.jobs.data import data
 from munkey.jobs.evaluate import evaluate
 from munkey.jobs.forget import forget
-from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.jobs.keys import keys, neighbors
 from munkey.jobs.train import train
 from munkey.jobs.unlearn import unlearn
+from munkey.models.training_inputs import SampleFiles
 
 # %% [markdown]
 # Parameters as in params.yaml, but with fewer pictures and epochs.

@@ -149,6 +149,20 @@ def test_a_name_of_a_class_or_of_a_function_says_which():
     none_of([f"{name}: {', '.join(places)}" for name, places in (twice | often).items()], "one name, one thing")
 
 
+def test_no_function_has_more_than_12_parameters():
+    """The options of a command are its parameters: typer takes no record of them."""
+    violations = []
+    for path in PACKAGE:
+        if path.parent.name == "cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+                if count > 12:
+                    violations.append(f"{path.relative_to(ROOT)}, line {node.lineno}: {node.name} has {count}")
+    none_of(violations, "a function has at most 12 parameters: make a record of those that belong together")
+
+
 # Pages and the files around the code
 
 PAGES = sorted([*ROOT.glob("*.md"), ROOT / "data" / "README.md", *(ROOT / "docs").rglob("*.md")])

@@ -6,9 +6,10 @@ import pytest
 
 from munkey.core import gpu
 from munkey.core.files import read_json
+from munkey.experiment.run.job import Surroundings
 from munkey.jobs import audit, evaluate, keys, relearn
-from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.models import system
+from munkey.models.training_inputs import SampleFiles
 from munkey.settings import EncoderSettings
 from tests.conftest import unit_rows
 from tests.jobs.inputs import keyed, prepared

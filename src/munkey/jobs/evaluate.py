@@ -11,12 +11,12 @@ from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.predict import Asked, predictions
-from munkey.jobs.inputs import SampleFiles, Surroundings
+from munkey.experiment.run.job import Surroundings
 from munkey.jobs.unlearn import unlearn
 from munkey.memory import neighbors as neighbor_files
 from munkey.models import system as systems
 from munkey.models.family import FAMILIES, Retrieval, System
-from munkey.models.training_inputs import Sections
+from munkey.models.training_inputs import SampleFiles, Sections
 from munkey.settings import DataSettings
 
 

@@ -17,15 +17,14 @@ from munkey.encoders import keys
 from munkey.evaluation.metrics import accuracy
 from munkey.evaluation.streams import Answered, Asker, Stream, moments, stream_of
 from munkey.evaluation.trace import Trace
-from munkey.experiment.run.job import now
+from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
-from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.memory import neighbors as neighbor_files
 from munkey.memory.neighbors import nearest
 from munkey.models import system as systems
 from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, Family, FittedFamily, MemberKeys, System, Training
-from munkey.models.training_inputs import Sections
+from munkey.models.training_inputs import SampleFiles, Sections
 from munkey.settings import RelearnSettings
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS, Method, Request

@@ -11,13 +11,12 @@ from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, resident
 from munkey.encoders import keys
-from munkey.experiment.run.job import now
+from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
-from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.models import system as systems
 from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, FittedFamily, Training
-from munkey.models.training_inputs import Sections
+from munkey.models.training_inputs import SampleFiles, Sections
 from munkey.training.checkpoint import CheckpointFile
 
 

@@ -7,12 +7,11 @@ from munkey.core.device import Stopwatch
 from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
-from munkey.experiment.run.job import now
+from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
-from munkey.jobs.inputs import SampleFiles, Surroundings
 from munkey.models import system as systems
 from munkey.models.family import System
-from munkey.models.training_inputs import Sections
+from munkey.models.training_inputs import SampleFiles, Sections
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import Request
 

@@ -1,6 +1,7 @@
-"""What a training reads from files: the keys of its samples, and what the selection chose."""
+"""What jobs read from files about samples: pictures, forget sets, keys, and what the selection chose."""
 
 from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,27 @@ from munkey.memory.neighbors import read_others
 from munkey.models.family import Family, MemberKeys, Recipe
 
 Sections = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class SampleFiles:
+    """The files that a job reads about the samples of a data set.
+
+    images: the pictures; the other files of the data set lie beside them. forget: the forget set; absent: what an
+    audit's models never see. keyfile, neighbors: of a family with a memory. selected: the p_image and p_token that the
+    selection chose.
+    """
+
+    images: Path
+    forget: Path | None = None
+    absent: Path | None = None
+    keyfile: Path | None = None
+    neighbors: Path | None = None
+    selected: Path | None = None
+
+    def there(self) -> list[Path]:
+        """All that are named."""
+        return [file for file in astuple(self) if file]
 
 
 def member_keys(

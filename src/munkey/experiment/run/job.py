@@ -11,6 +11,7 @@ import textwrap
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +22,19 @@ FAILED = "\nThis job failed: "  # before the reason, at the end of the log of a 
 KILLED = (
     "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory or disk space."
 )
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a job computes, and its log.
+
+    resident_share: how much of a GPU's free memory images may take; checkpoint_s: seconds between two checkpoints.
+    """
+
+    device: str
+    resident_share: float = 0.5
+    checkpoint_s: float = 60.0
+    log: str = ""
 
 
 @contextlib.contextmanager
