@@ -20,12 +20,13 @@ import pytest
 import uvicorn
 from fastapi import HTTPException
 from PIL import Image, features
+from pydantic import ValidationError
 from starlette.requests import Request
 
 from munkey import ForgettingLDA
-from munkey.deploy.http.bodies import Question, RequestLimits, asked_about, decoded
+from munkey.deploy.http.bodies import Question, RequestLimits, decoded
 from munkey.deploy.http.server import VARIABLES, listener, serve
-from munkey.deploy.http.service import application
+from munkey.deploy.http.service import ENDPOINTS, application
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
@@ -179,6 +180,56 @@ def test_a_request_that_does_not_arrive_is_ended(predictor):
     assert answer.startswith(b"HTTP/1.1 408") and b'{"error":"the request was not there after 0.2 s"}' in answer
 
 
+def declared(service: Running, path: str, token: str = "") -> bytes:
+    """The answer to the head of a request that declares a body, of which nothing comes."""
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 8000000\r\n"
+    head += f"Authorization: Bearer {token}\r\n" if token else ""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
+        connection.sendall(head.encode() + b"\r\n")
+        return connection.recv(1000)
+
+
+@pytest.mark.parametrize("path", ["/forget", "/certificate/check"])
+def test_without_a_token_no_body_is_read(path, service):
+    """FastAPI by itself reads and parses it first."""
+    assert declared(service, path).startswith(b"HTTP/1.1 401")
+    assert declared(service, path, "another token").startswith(b"HTTP/1.1 401")
+
+
+def test_who_has_a_token_must_send_the_body_in_time(predictor):
+    with running(predictor, b"", TOKENS, RequestLimits(seconds=0.2)) as one:
+        for path in ("/forget", "/certificate/check"):
+            assert declared(one, path, TOKENS["predict"]).startswith(b"HTTP/1.1 403")
+            assert declared(one, path, TOKENS["forget"]).startswith(b"HTTP/1.1 408")
+
+
+def test_the_service_describes_itself(service):
+    page = service.ask("GET", "/docs")
+    assert page.status == 200 and "/openapi.json" in page.text
+    described = service.ask("GET", "/openapi.json").json
+    endpoints = {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
+    listed = [part.split(" ", 1) for part in ENDPOINTS.split("; ")]
+    assert endpoints == {(method, path) for method, paths in listed for path in paths.split(", ")} - {("GET", "/docs")}
+    for path, methods in described["paths"].items():
+        for operation in methods.values():
+            assert operation["description"] and operation["security"] == [{"HTTPBearer": []}], path
+            refused = operation["responses"]["422"]["content"]["application/json"]["schema"]
+            assert refused == {"$ref": "#/components/schemas/Refusal"}
+    bodies = {
+        path: methods["post"].get("requestBody") for path, methods in described["paths"].items() if "post" in methods
+    }
+    assert {path: sorted(body["content"]) for path, body in bodies.items() if body} == {
+        "/predict": ["application/json", "image/*"],
+        "/forget": ["application/json"],
+        "/certificate/check": ["application/json"],
+    }
+    question = bodies["/predict"]["content"]["application/json"]["schema"]["properties"]
+    assert question["images"]["maxItems"] == question["rows"]["maxItems"] == 64
+    order = bodies["/forget"]["content"]["application/json"]["schema"]["properties"]
+    assert order["files"]["maxItems"] == 1000 and order["ids"]["examples"]
+    assert "#/$defs" not in json.dumps(bodies)
+
+
 def test_a_client_that_leaves_in_the_middle_of_its_request_leaves_no_traceback(service, caplog):
     before = service.metric('refusals_total{status="499"}')
     for _ in range(3):
@@ -236,10 +287,17 @@ def test_what_a_decoder_does_not_finish_in_time_stops_no_prediction(predictor):
 
 
 def test_as_many_rows_as_the_limit_are_accepted_and_one_more_is_not():
-    assert len(asked_about(Question(rows=[[0.5, 1.0]] * 3), RequestLimits(pictures=3))) == 3
-    with pytest.raises(HTTPException, match="send images, or at most 3 rows of one length") as raised:
-        asked_about(Question(rows=[[0.5, 1.0]] * 4), RequestLimits(pictures=3))
-    assert raised.value.status_code == 422
+    assert Question(rows=[[0.5, 1.0]] * 64).asked.shape == (64, 2)
+    with pytest.raises(ValidationError, match="at most 64 items"):
+        Question(rows=[[0.5, 1.0]] * 65)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"rows": [[0.5], [0.5, 1.0]]}, {"rows": [[0.5]], "images": [b"picture"]}], ids=str
+)
+def test_images_and_rows_of_two_lengths_are_not_mixed(asked):
+    with pytest.raises(ValidationError, match="send 1 to 64 images, or 1 to 64 rows of one length"):
+        Question(**asked)
 
 
 def test_what_fails_within_is_said_as_json(service, monkeypatch):

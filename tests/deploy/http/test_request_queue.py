@@ -27,7 +27,7 @@ class Slow:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.go, self.deletions, self.readers, self.foreign = threading.Semaphore(0), 0, 0, ()
-        self.store, self.manifest, self.directory = self, SimpleNamespace(stored=STORED), None
+        self.manifest, self.directory = SimpleNamespace(stored=STORED), None
 
     def predict(self, images, *, only_held_classes):
         self.go.acquire()

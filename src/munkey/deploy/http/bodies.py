@@ -1,13 +1,13 @@
 """What a request holds: how much it may be, and what its JSON or its query means."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from fastapi import HTTPException, Request
-from pydantic import BaseModel, FailFast, Field, model_validator
+from pydantic import BaseModel, FailFast, Field, WithJsonSchema, model_validator
 
 from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
@@ -24,13 +24,14 @@ class RequestLimits:
     """
 
     bytes: int = 8 * 2**20
-    pictures: int = 64
     pixels: int = 25_000_000
     seconds: float = 30
     decoding: float = 10
     predictions: int = 32
 
 
+Body = TypeVar("Body", bound=BaseModel)
+MOST_PICTURES = 64  # or rows, in a request
 MOST_NAMES = 1000  # of a kind in a request
 MOST_PATTERNS = 32  # in a request: each is compared with every source file
 Name = Annotated[str, Field(max_length=1024)]
@@ -46,34 +47,51 @@ def require_few_patterns(files: Sequence[str]) -> None:
 
 
 class Question(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
-    """What /predict takes as JSON. images: picture files in base64, or rows: embeddings, where the model is of these;
-    the rest as for the command `predict`.
-    """
+    """What is to be classified: pictures, or rows where the model is of embeddings."""
 
-    images: Annotated[list[bytes], FailFast()] = []
-    rows: Annotated[list[Annotated[list[float], FailFast()]], FailFast()] = []
-    explain: bool = False
-    only_held_classes: bool = False
+    images: Annotated[
+        list[Annotated[bytes, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]],
+        FailFast(),
+        Field(max_length=MOST_PICTURES, description="Picture files, in base64."),
+    ] = []
+    rows: Annotated[
+        list[Annotated[list[float], FailFast()]],
+        FailFast(),
+        Field(max_length=MOST_PICTURES, description="Embeddings, all of one length."),
+    ] = []
+    explain: bool = Field(False, description="Answer with the neighbors that each prediction rests on.")
+    only_held_classes: bool = Field(False, description="Answer no class without samples.")
+
+    @model_validator(mode="after")
+    def _images_or_rows(self) -> Self:
+        widths = {len(row) for row in self.rows}
+        if bool(self.images) == bool(self.rows) or len(widths) > 1:
+            raise ValueError(f"send 1 to {MOST_PICTURES} images, or 1 to {MOST_PICTURES} rows of one length")
+        return self
+
+    @property
+    def asked(self) -> list[bytes] | np.ndarray:
+        """Picture files, or rows."""
+        return np.array(self.rows) if self.rows else self.images
 
 
 class Order(BaseModel, extra="forbid", strict=True):
-    """What /forget takes, as the command `forget` does. certificate: purge, and answer with the certificate.
+    """What is to be forgotten, by at least one of ids, files, classes and units; options as of `munkey forget`."""
 
-    similar: cosine of look-alikes to list; 0: nobody looks.
-    """
-
-    ids: Annotated[list[int], FailFast()] = []
-    files: Names = []
+    ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
+    files: Annotated[Names, Field(description="Names, folders or patterns, as of a shell.")] = []
     classes: Names = []
-    units: Names = []
-    ignore_missing: bool = False
-    dry_run: bool = False
-    request: Name | None = None
-    also_identical: bool = False
-    similar: Annotated[float, Field(ge=0, le=1)] = 0
-    also_similar: bool = False
-    block_return: bool = False
-    certificate: bool = False
+    units: Annotated[Names, Field(description="Persons, lesions, …, of whom all samples go.")] = []
+    ignore_missing: bool = Field(False, description="Pass over what names no sample.")
+    dry_run: bool = Field(False, description="Only say what would be deleted.")
+    request: Name | None = Field(
+        None, description="A number of your own. Asked again, nothing changes, and the earlier answer comes."
+    )
+    also_identical: bool = Field(False, description="Forget exact copies, too.")
+    similar: Annotated[float, Field(ge=0, le=1, description="List look-alikes of at least this cosine; 0: none.")] = 0
+    also_similar: bool = Field(False, description="Forget these look-alikes, too.")
+    block_return: bool = Field(False, description="Refuse these pictures when they are added again.")
+    certificate: bool = Field(False, description="Purge, and answer with the certificate and its salt.")
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
@@ -84,11 +102,13 @@ class Order(BaseModel, extra="forbid", strict=True):
 
 
 class Check(BaseModel, extra="forbid", strict=True):
-    """What /certificate/check takes. salt: of the certificate, hexadecimal, if it is to be checked that ids are its."""
+    """A certificate to be checked; with ids and its salt, also whether it was made for these."""
 
-    certificate: Certificate
-    ids: Annotated[list[int], FailFast()] = []
-    salt: Annotated[str, Field(pattern="^([0-9a-fA-F]{2}){16,}$")] | None = None
+    certificate: Annotated[Certificate, WithJsonSchema({"type": "object", "description": "As it was answered."})]
+    ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
+    salt: (
+        Annotated[str, Field(pattern="^([0-9a-fA-F]{2}){16,}$", description="Of the certificate, hexadecimal.")] | None
+    ) = None
 
     @model_validator(mode="after")
     def _ids_and_salt(self) -> Self:
@@ -98,10 +118,10 @@ class Check(BaseModel, extra="forbid", strict=True):
 
 
 class RowFilter(BaseModel, extra="forbid"):
-    """What /rows takes: filters as for the command `list`, each repeatable; at most `limit` samples after an id."""
+    """What /rows takes: filters as for the command `list`, each repeatable."""
 
-    after: int = -1
-    limit: int = Field(100, ge=1, le=1000)
+    after: int = Field(-1, description="An id: samples behind it are listed.")
+    limit: int = Field(100, ge=1, le=1000, description="At most so many samples.")
     classes: Names = Field([], alias="class")
     unit: Names = []
     file: Names = []
@@ -112,9 +132,21 @@ class RowFilter(BaseModel, extra="forbid"):
         return self
 
 
+class Refusal(BaseModel):
+    """What is answered in place of anything that cannot be done."""
+
+    error: str = Field(description="What is wrong, in a sentence.", examples=["2 of 3 are unknown: 13, 15"])
+    unknown: list[str] = Field([], description="Of what names no sample, the first ten.")
+    unknown_count: int = 0
+
+
 async def body_of(request: Request, limits: RequestLimits) -> bytes:
-    """What was sent. Of what is too long, the rest is read and dropped, so that the client hears why."""
-    content, size = bytearray(), 0
+    """What was sent. Of what is too long, the rest is read and dropped, so that the client hears why.
+
+    FastAPI's `max_body_size` answers in plain text, and nothing of FastAPI or uvicorn ends a slow body.
+    """
+    content = bytearray()
+    size = 0
     try:
         async with asyncio.timeout(limits.seconds):
             async for part in request.stream():
@@ -140,16 +172,23 @@ async def question_of(request: Request, limits: RequestLimits, **options: bool) 
     raise HTTPException(415, f"{sentence} as application/json")
 
 
-def asked_about(question: Question, limits: RequestLimits) -> list[bytes] | np.ndarray:
-    """What is to be classified: picture files, or rows. Raises HTTPException."""
-    if not question.rows:
-        count = len(question.images)
-        if not 1 <= count <= limits.pictures:
-            raise HTTPException(422, f"{count} pictures; a request takes 1 to {limits.pictures}")
-        return question.images
-    if question.images or len(question.rows) > limits.pictures or len({*map(len, question.rows)}) > 1:
-        raise HTTPException(422, f"send images, or at most {limits.pictures} rows of one length")
-    return np.array(question.rows)
+def json_body(model: type[Body], limits: RequestLimits) -> Callable[[Request], Awaitable[Body]]:
+    """A dependency: the body as JSON, read and parsed after the dependencies before it, those of roles among them.
+
+    A model as the parameter of an endpoint would be parsed before any token is looked at, and by json.loads: 8 MiB of
+    empty lists then stop the service for seconds, of which pydantic refuses the first.
+    """
+
+    async def parsed(request: Request) -> Body:
+        return model.model_validate_json(await body_of(request, limits))
+
+    return parsed
+
+
+def described(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any]:
+    """For `openapi_extra`: a body of this model as JSON. others: of media types that it may be as well."""
+    content = {"application/json": {"schema": model.model_json_schema()}} | others
+    return {"requestBody": {"content": content, "required": True}}
 
 
 def decoded(files: Sequence[bytes], stored: PictureSize, limits: RequestLimits) -> np.ndarray:

@@ -40,7 +40,7 @@ class RequestQueue:
         # First come, first served, each.
         self._queue, self._guard, self._check = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self._look_up = asyncio.Lock()
-        self._unsettled, self.unpurged = False, predictor.store.deletions > 0
+        self._unsettled, self.unpurged = False, predictor.deletions > 0
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
         self._asked = time.monotonic()
@@ -134,7 +134,7 @@ class RequestQueue:
             if self._unsettled:
                 async with self._guard:
                     self._unsettled = False
-                    await asyncio.to_thread(self.predictor.store.settle)
+                    await asyncio.to_thread(self.predictor.settle)
             now = time.monotonic()
             if self._since is None or self._check.locked():
                 continue

@@ -1,6 +1,7 @@
 """A model behind HTTP (docs/serving.md): `ENDPOINTS` lists what it answers.
 
 Every refusal is JSON that says in a sentence what is wrong. What names or counts samples, or deletes, needs a token.
+FastAPI describes all of it at /docs and /openapi.json.
 """
 
 import asyncio
@@ -8,8 +9,8 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import Annotated, NamedTuple
+from importlib.metadata import version
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,16 +22,44 @@ from starlette.requests import ClientDisconnect
 from munkey.deploy import certificate as certificates
 from munkey.deploy import deletions, json_answers
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
-from munkey.deploy.http.bodies import Check, Order, RequestLimits, RowFilter, asked_about, body_of, question_of
+from munkey.deploy.http.bodies import (
+    Check,
+    Order,
+    Question,
+    Refusal,
+    RequestLimits,
+    RowFilter,
+    described,
+    json_body,
+    question_of,
+)
 from munkey.deploy.http.request_queue import RequestQueue
-from munkey.deploy.http.roles import ROLES, Tokens
+from munkey.deploy.http.roles import Tokens
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 
 ENDPOINTS = (
-    "POST /predict, /forget, /purge, /certificate/check; GET /rows, /log, /certificate, /verify, /metrics, /health"
+    "POST /predict, /forget, /purge, /certificate/check;"
+    " GET /rows, /log, /certificate, /verify, /metrics, /health, /docs"
 )
+DESCRIPTION = """\
+Predicts, forgets, and proves what was forgotten. Each role has its own token and may do what the roles before it may:
+`predict`, `verify`, `forget`. Where `predict` has none, predicting is open; where `verify` has none, it takes that of
+`forget`. Every refusal is JSON.
+"""
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Refusal, "description": "A token is missing, or is none of this service."},
+    403: {"model": Refusal, "description": "The token is that of a lesser role."},
+    422: {"model": Refusal, "description": "What was sent is not what is needed."},
+    503: {"model": Refusal, "description": "The memory cannot be used now. With Retry-After: try again."},
+}
+OF_BODIES: dict[int | str, dict[str, Any]] = {
+    408: {"model": Refusal, "description": "The body took too long."},
+    413: {"model": Refusal, "description": "The body is too large."},
+}
+ONE_PICTURE = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
+MOST_FAULTS = 1000  # pydantic makes a list of all before it names the first: seconds for 8 MiB of unknown fields
 NAMED = 10  # of what is unknown
 HELP = {
     "samples": "Samples that the memory holds.",
@@ -49,7 +78,8 @@ REFUSED: tuple[type[Exception], ...] = (
 
 def application(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
     """The service. It closes the predictor when it ends. tokens: of each role that has one, `forget` among them."""
-    queue, access = RequestQueue(predictor, limits), Tokens(tokens)
+    queue = RequestQueue(predictor, limits)
+    access = Tokens(tokens)
     answered = Counter(pictures_total=0)
 
     @asynccontextmanager
@@ -68,34 +98,59 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         return answer
 
     app = FastAPI(
-        title="munkey", lifespan=lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
+        title="munkey",
+        summary="A classifier that can forget.",
+        description=DESCRIPTION,
+        version=version("munkey"),
+        lifespan=lifespan,
+        responses=REFUSALS,
+        redirect_slashes=False,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
     )
     for kind in REFUSED:
         app.add_exception_handler(kind, refuse)
-    may = {role: [Depends(partial(access.require, role))] for role in ROLES}
-    app.include_router(verifier(queue, answered, limits), dependencies=may["verify"])
+    verify_role = access.at_least("verify")
+    preview_role = access.at_least("verify", but=", and to forget without dry_run that of 'forget'")
+    app.include_router(verifier(queue, answered, limits), dependencies=[Depends(verify_role)])
 
-    @app.post("/predict", dependencies=may["predict"])
-    async def predict(request: Request, explain: bool = False, only_held_classes: bool = False) -> Json:
+    @app.post(
+        "/predict",
+        dependencies=[Depends(access.at_least("predict"))],
+        openapi_extra=described(Question, **ONE_PICTURE),
+        responses=OF_BODIES | {415: {"model": Refusal, "description": "Neither JSON nor a picture."}},
+        response_description="predictions: class, probabilities and, where asked for, neighbors.",
+    )
+    async def predict(
+        request: Request,
+        role: Annotated[str | None, Depends(access.role)],
+        explain: bool = False,
+        only_held_classes: bool = False,
+    ) -> Json:
+        """Classify pictures: JSON, or the bytes of one, whose options are in the query. To explain needs `verify`."""
         with queue.place():
             question = await question_of(request, limits, explain=explain, only_held_classes=only_held_classes)
             if question.explain:
-                access.require("verify", request)
-            pictures = asked_about(question, limits)
+                access.require("verify", role)
             held = question.only_held_classes
-            prediction = await queue.predict(pictures, request.is_disconnected, only_held_classes=held)
+            prediction = await queue.predict(question.asked, request.is_disconnected, only_held_classes=held)
         if prediction is None:
             raise ClientDisconnect
         answered["pictures_total"] += len(prediction)
         return json_answers.predicted(prediction, explain=question.explain)
 
-    preview_at_least = partial(access.require, "verify", but=", and to forget without dry_run that of 'forget'")
-
-    @app.post("/forget", dependencies=[Depends(preview_at_least)])
-    async def forget(request: Request) -> Json:
-        order = Order.model_validate_json(await body_of(request, limits))
+    @app.post(
+        "/forget",
+        openapi_extra=described(Order),
+        responses=OF_BODIES | {404: {"model": Refusal, "description": "Names no sample. Nothing was deleted."}},
+        response_description="As `munkey forget --json`, with the certificate and its salt where asked for.",
+    )
+    async def forget(
+        role: Annotated[str | None, Depends(preview_role)], order: Annotated[Order, Depends(json_body(Order, limits))]
+    ) -> Json:
+        """Forget samples, all that are named or none. With `dry_run`, which needs `verify` only, say which."""
         if not order.dry_run:
-            access.require("forget", request)
+            access.require("forget", role)
         meant = await queue.look_up(lambda model: look_up(model, order))
         if order.dry_run:
             also = order.also_identical
@@ -103,15 +158,17 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
             return answer | meant.passed_over | queue.purged()
         return await queue.delete(lambda model: carried_out(model, order, meant))
 
-    @app.post("/purge", dependencies=may["forget"])
+    @app.post("/purge", dependencies=[Depends(access.at_least("forget"))])
     async def purge() -> Json:
+        """Leave no byte of what was deleted in any file. `foreign` lists files that are not the model's."""
         await queue.purge()
         return queue.purged()
 
     @app.get("/health")
-    def health(request: Request) -> Json:  # in a thread: a purge may keep the memory for seconds
+    def health(role: Annotated[str | None, Depends(access.role)]) -> Json:  # in a thread: a purge may keep the memory
+        """Whether it can answer; to the role `verify` also how much is held, and whether it is purged."""
         head = predictor.head  # raises where the memory cannot be used
-        if access.role(request) in (None, "predict"):
+        if role in (None, "predict"):
             return {"status": "ok"}
         return {"status": "ok", "samples": len(predictor.ids), "head": head} | queue.purged()
 
@@ -120,10 +177,12 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
 
 def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits) -> APIRouter:
     """What the role `verify` may ask. answered: since the start, pictures and refusals by the name of the metric."""
-    router, predictor = APIRouter(), queue.predictor
+    router = APIRouter()
+    predictor = queue.predictor
 
-    @router.get("/rows")
+    @router.get("/rows", response_description="samples, as `munkey list --json`; total; next: the `after` to go on.")
     async def rows(asked: Annotated[RowFilter, Query()]) -> Json:
+        """List samples, by pages."""
         found = await queue.beside(lambda model: model.rows(labels=asked.classes, units=asked.unit, files=asked.file))
         later = [row for row in found if row.id > asked.after]
         more = later[asked.limit - 1].id if len(later) > asked.limit else None
@@ -131,6 +190,7 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
 
     @router.get("/log")
     async def log() -> Json:
+        """List deletions: numbers in the chain, time, request, how many, head; no ids."""
         return {"log": json_answers.log(await queue.alone(Predictor.log))} | queue.purged()
 
     @router.get("/certificate")
@@ -138,6 +198,8 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         deletion: Annotated[int | None, Query(ge=1)] = None,
         request: Annotated[str | None, Query(alias="request")] = None,
     ) -> Json:
+        """The certificate of a deletion, by its number in the chain or by its request; else of the last one."""
+
         def made(model: Predictor) -> Json:
             receipt = certificates.receipt_of(model.store, deletion, request)
             purged, exact = not queue.unpurged, model.digests()
@@ -145,9 +207,9 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
 
         return await queue.alone(made)
 
-    @router.post("/certificate/check")
-    async def check(request: Request) -> Json:
-        asked = Check.model_validate_json(await body_of(request, limits))
+    @router.post("/certificate/check", openapi_extra=described(Check), responses=OF_BODIES)
+    async def check(asked: Annotated[Check, Depends(json_body(Check, limits))]) -> Json:
+        """Check a certificate against the memory."""
         made, ids, salt = asked.certificate, asked.ids or None, bytes.fromhex(asked.salt or "")
         exact = await queue.beside(lambda model: model.digests(anew=True)) if made.exact else None
         faults = await queue.beside(lambda model: certificates.faults(made, model.store, ids, salt, exact))
@@ -156,13 +218,15 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
+        """Read the whole memory and check it; with `published`, a head, also that it is no older copy."""
         return await queue.beside(lambda model: json_answers.verified(model.verify(published)))
 
-    @router.get("/metrics")
+    @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds
+        """Counts in Prometheus' text format."""
         values = {
             "samples": len(predictor.ids),
-            "deleted_samples_total": predictor.store.deletions,
+            "deleted_samples_total": predictor.deletions,
             "predictions_waiting": queue.waiting,
             "unpurged": int(queue.unpurged),
             "purged_timestamp_seconds": queue.purged_at.timestamp() if queue.purged_at else 0,
@@ -224,6 +288,8 @@ def refusal(error: Exception) -> JSONResponse:
         case UnknownNamesError():
             status, sentence = 404, str(error)
             more = {"unknown": error.missing[:NAMED], "unknown_count": len(error.missing)}
+        case ValidationError() if error.error_count() > MOST_FAULTS:
+            status, sentence = 422, f"the body: {error.error_count():,} faults, such as fields that do not exist"
         case ValidationError() | RequestValidationError():
             first = error.errors()[0]
             status, sentence = 422, f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"

@@ -305,6 +305,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         """The head of the chain of deletions, hexadecimal: publish it elsewhere, and a restored backup is found."""
         return self.store.head
 
+    @property
+    def deletions(self) -> int:
+        """How many samples were ever deleted."""
+        return self.store.deletions
+
     def rows(
         self, *, labels: Iterable[int | str] = (), units: Iterable[str] = (), files: Iterable[str | Path] = ()
     ) -> list[MemoryRow]:
@@ -624,6 +629,10 @@ class Predictor(AbstractContextManager["Predictor"]):
             kept = [name if number in held else None for number, name in enumerate(manifest.classes)]
             self._describe(manifest.model_copy(update={"classes": kept}))
         return self._foreign(self.store.purge())
+
+    def settle(self) -> None:
+        """Wait until the zeros over what was forgotten are on the disk."""
+        self.store.settle()
 
     def copy(self, folder: Path) -> None:
         """Write the model as it is now, with its log of deletions, into an empty folder, purged.
