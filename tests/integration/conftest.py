@@ -84,9 +84,13 @@ class Project:
         self.run("git", "add", "-A")
         self.run("git", "commit", "-qm", message)
 
-    def copy(self, target: Path) -> "Project":
-        """A copy with its history, results and what Snakemake knows of them."""
-        shutil.copytree(self.path, target, symlinks=True)
+    def copy(self, target: Path, with_mlflow: bool = False) -> "Project":
+        """A copy with its history, results and what Snakemake knows of them.
+
+        MLflow's store keeps absolute paths: a copy of it can be read, but not be written.
+        """
+        left_out = [] if with_mlflow else ["mlflow.db*", "mlartifacts"]
+        shutil.copytree(self.path, target, symlinks=True, ignore=shutil.ignore_patterns(*left_out))
         return Project(target, self.plugins)
 
     def clone(self, target: Path) -> "Project":
@@ -147,7 +151,7 @@ def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory, worker_id
             done = fresh.copy(made.path).snakemake()
             (made.path / ".git/info/exclude").write_text("run.log\n")
             (made.path / "run.log").write_text(done.stdout + done.stderr)
-        return made.copy(tmp_path_factory.mktemp("finished") / "project")
+        return made.copy(tmp_path_factory.mktemp("finished") / "project", with_mlflow=True)
 
 
 @pytest.fixture

@@ -206,7 +206,7 @@ def test_an_edit_of_a_plug_in_runs_again_what_depends_on_it_and_nothing_else(ext
     comment = edited(extended, tmp_path / "comment", "my_method", "    # what is returned", "    # what comes back")
     assert comment.planned(*TARGETS) == {}
     method = edited(extended, tmp_path / "method", "my_method", "settings.strength * settings", "2 * settings")
-    again = {"unlearn": 1, "evaluate": 1, "metrics": 1, "tables": 1, "attacks": 1}
+    again = {"unlearn": 1, "evaluate": 1, "metrics": 1, "tables": 1, "attacks": 1, "chart": 1}
     assert method.planned(*TARGETS) == again
     audit = edited(extended, tmp_path / "audit", "my_audit", "logits.max(axis=1)", "logits.min(axis=1)")
     assert audit.planned(*TARGETS) == {"attacks": 1}

@@ -113,7 +113,6 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
         return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
     before = files()
-    (project.path / "mlflow.db").unlink()  # it was copied
     project.run("munkey", "mlflow", "sync")
     (project.path / "small.yaml").write_text("{methods: [knn, munkey], train: {epochs: 1}, inference: {k: 1}}")
     project.run("make", "-o", ".venv/ready", "run", "CONFIG=small.yaml")
@@ -134,7 +133,6 @@ def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(projec
     assert last.startswith("MLflow ") and f"tracking.uri = {dead} cannot be used" in last
     assert "`munkey mlflow sync`" in last
     assert project.planned() == {"track": 1}
-    (project.path / "mlflow.db").unlink()
     project.params({"tracking": {"uri": "sqlite:///mlflow.db"}})
     project.make("all")
     runs = active(store(project))
@@ -142,7 +140,6 @@ def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(projec
 
 
 def test_an_edit_adds_runs_and_the_earlier_ones_stay_told_apart_by_what_changed(project: Project) -> None:
-    (project.path / "mlflow.db").unlink()  # it was copied
     project.run("munkey", "mlflow", "sync")
     project.params({"inference": {"k": 1}})
     project.make("all")

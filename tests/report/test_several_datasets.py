@@ -12,12 +12,10 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import write_text
-from munkey.jobs.report import summary as summary_job
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
 from munkey.report.figures.curves import sensitivity_plot
 from munkey.report.figures.forgetting import gap_plot
-from munkey.report.figures.losses import loss_curves
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
 from munkey.report.tables import ablations, paper
@@ -26,7 +24,7 @@ from munkey.report.tables.main import all_texts, main_table, main_tables
 from munkey.report.tables.markup import ABSENT
 from munkey.report.tables.ranks import LINE, rank_table, ranks_by_title
 from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import Row, methods, summarize, with_seed_gaps
+from munkey.report.tables.summary import Row, summarize, with_seed_gaps
 from munkey.report.tables.terminal import plain
 from tests.report.inputs import cases
 
@@ -114,19 +112,6 @@ def case_summary() -> pd.DataFrame:
 def gap(row: Row, dataset: str) -> float:
     """Its Avg Gap, whatever the rate."""
     return ROWS.index(row) + GRIDS[dataset].shift
-
-
-def losses() -> pd.DataFrame:
-    """Training losses: originals, and an oracle for each rate of a data set; of the last, of one family alone."""
-    lines = []
-    for dataset, grid in GRIDS.items():
-        families = "m" if dataset == "pathmnist" else "tm"
-        subsets = ["full", *(f"rate{rate}" for rate in grid.rates)]
-        for subset, letter, seed, epoch in itertools.product(subsets, families, grid.seeds, (1, 2)):
-            system = f"{'original' if subset == 'full' else 'retrain'}-{letter}"
-            key = {"dataset": dataset, "seed": f"seed{seed}", "subset": subset, "system": system}
-            lines.append(key | {"epoch": epoch, "loss": grid.shift / epoch})
-    return pd.DataFrame(lines)
 
 
 @pytest.mark.parametrize("width", [theme.DOUBLE, theme.NARROW])
@@ -259,15 +244,6 @@ def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
     assert paper.counts(nothing, paper.printed()).frame[["Printed", "Compared", "Within"]].values.tolist() == [[0] * 3]
 
 
-def test_losses_have_the_subsets_and_the_families_that_a_data_set_has():
-    figure = loss_curves(losses())
-    panels = {axes.get_title(loc="left").partition(",")[0]: [] for axes in figure.axes}
-    for axes in figure.axes:
-        panels[axes.get_title(loc="left").partition(",")[0]].append(len(axes.lines))
-    assert panels == {"bloodmnist": [2, 2], "cifar10": [3, 3], "digits": [2, 2], "pathmnist": [0, 2]}
-    assert figure.get_supxlabel() == "epoch; mean ± standard deviation over n = 1 to 3 seeds"
-
-
 def test_the_curve_over_k_has_the_values_of_each_data_set_that_varies_it(tmp_path):
     write_text(tmp_path / "ablations.csv", case_summary().to_csv(index=False))
     accuracy, _ = CHARTS["neighbors"].draw(ChartSource({"table": tmp_path / "ablations.csv"}, "", 0.3)).axes
@@ -285,21 +261,6 @@ def test_sensitivity_has_a_row_for_each_data_set_and_counts_the_seeds_of_each():
     figure = sensitivity_plot(pd.DataFrame(lines))
     assert [axes.get_title(loc="left") for axes in figure.axes[::2]] == list(GRIDS)
     assert figure.get_supxlabel().endswith("over n = 1 to 3 seeds")
-
-
-def test_dvc_gets_the_metrics_of_every_system_and_both_pictures(tmp_path):
-    write_text(tmp_path / "main.csv", summary().to_csv(index=False))
-    records = []
-    for (dataset, seed, subset, system), lines in losses().groupby(["dataset", "seed", "subset", "system"]):
-        record = tmp_path / dataset / seed / subset / system / "record.json"
-        write_text(record, f'{{"history": {lines[["epoch", "loss"]].to_json(orient="records")}}}')
-        records.append(record)
-    pictures = [tmp_path / "losses.svg", tmp_path / "forgetting.svg"]
-    summary_job(tmp_path / "main.csv", records, tmp_path / "methods", *pictures)
-    made = {str(path.relative_to(tmp_path / "methods/means")) for path in (tmp_path / "methods").rglob("*.json")}
-    assert made == {f"{name}/rate{rate:g}/{row.name}.json" for name, rate in PLACES for row in GRIDS[name].rows}
-    assert made == {f"{name}.json" for name in methods(summary())}
-    assert all(picture.stat().st_size > 5000 for picture in pictures)
 
 
 def test_every_chapter_of_the_page_is_made():

@@ -63,6 +63,8 @@ use rule job as track with:
         table("main", "md"),
         table("runtime", "md"),
         plan.files_of(PLAN.main),
+        # Also where the systems are there from a run without a search.
+        PLAN.searches_of(PLAN.main),
         [path for dataset in PARAMS.datasets for path in PLAN.prepared(dataset).values()],
     output:
         logged=LAYOUT.tracking,

@@ -1,6 +1,7 @@
 """The plan of an experiment: what each job reads, and which files its tables are made from."""
 
 import re
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -199,6 +200,14 @@ def test_every_candidate_of_a_search_has_a_system_and_a_record_in_the_order_of_t
         "systems": [f"{folder}/system.safetensors" for folder in folders],
         "records": [f"{folder}/record.json" for folder in folders],
     }
+
+
+def test_searches_are_those_of_the_searched_methods_alone():
+    assert small_plan().searches_of(small_plan().main) == []
+    plan = small_plan({"search": True})
+    searches = plan.searches_of(plan.main)
+    assert Counter(path.split("/")[-2] for path in searches) == {"cf": 4, "ssd": 4}
+    assert "results/default/search/digits/seed1/rate0.1/cf/search.json" in searches
 
 
 def test_a_data_set_with_a_checksum_has_no_state(plan: Plan, tmp_path: Path):

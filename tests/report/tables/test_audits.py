@@ -150,7 +150,7 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
         + [{"dataset": "digits", "rate": 0.02, "seed": 0, "method": "cf", "metric": "MIA", "value": 0.0}]
         + [{"dataset": "digits", "rate": 0.1, "seed": 0, "method": "cf", "metric": "TA", "value": 0.0}]
     )
-    rows = [Row("cf", "CF", "CF", "retrain-t", False), Row("ssd", "SSD", "SSD", "retrain-t", False)]
+    rows = [Row("cf", "CF", "retrain-t"), Row("ssd", "SSD", "retrain-t")]
     (titled,) = attacks_tables(pd.DataFrame(lines), tidy, rows)
     assert titled.title == "digits, forget rate 10 %: n = 2 seeds"
     assert titled.frame["MIA"].tolist() == ["49.5", "60.5"]

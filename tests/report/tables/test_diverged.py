@@ -7,7 +7,7 @@ import pytest
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables.main import all_texts
 from munkey.report.tables.ranks import rank_table, ranks_by_title
-from munkey.report.tables.summary import Row, methods, summarize, with_seed_gaps
+from munkey.report.tables.summary import Row, summarize, with_seed_gaps
 
 ROWS = [
     Row("original-t", "Original (T)", "retrain-t", context=True),
@@ -88,9 +88,3 @@ def test_where_too_few_methods_have_a_gap_the_ranks_say_so_and_the_run_goes_on()
     ranks = ranks_by_title(with_seed_gaps(tidy(5, {"retrain-t": 1}), ROWS), ROWS)
     assert rank_table(ranks, ROWS).title.startswith("Ranks need 5 seeds and 3 methods that have a gap everywhere; here")
     assert rank_diagram(ranks, "MUNKEY").get_size_inches()[0] > 5
-
-
-def test_dvc_is_told_too():
-    summary = summarize(with_seed_gaps(tidy(gone={"ssd": 1}), ROWS), ROWS)
-    assert methods(summary)["digits/rate0.1/ssd"] == {"diverged": 1.0}
-    assert methods(summary)["digits/rate0.1/cf"]["TA"] == 92.12

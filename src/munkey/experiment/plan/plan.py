@@ -261,6 +261,14 @@ class Plan(Cases):
         methods = [method for method in METHODS.values() if method.family == memory_family().name]
         return next((method for method in methods if method.name == memory_family().name), methods[0])
 
+    def searches_of(self, runs: Iterable[Evaluation]) -> list[str]:
+        """The file of each search that chose the settings of one of these systems."""
+        return [
+            fill(self.layout.search, case=run.dataset, seed=run.seed, rate=run.rate, method=run.method)
+            for run in runs
+            if run.method in self.searched
+        ]
+
     def largest_rate(self, dataset: str) -> str:
         return max(self.rates[dataset], key=float)
 
