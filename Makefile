@@ -23,7 +23,7 @@ help:
 run: .venv/ready  ## run the experiment of params.yaml, or go on where it stopped; TARGET="ablations selection": these instead
 	$(RUN) $(if $(TARGET),-- $(TARGET))
 
-plan: .venv/ready  ## estimate hours, memory and disk before the first job
+plan: .venv/ready  ## estimate hours and disk before the first job
 	munkey plan $(CONFIG) $(PLAN)
 
 audits:  ## how much is left of what was deleted, in chapters of the report

@@ -1,4 +1,4 @@
-"""`munkey mlflow`: mirroring again refuses what it cannot mirror; `ui` shows the store that the parameters name."""
+"""`munkey mlflow`: `sync` refuses results of other parameters; `ui` shows the store that the parameters name."""
 
 import os
 import socket

@@ -69,7 +69,7 @@ def test_a_locked_file_is_waited_for_and_then_named(checkout, monkeypatch):
     other.close()
 
 
-def test_another_mirror_that_does_not_end_is_named(checkout, monkeypatch):
+def test_another_process_that_logs_without_end_is_named(checkout, monkeypatch):
     monkeypatch.setattr(stores, "TURN_S", 0.2)
     with open_store("sqlite:///mlflow.db"):
         assert "mlflow.db.lock" in refusal("sqlite:///mlflow.db")
@@ -93,7 +93,7 @@ class Taken:
         raise MlflowException(f"{name} cannot be made")
 
 
-def test_an_experiment_that_another_mirror_made_just_now_is_taken():
+def test_an_experiment_that_another_process_made_just_now_is_taken():
     assert experiment_id(Taken(), "digits", None) == "7"  # type: ignore[arg-type]
     with pytest.raises(MlflowException, match="other cannot be made"):
         experiment_id(Taken(), "other", None)  # type: ignore[arg-type]

@@ -257,13 +257,6 @@ class Ledger:
         links = self._links("ORDER BY sequence DESC LIMIT 1")
         return links[0] if links else ChainLink(0, 0, b"", first_head(self.state().store))
 
-    def head_at(self, sequence: int) -> bytes | None:
-        """The head of the chain after the deletion of that number; None where there was none."""
-        if sequence == 0:
-            return first_head(self.state().store)
-        links = self._links("WHERE sequence = ?", sequence)
-        return links[0].head if links else None
-
     def sources_of(self, rows: np.ndarray) -> list[Source]:
         """The source of each row (N,)."""
         asked, rest = rows.tolist(), "sources WHERE row IN (SELECT value FROM json_each(?))"
