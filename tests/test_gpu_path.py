@@ -195,7 +195,7 @@ def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):
 
     def attack(answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, *_: object) -> Attacked:
         assert clean.is_meta and labels.is_meta and answer(clean).is_meta
-        adversarial._ascent(answer, clean, labels)
+        adversarial._steepest_ascent(answer, clean, labels)
         adversarial._within(clean, 1.0)
         return Attacked(torch.zeros(clean.shape), torch.zeros(len(clean), dtype=torch.int64), torch.zeros(len(clean)))
 

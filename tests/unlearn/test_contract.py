@@ -373,9 +373,7 @@ def test_every_method_says_where_it_comes_from(name: str) -> None:
 
 def test_a_method_that_returns_no_system_is_told_so() -> None:
     entry = replace(METHODS["cf"], run=lambda system, request, settings: None)
-    with pytest.raises(
-        TypeError, match=r"the method 'cf' \(.*\) returned NoneType, not the System that is left: end it"
-    ):
+    with pytest.raises(TypeError, match=r"the method 'cf' \(.*\) returned NoneType, not the unlearned System: end it"):
         entry.forgotten(None, None, None)
 
 

@@ -1,1 +1,1 @@
-"""Unlearning: the contract of a method, what methods share, and in `methods` one file per method."""
+"""Unlearning: the contract of a method, shared parts, and in `methods` one file per method."""

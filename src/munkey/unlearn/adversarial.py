@@ -1,4 +1,4 @@
-"""Adversarial images of the least radius: untargeted L2 PGD whose ball doubles until the model errs (AMUN)."""
+"""Adversarial images of the smallest radius (AMUN): untargeted L2 PGD in a ball that doubles."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,9 +9,10 @@ from torch.nn import functional as F
 
 
 class Attacked(NamedTuple):
-    """The result of an attack. images: (B, 3, H, W); predicted: (B,) classes; radius: (B,) float64 that each took.
+    """The result of an attack.
 
-    A radius is 0 where the model erred from the start, and inf where the last radius was not enough.
+    images: (B, 3, H, W); predicted: (B,) classes; radius: (B,) float64, of the ball in which the
+    attack succeeded: 0 for an image that was misclassified from the start, inf if none was enough.
     """
 
     images: Tensor
@@ -28,47 +29,65 @@ def doubling(first: float, cap: float) -> list[float]:
 
 
 def untargeted_l2(
-    answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, radii: Sequence[float], steps: int, stride: float
+    answer: Callable[[Tensor], Tensor],
+    clean: Tensor,
+    labels: Tensor,
+    radii: Sequence[float],
+    steps: int,
+    stride: float,
 ) -> Attacked:
-    """Move each image until `answer` (pixels -> logits) errs: `steps` steps of stride * radius in each radius' ball.
+    """Move each image until `answer` (pixels -> logits) misclassifies it.
 
-    clean: (B, 3, H, W) in [0, 1]; labels: (B,). A step goes along the L2-normalized gradient of the cross-entropy, is
-    projected to the ball around the clean image and clamped to [0, 1]. An image leaves the batch at its first error,
-    the others go on from where they are. No random start; an image that is misclassified already stays clean. A zero
-    gradient never succeeds, and ends with the last radius. Reads back, at every step, which images err.
+    clean: (B, 3, H, W) in [0, 1]; labels: (B,). In a ball of each radius in turn, an image makes
+    `steps` steps of length stride * radius along the L2-normalized gradient of the cross-entropy.
+    After each step it is projected into the ball around the clean image and clamped to [0, 1].
+    There is no random start: an image that is misclassified already stays clean. An image leaves
+    the batch at its first error; the others go on from where they are in the next ball. One with
+    a zero gradient never succeeds. Reads back, at every step, which images err.
     """
-    images, predicted = clean.clone(), labels.clone()
+    images = clean.clone()
+    predicted = labels.clone()
     radius = torch.full((len(clean),), torch.inf, dtype=torch.float64, device=clean.device)
-    left = torch.arange(len(clean), device=clean.device)
-    balls = [0.0, *(ball for ball in radii for _ in range(steps))]
-    for reached, ball in zip(balls, [*balls[1:], None], strict=True):
-        answered, uphill = _ascent(answer, images[left], labels[left])
-        wrong = answered != labels[left]
-        predicted[left[wrong]], radius[left[wrong]] = answered[wrong], reached
-        left, uphill = left[~wrong], uphill[~wrong]
-        if ball is None or not len(left):
+    active = torch.arange(len(clean), device=clean.device)  # positions still classified correctly
+    balls = [0.0]  # the clean images are looked at first, in a ball of radius 0
+    for ball in radii:
+        balls += [ball] * steps
+    next_balls = [*balls[1:], None]  # no step follows the last look
+    for current_ball, next_ball in zip(balls, next_balls, strict=True):
+        classes, directions = _steepest_ascent(answer, images[active], labels[active])
+        is_wrong = classes != labels[active]
+        predicted[active[is_wrong]] = classes[is_wrong]
+        radius[active[is_wrong]] = current_ball
+        active = active[~is_wrong]
+        if next_ball is None or not len(active):
             break
-        moved = images[left] + stride * ball * uphill - clean[left]
-        images[left] = (clean[left] + _within(moved, ball)).clamp(0, 1)
+        shift = images[active] + stride * next_ball * directions[~is_wrong] - clean[active]
+        images[active] = (clean[active] + _projected(shift, next_ball)).clamp(0, 1)
     return Attacked(images, predicted, radius)
 
 
-def _ascent(answer: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Predictions (B,), and the direction (B, 3, H, W) of steepest ascent of the cross-entropy.
+def _steepest_ascent(
+    answer: Callable[[Tensor], Tensor],
+    images: Tensor,
+    labels: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Predicted classes (B,), and directions (B, 3, H, W) of steepest ascent of the cross-entropy.
 
-    The direction has an L2 norm of 1, or is 0 where the loss is flat. It is taken from m = log sum_{j != y} exp z_j -
-    z_y: the gradient of cross-entropy = log(1 + exp m) lies along that of m, but vanishes in float32 where the model is
-    sure.
+    A direction has an L2 norm of 1, or is 0 where the loss is flat.
     """
     images = images.detach().requires_grad_()
     logits = answer(images)
-    true_class = F.one_hot(labels, logits.shape[1]).bool()
-    margin = logits.masked_fill(true_class, -torch.inf).logsumexp(dim=1) - logits.gather(1, labels[:, None])[:, 0]
+    # With m = log sum_{j != y} exp z_j - z_y, the cross-entropy is log(1 + exp m). Its gradient has
+    # the direction of that of m, but vanishes in float32 where the model is confident. So use m.
+    is_true_class = F.one_hot(labels, logits.shape[1]).bool()
+    others = logits.masked_fill(is_true_class, -torch.inf).logsumexp(dim=1)
+    margin = others - logits.gather(1, labels[:, None])[:, 0]
     (gradient,) = torch.autograd.grad(margin.sum(), images)
-    return logits.detach().argmax(dim=1), F.normalize(gradient.flatten(1), dim=1).view_as(gradient)
+    directions = F.normalize(gradient.flatten(1), dim=1).view_as(gradient)
+    return logits.detach().argmax(dim=1), directions
 
 
-def _within(shift: Tensor, ball: float) -> Tensor:
+def _projected(shift: Tensor, ball: float) -> Tensor:
     """Shifts (B, ...) shortened to an L2 norm of at most `ball`."""
     norm = shift.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
     return shift * (ball / norm.clamp(min=ball))

@@ -1,9 +1,14 @@
-"""The contract of an unlearning method, and the registry of methods. docs/extending.md shows how to add one.
+"""The contract of an unlearning method, and the registry of methods.
 
-A method is a function (system, request, settings) -> System. It returns a new system that shares no storage with its
-input, which stays untouched; draws only from `request.generator`; measures nothing but what it is defined by (SCRUB's
-rewinding); and uses only the data it declares in `needs`. Its module is imported while Snakemake plans, so it
-imports torch inside the function.
+A method is a function (system, request, settings) -> System. It
+
+- returns a new system that shares no storage with its input, and leaves the input untouched;
+- draws random numbers only from `request.generator`;
+- uses only the data that it declares in `needs`;
+- measures accuracy only if it is defined by it, as SCRUB's rewinding is.
+
+Snakemake imports the module of each method while it plans, so methods import torch inside the
+function. docs/extending.md shows how to add one.
 """
 
 from collections.abc import Callable
@@ -24,18 +29,38 @@ if TYPE_CHECKING:
     from munkey.data.image_set import ImageSet
     from munkey.training.checkpoint import History
 
-Need = Literal["forget images", "forget labels", "retain images", "retain labels", "val images", "val labels"]
+Need = Literal[
+    "forget images", "forget labels", "retain images", "retain labels", "val images", "val labels"
+]
 
 
 class Tuned(Section):
-    """Settings of a method that fine-tunes. lr_factor: its constant learning rate / train.lr (app. B.2)."""
+    """Settings of a method that fine-tunes.
+
+    Parameters
+    ----------
+    lr_factor : float
+        The learning rate as a multiple of `train.lr`. The paper searches 0.1 to 1 (app. B.2).
+    """
 
     lr_factor: Positive
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What methods that fine-tune share with each other, and with the training of the original (app. B.2)."""
+    """What all methods that fine-tune share (app. B.2).
+
+    Parameters
+    ----------
+    settings : FinetuneSettings
+        The section `finetune`: epochs, batch size, AdamW's betas and weight decay.
+    base_lr : float
+        `train.lr`, the original's learning rate.
+    augment : Augmentation
+        The random crops that the original was trained on.
+    precision : str
+        The number format that the original was trained in.
+    """
 
     settings: FinetuneSettings
     base_lr: float
@@ -45,11 +70,57 @@ class Tuning:
 
 @dataclass
 class Request:
-    """What a method may use. Using data that it does not declare raises PermissionError.
+    """What a method may use to forget, and where it reports to.
 
-    recipe: how the original was trained, None where it was not; finetuning: how to fine-tune, None for a method that
-    does not (it declares no needs, or finetunes=False). A method writes its curve by epoch into `history`, and what
-    else is worth reporting into `facts` (JSON).
+    Parameters
+    ----------
+    forget_ids : ndarray of int64, shape (n,)
+        Ids of the samples to forget, in ascending order.
+    generator : torch.Generator
+        The only source of random numbers. It lies on the CPU.
+    device : str
+        "cpu" or "cuda": where the system lies, and where the method computes.
+    report : callable
+        Prints a line of progress into the job's log.
+    needs : frozenset of str
+        The data that the method declares.
+    data : dict of str to ImageSet
+        The sets "retain", "forget" and "val". Methods read them as properties of the request.
+    recipe : Recipe, optional
+        How the original was trained. None for a family that is not trained.
+    finetuning : Tuning, optional
+        How to fine-tune. None for a method that declares no needs or `finetunes=False`.
+    history : list of dict
+        Filled in by the method: its curve, one record for each epoch.
+    facts : dict
+        Filled in by the method: anything else worth recording, as JSON.
+
+    Raises
+    ------
+    PermissionError
+        If a method uses data that it does not declare.
+
+    Examples
+    --------
+    A method that declares images may not look at their labels:
+
+    >>> import torch
+    >>> from munkey.data.image_set import ImageSet
+    >>> pixels = np.zeros((4, 8, 8, 3), dtype=np.uint8)
+    >>> samples = ImageSet(pixels, np.arange(4), ids=np.array([3, 5, 8, 9]), labels=np.arange(4))
+    >>> request = Request(
+    ...     forget_ids=samples.ids,
+    ...     generator=torch.Generator(),
+    ...     device="cpu",
+    ...     report=print,
+    ...     needs=frozenset({"forget images"}),
+    ...     data={"forget": samples},
+    ... )
+    >>> len(request.forget)
+    4
+    >>> request.forget.labels[0]
+    Traceback (most recent call last):
+    PermissionError: this method uses the forget labels, but does not declare them: ...
     """
 
     forget_ids: np.ndarray
@@ -65,19 +136,21 @@ class Request:
 
     @property
     def tuning(self) -> Tuning:
-        """How to fine-tune. Raises PermissionError for a method that declares no needs, or finetunes=False."""
+        """How to fine-tune. Raises PermissionError for a method that does not."""
         if self.finetuning is None:
-            raise PermissionError("this method fine-tunes, but does not declare that it needs any data")
+            raise PermissionError(
+                "this method fine-tunes, but does not declare that it needs any data"
+            )
         return self.finetuning
 
     @property
     def retain(self) -> "ImageSet":
-        """D_r, sorted by id."""
+        """The retain set D_r, sorted by id."""
         return self._declared("retain")
 
     @property
     def forget(self) -> "ImageSet":
-        """D_f, sorted by id."""
+        """The forget set D_f, sorted by id."""
         return self._declared("forget")
 
     @property
@@ -86,33 +159,37 @@ class Request:
         return self._declared("val")
 
     def _declared(self, part: str) -> "ImageSet":
-        """A part of the data, with a stand-in for the images or labels that the method did not declare."""
-        needs: frozenset[str] = self.needs
-        withheld = {kind: Withheld(part, kind) for kind in ("images", "labels") if f"{part} {kind}" not in needs}
+        """A part of the data, without the images or labels that the method did not declare."""
+        declared: frozenset[str] = self.needs
+        withheld = {}
+        for kind in ("images", "labels"):
+            if f"{part} {kind}" not in declared:
+                withheld[kind] = Withheld(part, kind)
         if len(withheld) == 2:
             raise PermissionError(
-                f"this method uses the {part} set, but does not declare it: its `needs` lack '{part} images' and"
-                f" '{part} labels'"
+                f"this method uses the {part} set, but does not declare it:"
+                f" its `needs` lack '{part} images' and '{part} labels'"
             )
-        return replace(self.data[part], **withheld)  # type: ignore[arg-type]  # refuses whatever is done with it
+        return replace(self.data[part], **withheld)  # type: ignore[arg-type]  # refuses any use
 
 
 class Withheld:
-    """In place of images or labels that a method did not declare: whatever is done with it raises PermissionError."""
+    """Stands in for undeclared images or labels. Any use raises PermissionError."""
 
     def __init__(self, part: str, kind: str) -> None:
-        self.what = f"{part} {kind}"
+        self.name = f"{part} {kind}"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise PermissionError(
-            f"this method uses the {self.what}, but does not declare them: add {self.what!r} to its `needs`"
+            f"this method uses the {self.name}, but does not declare them: add {self.name!r} to"
+            " its `needs`"
         )
 
     __getitem__ = __iter__ = __len__ = __array__ = _refuse
 
 
 class Images(NamedTuple):
-    """How many images a method works on, for how many epochs of fine-tuning, how many in a batch."""
+    """Sizes of the sets that a method works on, with the epochs and batch size of fine-tuning."""
 
     retain: int
     forget: int
@@ -121,7 +198,8 @@ class Images(NamedTuple):
     batch: int
 
 
-# Forward passes that a method makes over its images; a backward pass counts as two. At most, if it stops early.
+# How many forward passes over single images a method makes; a backward pass counts as two, as it
+# takes about twice the operations. An upper bound for a method that may stop early.
 Passes = Callable[[Images, Any], float]  # Any: the method's own settings
 SomeSettings = TypeVar("SomeSettings", bound=Section)
 Run = Callable[[System, Request, SomeSettings], System]
@@ -129,14 +207,7 @@ Run = Callable[[System, Request, SomeSettings], System]
 
 @dataclass(frozen=True)
 class Method:
-    """An entry of the registry.
-
-    family: name of the family whose original it starts from; the oracle of that family is what it is compared with. A
-    post-hoc method's is the one that `network` in params.yaml names. networks: for which of these it is defined.
-    needs: data that must still be stored to forget. finetunes: whether it depends on the section `finetune` of
-    params.yaml. citation: authors, title, venue and year. in_paper: whether the paper's tables have it. counted_passes:
-    for `munkey plan`; None: those of fine-tuning on all images that it needs.
-    """
+    """An entry of the registry of methods. The decorator `method` explains its fields."""
 
     name: str
     title: str
@@ -153,55 +224,60 @@ class Method:
     whole_classes: bool = False
 
     def on(self, network: str) -> "Method":
-        """The method as it is where post-hoc methods start from this family."""
+        """The method for this `network` of params.yaml. By-design methods keep their family."""
         return replace(self, family=network) if FAMILIES[self.family].is_network else self
 
     def forgotten(self, system: System, request: Request, settings: Section) -> System:
-        """What the method leaves of a system. Raises TypeError where it returns anything else than a System."""
-        remaining = self.run(system, request, settings)
-        if not isinstance(remaining, System):
+        """Run the method. Raises TypeError if it returns anything but a System."""
+        unlearned = self.run(system, request, settings)
+        if not isinstance(unlearned, System):
             raise TypeError(
-                f"the method {self.name!r} ({self.run.__module__}) returned {type(remaining).__name__}, not the System"
-                " that is left: end it with `return finished(system, model)` or `return replace(system, model=model)`"
+                f"the method {self.name!r} ({self.run.__module__}) returned"
+                f" {type(unlearned).__name__}, not the unlearned System: end it with"
+                " `return finished(system, model)` or `return replace(system, model=model)`"
             )
-        return remaining
+        return unlearned
 
     @property
     def is_defined(self) -> bool:
-        """Whether it may start from this family."""
+        """Whether the method can start from its family."""
         return self.networks is None or self.family in self.networks
 
     @property
     def original(self) -> Family:
-        """The family whose original it starts from. Raises KeyError for an unknown one."""
+        """The family whose original the method starts from. Raises KeyError for an unknown one."""
         return FAMILIES[self.family]
 
     @property
     def stored(self) -> str:
-        """What must be kept to answer and to forget, in words."""
+        """What a deployment must store to answer and to forget, in words."""
         parts = {need.split()[0] for need in self.needs}
         if parts >= {"retain", "forget"}:
             parts = parts - {"retain", "forget"} | {"training"}
         return ", ".join([self.original.holds, *(f"{part} set" for part in sorted(parts))])
 
     def passes(self, images: Images, settings: Section) -> float:
-        """Forward passes over its images, of which a backward pass counts two."""
+        """Forward passes over single images; a backward pass counts as two."""
         if self.counted_passes:
             return self.counted_passes(images, settings)
-        used = images.retain * ("retain images" in self.needs) + images.forget * ("forget images" in self.needs)
-        return 3 * images.epochs * used
+        images_per_epoch = 0
+        if "retain images" in self.needs:
+            images_per_epoch += images.retain
+        if "forget images" in self.needs:
+            images_per_epoch += images.forget
+        return 3 * images.epochs * images_per_epoch
 
 
 METHODS: Registry[Method] = Registry("method", "munkey.unlearn.methods")
 
 
-def method(  # noqa: PLR0913  # the facts of a method, each by name
+def method(  # noqa: PLR0913  # each fact of a method by name, which reads better than a record
     name: str,
     *,
     title: str,
     description: str,
     family: str,
-    settings: type[SomeSettings] = Section,  # type: ignore[assignment]  # for a method without settings of its own
+    settings: type[SomeSettings] = Section,  # type: ignore[assignment]  # no settings
     needs: set[Need] | None = None,
     finetunes: bool = True,
     citation: str = "",
@@ -210,17 +286,83 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
     networks: set[str] | None = None,
     whole_classes: bool = False,
 ) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
-    """Register an unlearning method. `name` is also its section in params.yaml and, with _ for -, its file.
+    """Register an unlearning method: a function (system, request, settings) -> System.
 
-    networks: of a post-hoc method, the families for which it is defined; None: all. whole_classes: it forgets nothing
-    else. passes: how many forward passes it makes, for `munkey plan`.
+    Parameters
+    ----------
+    name : str
+        Its name in `methods`, its section `unlearn.NAME` in params.yaml and its file, with _ for -.
+    title : str
+        Its row in the tables.
+    description : str
+        One line for docs/methods.md.
+    family : str
+        The family whose original it starts from, and whose oracle it is compared with. A post-hoc
+        method names any network, such as "vit"; `network` in params.yaml decides.
+    settings : type, default Section
+        A subclass of `Section` with its settings, or of `Tuned` if it fine-tunes.
+    needs : set of str, optional
+        Data that must still be stored to forget: "forget", "retain" or "val", with " images" or
+        " labels". Using other data raises PermissionError.
+    finetunes : bool, default True
+        Whether it reads the section `finetune`. Always false for a method without needs.
+    citation : str, default ""
+        Authors, title, venue and year.
+    in_paper : bool, default False
+        Whether the paper's tables have it.
+    passes : callable, optional
+        (Images, settings) -> number of forward passes over single images, for `munkey plan`. By
+        default, that of fine-tuning on all images that it needs.
+    networks : set of str, optional
+        The families that a post-hoc method works on. By default, all networks.
+    whole_classes : bool, default False
+        Whether it can forget nothing but whole classes.
+
+    Returns
+    -------
+    callable
+        The decorator. It returns the function unchanged.
+
+    Raises
+    ------
+    TypeError
+        If `settings` is not a subclass of `Section`.
+    ValueError
+        If `needs` names unknown data, or if the name is taken or cannot be part of a path.
+
+    Examples
+    --------
+    A method that shrinks all weights, and needs no data:
+
+    >>> from dataclasses import replace
+    >>> from munkey.settings import Share
+    >>> class ShrinkSettings(Section):
+    ...     factor: Share
+    >>> @method(
+    ...     "shrink",
+    ...     title="Shrink",
+    ...     description="shrink all weights",
+    ...     family="vit",
+    ...     settings=ShrinkSettings,
+    ... )
+    ... def shrink(system, request, settings):
+    ...     model = system.copy_of_model()
+    ...     for parameter in model.parameters():
+    ...         parameter.data.mul_(settings.factor)
+    ...     return replace(system, model=model)
+    >>> METHODS["shrink"].needs
+    frozenset()
+    >>> METHODS.remove("shrink")
     """
-
     if not issubclass(settings, Section):
-        raise TypeError(f"method {name!r}: settings must be a subclass of munkey.settings.Section, not {settings}")
+        raise TypeError(
+            f"method {name!r}: settings must be a subclass of munkey.settings.Section,"
+            f" not {settings}"
+        )
     unknown = set(needs or ()) - set(get_args(Need))
     if unknown:
-        raise ValueError(f"method {name!r} needs {sorted(unknown)}; there are: {', '.join(get_args(Need))}")
+        known = ", ".join(get_args(Need))
+        raise ValueError(f"method {name!r} needs {sorted(unknown)}; there are: {known}")
 
     def register(run: Run[SomeSettings]) -> Run[SomeSettings]:
         entry = Method(
@@ -228,7 +370,7 @@ def method(  # noqa: PLR0913  # the facts of a method, each by name
             title=title,
             description=description,
             family=family,
-            run=run,  # type: ignore[arg-type]  # it is handed the settings that it declares
+            run=run,  # type: ignore[arg-type]  # called with an instance of `settings`
             settings=settings,
             needs=frozenset(needs or ()),
             finetunes=finetunes and bool(needs),

@@ -1,4 +1,4 @@
-"""What methods that fine-tune a copy of the original share (app. B.2), on top of the one training loop."""
+"""What methods that fine-tune have in common (app. B.2), on top of the training loop."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -21,13 +21,13 @@ Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
 def plain(samples: Labeled, index: Tensor, request: Request) -> LabeledImages:
-    """A batch (B, 3, S, S) with labels (B,), as at test time."""
+    """A batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
     images, labels = samples.batch(index, request.device)
     return LabeledImages(request.tuning.augment.plain(images), labels)
 
 
 def endless(samples: Labeled, batch_size: int, request: Request) -> Iterator[LabeledImages]:
-    """Augmented batches without end: in a new order each time round, every image cropped anew."""
+    """Augmented batches without end: each pass over the samples has new crops and a new order."""
     while True:
         for index in shuffled(len(samples), batch_size, request.generator):
             images, labels = samples.batch(index, request.device)
@@ -40,48 +40,58 @@ def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
 
 
 def spread(scores: Tensor) -> Outcome:
-    """KL of the uniform distribution to the softmax of each row of scores (B, n), up to a constant (FCS).
-
-    It predicts nothing, so nothing is correct.
-    """
-    return Outcome(-scores.log_softmax(dim=1).mean(), scores.new_zeros(()))
+    """KL(uniform || softmax) of each row of scores (B, n), up to a constant (FCS)."""
+    none_correct = scores.new_zeros(())  # the scores are no predictions
+    return Outcome(-scores.log_softmax(dim=1).mean(), none_correct)
 
 
 def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """T^2 KL(softmax(teacher / T) || softmax(student / T)) of logits (B, C), averaged over the batch (Hinton 2015).
+    """Distillation loss of logits (B, C), averaged over the batch (Hinton et al. 2015).
 
-    Written so that its gradient is exactly 0 where the student equals the teacher. That of `F.kl_div` is rounding noise
-    there, of which AdamW makes full steps.
+    T^2 KL(softmax(teacher / T) || softmax(student / T)), with no gradient for the teacher.
     """
-    student, teacher = student / temperature, teacher.detach() / temperature
+    student = student / temperature
+    teacher = teacher.detach() / temperature
     log_p = teacher - teacher.logsumexp(dim=1, keepdim=True)
     p = log_p.exp()
+    # Written out, its gradient softmax(student) - p is exactly 0 where the student equals the
+    # teacher. That of F.kl_div is rounding noise there, which AdamW would turn into full steps.
     divergence = student.logsumexp(dim=1) - (p * student).sum(dim=1) + (p * log_p).sum(dim=1)
     return temperature**2 * divergence.mean()
 
 
 def mislabeled(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
-    """The same images, each with one wrong label, uniform over the other classes; drawn once, here."""
+    """The images with wrong labels, drawn once and uniformly over the other classes."""
     shift = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
     return replace(samples, labels=(np.asarray(samples.labels) + shift) % classes)
 
 
 def marked(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
-    """The samples at the positions `index`, with the mark in place of their labels."""
+    """The samples at the positions `index`, with `mark` in place of their labels."""
     rows = index.numpy()
-    return replace(samples, rows=samples.rows[rows], ids=samples.ids[rows], labels=np.full(len(rows), mark))
+    return replace(
+        samples,
+        rows=samples.rows[rows],
+        ids=samples.ids[rows],
+        labels=np.full(len(rows), mark),
+    )
 
 
 def subset(samples: ImageSet, rows: np.ndarray) -> ImageSet:
     """The samples at the positions `rows`."""
-    return replace(samples, rows=samples.rows[rows], ids=samples.ids[rows], labels=samples.labels[rows])
+    return replace(
+        samples,
+        rows=samples.rows[rows],
+        ids=samples.ids[rows],
+        labels=samples.labels[rows],
+    )
 
 
 def by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
-    """The forget set in as many parts as equal as can be, by rising cross-entropy of the system, not augmented; each
-    part is sorted by id.
-    """
-    model, forget, losses = system.copy_of_model().eval(), request.forget, []
+    """The forget set in equal parts, lowest loss of the system first. Each part is sorted by id."""
+    model = system.copy_of_model().eval()
+    forget = request.forget
+    losses = []
     with torch.no_grad():
         for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
             images, labels = plain(forget, index, request)
@@ -90,48 +100,59 @@ def by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
     return [subset(forget, np.sort(rows)) for rows in np.array_split(ranked, parts)]
 
 
-def repelling_noise(model: nn.Module, label: int, side: tuple[int, ...], steps: int, request: Request) -> TensorSet:
-    """A batch of noise pictures of a class, which the model thinks least of (UNSIR); the weights stay.
+def repelling_noise(
+    model: nn.Module,
+    label: int,
+    side: tuple[int, ...],
+    steps: int,
+    request: Request,
+) -> TensorSet:
+    """A batch of noise images that maximizes the model's error on a class (UNSIR).
 
-    From N(0, 1), in normalized pixels, so many steps of Adam at 0.1 down 0.1 mean |x|^2 less the mean cross-entropy.
-    side: height and width of the stored pictures; what is returned is in their pixels, not clipped to [0, 1].
+    side: height and width of the stored images. The result is in their pixels, but not clipped to
+    [0, 1]. The model's weights stay as they are.
     """
-    augment, batch = request.tuning.augment, request.tuning.settings.batch_size
-    noise = to_device(torch.randn((batch, 3, *side), generator=request.generator), request.device).requires_grad_()
-    labels = torch.full((batch,), label)
-    optimizer, targets = torch.optim.Adam([noise], lr=0.1), to_device(labels, request.device)
+    augment = request.tuning.augment
+    batch_size = request.tuning.settings.batch_size
+    noise = torch.randn((batch_size, 3, *side), generator=request.generator)  # normalized pixels
+    noise = to_device(noise, request.device).requires_grad_()
+    labels = torch.full((batch_size,), label)
+    targets = to_device(labels, request.device)
+    optimizer = torch.optim.Adam([noise], lr=0.1)  # 0.1 here and below as in UNSIR's code
     for _ in range(steps):
-        seen = augment.plain(augment.mean + augment.std * noise)
-        loss = 0.1 * seen.square().sum(dim=(1, 2, 3)).mean() - F.cross_entropy(model(seen), targets)
-        (noise.grad,) = torch.autograd.grad(loss, noise)
+        inputs = augment.plain(augment.mean + augment.std * noise)
+        penalty = 0.1 * inputs.square().sum(dim=(1, 2, 3)).mean()
+        loss = penalty - F.cross_entropy(model(inputs), targets)
+        (noise.grad,) = torch.autograd.grad(loss, noise)  # spares the weights' gradients
         optimizer.step()
     return TensorSet(to_host(augment.mean + augment.std * noise.detach()), labels)
 
 
 def scaled_steps(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
-    """What shortens, by the factors, how far a model's weights have moved since it was last called on it.
+    """A function that multiplies, by the factors, how far weights moved since its last call.
 
-    A factor of their gradients would be lost on AdamW. factors: by parameter name, each of the parameter's shape.
+    factors: by parameter name, each of the parameter's shape. Factors of the gradients would do
+    nothing, since AdamW divides each gradient by its own size.
     """
-    last: dict[str, Tensor] = {}
+    previous: dict[str, Tensor] = {}
 
-    def shorten(model: nn.Module) -> None:
+    def scale(model: nn.Module) -> None:
         for name, factor in factors.items():
             weight = model.get_parameter(name).data
-            last[name] = torch.lerp(last.get(name, weight), weight, factor)
-            weight.copy_(last[name])
+            previous[name] = torch.lerp(previous.get(name, weight), weight, factor)
+            weight.copy_(previous[name])
 
-    return shorten
+    return scale
 
 
 def rising_and_falling(epochs: int) -> Callable[[float], float]:
-    """A factor by epochs done: it rises linearly to 1 in the middle epoch, then falls, constant in an epoch (MSG)."""
+    """A factor by epochs done: up to 1 in the middle, then down; constant in an epoch (MSG)."""
     middle = (epochs + 1) // 2
     return lambda done: min((int(done) + 1) / middle, (epochs - int(done)) / (epochs + 1 - middle))
 
 
 def accuracy(model: nn.Module, samples: Labeled, request: Request) -> float:
-    """Top-1 accuracy over all samples, not augmented, percent: only for a method that is defined by it (SCRUB)."""
+    """Top-1 accuracy in percent, not augmented. Only for methods that are defined by it (SCRUB)."""
     hits = []
     with torch.no_grad():
         for index in torch.arange(len(samples)).split(request.tuning.settings.batch_size):
@@ -140,7 +161,7 @@ def accuracy(model: nn.Module, samples: Labeled, request: Request) -> float:
     return 100 * to_host(torch.cat(hits).sum()).item() / len(samples)
 
 
-def finetune(  # noqa: PLR0913  # what methods differ in, the last three by name
+def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     system: System,
     request: Request,
     lr_factor: float,
@@ -149,17 +170,39 @@ def finetune(  # noqa: PLR0913  # what methods differ in, the last three by name
     only: str = "",
     schedule: Callable[[float], float] = lambda _: 1.0,
 ) -> System:
-    """A copy of `system` trained on `samples` at the rate lr_factor * train.lr, constant (app. B.2) unless scheduled.
+    """Train a copy of `system` on `samples`, with the section `finetune`.
 
-    objective: (model, images, labels) -> (loss, number correct). only: train the parameters whose names start with it;
-    the others stay out of the optimizer, whose weight decay would move them without a gradient. Writes the curve into
-    `request.history`. schedule: the rate's factor by epochs done.
+    Writes the curve into `request.history`.
+
+    Parameters
+    ----------
+    system : System
+        The original. It stays as it is.
+    request : Request
+        The method's request.
+    lr_factor : float
+        The learning rate as a multiple of `train.lr`, constant by default (app. B.2).
+    samples : ImageSet, TensorSet or Joined
+        Training samples. Their images are cropped anew in each epoch.
+    objective : callable, default cross_entropy
+        (model, images, labels) -> Outcome: the loss and the number of correct predictions.
+    only : str, default ""
+        Train only parameters whose names start with it.
+    schedule : callable, default constant
+        A factor of the learning rate by epochs done.
+
+    Returns
+    -------
+    System
+        The trained copy, in eval mode.
     """
     model = system.copy_of_model().train()
     for name, parameter in model.named_parameters():
+        # Frozen ones stay out of the optimizer: weight decay moves what has no gradient, too.
         parameter.requires_grad_(parameter.requires_grad and name.startswith(only))
 
-    step, rate = training_step(model, request, objective), lr_factor * request.tuning.base_lr
+    rate = lr_factor * request.tuning.base_lr
+    step = training_step(model, request, objective)
     optimizer = optimizer_of(model, request)
     request.history = fitted(samples, step, optimizer, request, lambda done: rate * schedule(done))
     return finished(system, model)
@@ -168,14 +211,17 @@ def finetune(  # noqa: PLR0913  # what methods differ in, the last three by name
 def training_step(
     model: nn.Module, request: Request, objective: Objective = cross_entropy
 ) -> Callable[[Batch], Outcome]:
-    """The objective of a batch whose images are cropped anew."""
-    return lambda batch: Outcome(
-        *objective(model, request.tuning.augment(batch.images, request.generator), batch.labels)
-    )
+    """A step of the training loop: the objective of a batch with new crops."""
+
+    def step(batch: Batch) -> Outcome:
+        images = request.tuning.augment(batch.images, request.generator)
+        return objective(model, images, batch.labels)
+
+    return step
 
 
 def optimizer_of(model: nn.Module, request: Request) -> torch.optim.AdamW:
-    """AdamW with the section `finetune` (app. B.2)."""
+    """AdamW with the betas and the weight decay of the section `finetune` (app. B.2)."""
     settings = request.tuning.settings
     return adamw(model.parameters(), settings.betas, settings.weight_decay)
 
@@ -188,15 +234,20 @@ def fitted(
     rate: Callable[[float], float],
     epochs: int | None = None,
 ) -> History:
-    """Minimize over shuffled batches of the samples, whose last is kept. rate: by epochs done; epochs: None: all."""
+    """Minimize over shuffled batches; the last may be smaller. Returns the curve.
+
+    rate: the learning rate by epochs done; epochs: by default those of the section `finetune`.
+    """
     tuning = request.tuning
+    if epochs is None:
+        epochs = tuning.settings.epochs
 
     def batches(_: int) -> Loader:
         order = shuffled(len(samples), tuning.settings.batch_size, request.generator)
         return Loader(samples, order, request.device)
 
     return Fit(
-        epochs=tuning.settings.epochs if epochs is None else epochs,
+        epochs=epochs,
         batches=batches,
         step=step,
         optimizer=optimizer,
@@ -207,8 +258,12 @@ def fitted(
 
 
 def finished(system: System, model: nn.Module) -> System:
-    """The system with its trained copy: in eval mode, without gradients, trainable where the original was."""
+    """The unlearned system with this model, in eval mode and without gradients.
+
+    Parameters are trainable where the original's are.
+    """
     assert system.model is not None
     for parameter, original in zip(model.parameters(), system.model.parameters(), strict=True):
-        parameter.requires_grad_(original.requires_grad).grad = None
+        parameter.requires_grad_(original.requires_grad)
+        parameter.grad = None
     return replace(system, model=model.eval())

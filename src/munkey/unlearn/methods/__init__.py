@@ -1,1 +1,1 @@
-"""One unlearning method a file; docs/methods.md lists them, docs/extending.md shows how to add one."""
+"""Unlearning methods, one per file. docs/methods.md lists them; docs/extending.md: adding one."""

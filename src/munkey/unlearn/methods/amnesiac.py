@@ -1,4 +1,4 @@
-"""Amnesiac (Graves et al. 2021, as in Foster et al. 2024; app. B.2): fine-tune with wrong labels on the forget set."""
+"""Amnesiac (Graves et al. 2021, as in Foster et al. 2024; app. B.2): learn wrong labels on D_f."""
 
 from munkey.models.family import System
 from munkey.unlearn.contract import Request, Tuned, method
@@ -22,5 +22,5 @@ def amnesiac(system: System, request: Request, settings: Tuned) -> System:
     from munkey.data.image_set import Joined
     from munkey.unlearn.finetune import finetune, mislabeled
 
-    wrong = mislabeled(request.forget, system.architecture.classes, request.generator)
-    return finetune(system, request, settings.lr_factor, Joined((request.retain, wrong)))
+    relabeled = mislabeled(request.forget, system.architecture.classes, request.generator)
+    return finetune(system, request, settings.lr_factor, Joined((request.retain, relabeled)))

@@ -1,4 +1,4 @@
-"""AMUN (Ebrahimpour-Boroojeny et al. 2025; app. B.2): fine-tune on D_r and on adversarial images of D_f."""
+"""AMUN (Ebrahimpour-Boroojeny et al. 2025; app. B.2): learn D_r and adversarial images of D_f."""
 
 import math
 from collections import Counter
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class AmunSettings(Tuned):
-    """epsilon: first L2 radius on [0, 1] pixels, doubled up to epsilon_cap. stride: step of the attack / radius."""
+    """Settings of the PGD attack, and of what is learned with its images.
+
+    epsilon: the first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap. steps: in each
+    ball; stride: length of a step / radius. keep_forget: also train on the clean forget set.
+    """
 
     epsilon: Positive
     epsilon_cap: Positive
@@ -27,13 +31,15 @@ class AmunSettings(Tuned):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.epsilon_cap < self.epsilon:
-            raise ValueError(f"epsilon_cap = {self.epsilon_cap} must be at least epsilon = {self.epsilon}")
+            raise ValueError(
+                f"epsilon_cap = {self.epsilon_cap} must be at least epsilon = {self.epsilon}"
+            )
         return self
 
 
-def passes(images: Images, settings: AmunSettings) -> int:
-    """Forward passes: at most all steps of all radii, and fine-tuning."""
-    radii = 1 + int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)
+def amun_passes(images: Images, settings: AmunSettings) -> int:
+    """All steps of all radii, which an attack needs at most, and fine-tuning."""
+    radii = 1 + int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)  # 1e-9: rounding
     attack = images.forget * (1 + settings.steps * radii)
     return 3 * (attack + images.epochs * (images.retain + images.forget))
 
@@ -41,14 +47,19 @@ def passes(images: Images, settings: AmunSettings) -> int:
 @method(
     "amun",
     title="AMUN",
-    description="fine-tune on the retain set and on adversarial images of the forget set, labeled as the model errs",
-    citation=("A. Ebrahimpour-Boroojeny, H. Sundaram, V. Chandrasekaran. *AMUN: Adversarial Machine UNlearning*. 2025"),
+    description=(
+        "fine-tune on the retain set and on adversarial images of the forget set, labeled as"
+        " the model errs"
+    ),
+    citation=(
+        "A. Ebrahimpour-Boroojeny, H. Sundaram, V. Chandrasekaran. *AMUN: Adversarial Machine"
+        " UNlearning*. 2025"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=AmunSettings,
-    # Its adversarial images, and in the attack some copies of a batch.
-    passes=passes,
+    passes=amun_passes,
 )
 def amun(system: System, request: Request, settings: AmunSettings) -> System:
     import torch
@@ -57,25 +68,34 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     from munkey.unlearn.adversarial import doubling, untargeted_l2
     from munkey.unlearn.finetune import finetune
 
-    model, forget, tuning = system.copy_of_model().eval(), request.forget, request.tuning
+    model = system.copy_of_model().eval()
+    forget = request.forget
+    tuning = request.tuning
     radii = doubling(settings.epsilon, settings.epsilon_cap)
-    answer = lambda pixels: model(tuning.augment.plain(pixels))  # noqa: E731
-    images = torch.empty(0)
+
+    def answer(pixels: torch.Tensor) -> torch.Tensor:
+        return model(tuning.augment.plain(pixels))
+
+    images = torch.empty(0)  # adversarial images, from the start as far as attacks succeeded
     predicted: list[int] = []
-    took: list[float] = []
+    succeeded_at: list[float] = []  # radii
     for index in torch.arange(len(forget)).split(tuning.settings.batch_size):
         clean, labels = forget.batch(index, request.device)
         attacked = untargeted_l2(answer, clean, labels, radii, settings.steps, settings.stride)
-        if not len(images):  # gigabytes: held once, and touched only as far as attacks succeed
+        if not len(images):
+            # Gigabytes, allocated once. The system maps only the pages that are written to.
             images = torch.empty(len(forget), *clean.shape[1:])
-        fooled = attacked.radius.isfinite()
+        is_fooled = attacked.radius.isfinite()
         start = len(predicted)
-        predicted += attacked.predicted[fooled].tolist()
-        took += attacked.radius[fooled].tolist()
-        images[start : len(predicted)] = to_host(attacked.images[fooled])
+        predicted += attacked.predicted[is_fooled].tolist()
+        succeeded_at += attacked.radius[is_fooled].tolist()
+        images[start : len(predicted)] = to_host(attacked.images[is_fooled])
         request.report(f"attacked {int(index[-1]) + 1}/{len(forget)} images")
-    epsilons = {f"{radius:g}": count for radius, count in Counter(sorted(took)).items()}
-    request.facts = {"epsilon": epsilons, "failed": len(forget) - len(took)}
-    kept: list[Labeled] = [request.retain, *([forget] if settings.keep_forget else [])]
-    adversarial = TensorSet(images[: len(took)], torch.tensor(predicted, dtype=torch.int64))
-    return finetune(system, request, settings.lr_factor, Joined((*kept, adversarial)))
+    epsilons = {f"{radius:g}": count for radius, count in Counter(sorted(succeeded_at)).items()}
+    request.facts = {"epsilon": epsilons, "failed": len(forget) - len(predicted)}
+    labels_as_predicted = torch.tensor(predicted, dtype=torch.int64)
+    parts: list[Labeled] = [request.retain]
+    if settings.keep_forget:
+        parts.append(forget)
+    parts.append(TensorSet(images[: len(predicted)], labels_as_predicted))
+    return finetune(system, request, settings.lr_factor, Joined(tuple(parts)))

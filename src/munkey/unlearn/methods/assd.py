@@ -1,4 +1,4 @@
-"""ASSD (Schoepf et al. 2024, arXiv 2402.10098; beyond the paper): SSD whose alpha follows from |D_f| / |D|."""
+"""ASSD (Schoepf et al. 2024; beyond the paper): SSD with alpha computed from |D_f| / |D|."""
 
 import math
 
@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, method
 
 
 class ASSDSettings(Section):
-    """lam: smaller dampens more. per_sample: square the gradient of each sample, instead of that of each batch."""
+    """lam: smaller dampens more. per_sample: square gradients of samples instead of batches."""
 
     lam: Positive
     per_sample: bool
@@ -17,7 +17,9 @@ class ASSDSettings(Section):
 @method(
     "assd",
     title="ASSD",
-    description="as SSD, with a threshold that is computed: a percentile of how much more weights matter to D_f",
+    description=(
+        "as SSD, with a computed threshold: a percentile of how much more weights matter to D_f"
+    ),
     citation=(
         "S. Schoepf, J. Foster, A. Brintrup. *Parameter-Tuning-Free Data Entry Error "
         "Unlearning with Adaptive Selective Synaptic Dampening*. arXiv 2402.10098"
@@ -36,13 +38,15 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     from munkey.unlearn.finetune import finished
     from munkey.unlearn.saliency import dampened, importances
 
-    model, everything = system.copy_of_model().eval(), Joined((request.retain, request.forget))
-    forgotten, of_all = (
-        importances(model, samples, request, settings.per_sample) for samples in (request.forget, everything)
-    )
-    ratios = to_host(torch.cat([(forgotten[name] / of_all[name]).flatten() for name in forgotten])).numpy()
+    model = system.copy_of_model().eval()
+    everything = Joined((request.retain, request.forget))
+    to_forget = importances(model, request.forget, request, settings.per_sample)
+    to_everything = importances(model, everything, request, settings.per_sample)
+
+    flat_ratios = [(to_forget[name] / to_everything[name]).flatten() for name in to_forget]
+    ratios = to_host(torch.cat(flat_ratios)).numpy()
     percentile = 100 - math.log(1 + 100 * len(request.forget) / len(everything))
     alpha = float(np.percentile(ratios[np.isfinite(ratios)], percentile))
-    dampened(model, request, forgotten, of_all, alpha, settings.lam)
+    dampened(model, request, to_forget, to_everything, alpha, settings.lam)
     request.facts["alpha"] = alpha
     return finished(system, model)

@@ -1,13 +1,10 @@
-"""Bad-Teacher (Chundawat et al. 2023; beyond the paper): imitate an untrained model on D_f, the original on D_r.
-
-The only method here that fine-tunes on images without their labels.
-"""
+"""Bad-Teacher (Chundawat et al. 2023; beyond the paper): imitate an untrained model on D_f."""
 
 from typing import TYPE_CHECKING
 
 from munkey.models.family import FAMILIES, System
 from munkey.settings import Positive, Share
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -16,16 +13,24 @@ if TYPE_CHECKING:
 
 
 class BadTeacherSettings(Tuned):
-    """temperature: of both teachers and the student. retain_share: share of D_r that is used, drawn once."""
+    """temperature: of teachers and student. retain_share: share of D_r to use, drawn once."""
 
     temperature: Positive
     retain_share: Share
 
 
+def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
+    """Two teachers, and a forward and a backward pass of the student."""
+    per_epoch = settings.retain_share * images.retain + images.forget
+    return 5 * images.epochs * per_epoch
+
+
 @method(
     "bad-teacher",
     title="Bad-Teacher",
-    description="distill from the original on the retain set, from an untrained model on the forget set",
+    description=(
+        "distill from the original on the retain set, from an untrained model on the forget set"
+    ),
     citation=(
         "V. S. Chundawat, A. K. Tarun, M. Mandal, M. Kankanhalli. *Can Bad Teaching Induce "
         "Forgetting? Unlearning in Deep Networks Using an Incompetent Teacher*. AAAI 2023"
@@ -33,7 +38,7 @@ class BadTeacherSettings(Tuned):
     family="vit",
     needs={"retain images", "forget images"},
     settings=BadTeacherSettings,
-    passes=lambda images, settings: images.epochs * (settings.retain_share * images.retain + images.forget) * 5,
+    passes=bad_teacher_passes,
 )
 def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) -> System:
     import torch
@@ -42,18 +47,27 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import distillation, finetune, marked
 
-    good = system.copy_of_model().eval()
-    bad = FAMILIES[system.family].build(system.architecture, request.generator).eval().to(request.device)
-    retain, forget = request.retain, request.forget
+    competent_teacher = system.copy_of_model().eval()
+    incompetent_teacher = FAMILIES[system.family].build(system.architecture, request.generator)
+    incompetent_teacher.eval().to(request.device)
+    retain = request.retain
+    forget = request.forget
     order = torch.randperm(len(retain), generator=request.generator)
-    chosen = order[: int(settings.retain_share * len(retain))]
+    retain_sample = order[: int(settings.retain_share * len(retain))]
+    # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
+    from_retain = marked(retain, retain_sample, False)
+    from_forget = marked(forget, torch.arange(len(forget)), True)
 
     def objective(student: "nn.Module", images: "Tensor", is_forget: "Tensor") -> "Outcome":
         with torch.no_grad():
-            taught = torch.where(is_forget[:, None], bad(images), good(images))
+            targets = torch.where(
+                is_forget[:, None],
+                incompetent_teacher(images),
+                competent_teacher(images),
+            )
         logits = student(images)
-        agrees = (logits.detach().argmax(dim=1) == taught.argmax(dim=1)).sum()
-        return Outcome(distillation(logits, taught, settings.temperature), agrees)
+        agreements = (logits.detach().argmax(dim=1) == targets.argmax(dim=1)).sum()
+        return Outcome(distillation(logits, targets, settings.temperature), agreements)
 
-    samples = Joined((marked(retain, chosen, False), marked(forget, torch.arange(len(forget)), True)))
+    samples = Joined((from_retain, from_forget))
     return finetune(system, request, settings.lr_factor, samples, objective)

@@ -1,4 +1,4 @@
-"""Boundary Shrink (Chen et al. 2023; beyond the paper): move the forget set across its nearest decision boundary."""
+"""Boundary Shrink (Chen et al. 2023; beyond the paper): move D_f across its nearest boundary."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BoundaryShrinkSettings(Tuned):
-    """bound: size of the attack's one step, on pixels in [0, 1]."""
+    """bound: length of the attack's single step, on pixels in [0, 1]."""
 
     bound: Positive
 
@@ -21,7 +21,10 @@ class BoundaryShrinkSettings(Tuned):
 @method(
     "boundary-shrink",
     title="Boundary Shrink",
-    description="label each picture of the forget set as the original labels its nearest neighbor across a boundary",
+    description=(
+        "label each picture of the forget set as the original labels its nearest neighbor"
+        " across a boundary"
+    ),
     citation="M. Chen, W. Gao, G. Liu, K. Peng, C. Wang. *Boundary Unlearning*. CVPR 2023",
     family="vit",
     needs={"forget images", "forget labels"},
@@ -35,15 +38,19 @@ def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSe
     from munkey.training.loop import classified
     from munkey.unlearn.finetune import finetune
 
-    teacher, augment = system.copy_of_model().eval(), request.tuning.augment
+    teacher = system.copy_of_model().eval()
+    augment = request.tuning.augment
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
+        # One FGSM step (Goodfellow et al. 2015) on pixels in [0, 1]; images are normalized.
         images.requires_grad_()
-        (uphill,) = torch.autograd.grad(F.cross_entropy(teacher(images), labels), images)
+        (gradient,) = torch.autograd.grad(F.cross_entropy(teacher(images), labels), images)
         images = images.detach()
-        moved = (images * augment.std + augment.mean + settings.bound * uphill.sign()).clamp(0, 1)
+        pixels = images * augment.std + augment.mean
+        attacked = (pixels + settings.bound * gradient.sign()).clamp(0, 1)
+        attacked = (attacked * 255).round() / 255  # as a stored picture
         with torch.no_grad():
-            nearest = teacher(((moved * 255).round() / 255 - augment.mean) / augment.std).argmax(dim=1)
-        return classified(student(images), nearest)
+            nearest_classes = teacher((attacked - augment.mean) / augment.std).argmax(dim=1)
+        return classified(student(images), nearest_classes)
 
     return finetune(system, request, settings.lr_factor, request.forget, objective)

@@ -1,4 +1,4 @@
-"""CF, catastrophic forgetting (Goel et al. 2022; app. B.2): fine-tune on the retain set and let the rest fade."""
+"""CF, catastrophic forgetting (Goel et al. 2022; app. B.2): fine-tune on the retain set."""
 
 from munkey.models.family import System
 from munkey.unlearn.contract import Request, Tuned, method

@@ -1,4 +1,4 @@
-"""CF-k (Goel et al. 2022; app. B.2): as CF, but only the classifier head trains; the final norm is frozen too."""
+"""CF-k (Goel et al. 2022; app. B.2): CF of the head alone. The final norm is frozen, too."""
 
 from munkey.models.family import System
 from munkey.unlearn.contract import Request, Tuned, method
@@ -8,7 +8,9 @@ from munkey.unlearn.contract import Request, Tuned, method
     "cf-k",
     title="CF-k",
     description="fine-tune the head on the retain set",
-    citation="S. Goel et al. *Towards Adversarial Evaluations for Inexact Machine Unlearning*. 2022",
+    citation=(
+        "S. Goel et al. *Towards Adversarial Evaluations for Inexact Machine Unlearning*. 2022"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},

@@ -1,4 +1,4 @@
-"""CT, convolution transpose (Cadet et al. 2024; beyond the paper): swap the sides of each kernel, then fine-tune."""
+"""CT, convolution transpose (Cadet et al. 2024; beyond the paper): transpose kernels, fine-tune."""
 
 from dataclasses import replace
 
@@ -25,9 +25,15 @@ def ct(system: System, request: Request, settings: Tuned) -> System:
     from munkey.training.loop import cosine
     from munkey.unlearn.finetune import finetune
 
-    model, falling = system.copy_of_model(), cosine(1.0, request.tuning.settings.epochs, 0)
+    model = system.copy_of_model()
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d) and layer.weight.requires_grad:
-            layer.weight.data = layer.weight.data.mT.contiguous()
-    transposed = replace(system, model=model)
-    return finetune(transposed, request, settings.lr_factor, request.retain, schedule=lambda done: falling(int(done)))
+            layer.weight.data = layer.weight.data.mT.contiguous()  # height and width swapped
+    cosine_factor = cosine(1.0, request.tuning.settings.epochs, 0)
+    return finetune(
+        replace(system, model=model),
+        request,
+        settings.lr_factor,
+        request.retain,
+        schedule=lambda done: cosine_factor(int(done)),  # constant in an epoch, as in the original
+    )

@@ -1,4 +1,4 @@
-"""DELETE (Zhou et al. 2025; beyond the paper): answer the forget set as the original would without its true class."""
+"""DELETE (Zhou et al. 2025; beyond the paper): on D_f, imitate the original less the true class."""
 
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,15 @@ if TYPE_CHECKING:
 
     from munkey.training.loop import Outcome
 
-NEVER = -1e10  # the logit of a class that is ruled out (the original's value)
+EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
 
 
 @method(
     "delete",
     title="DELETE",
-    description="distill, on the forget set alone, from the original's answers without the true class",
+    description=(
+        "distill, on the forget set alone, from the original's answers without the true class"
+    ),
     citation="Y. Zhou et al. *Decoupled Distillation to Erase*. CVPR 2025",
     family="vit",
     needs={"forget images", "forget labels"},
@@ -33,8 +35,9 @@ def delete(system: System, request: Request, settings: Tuned) -> System:
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         with torch.no_grad():
-            taught = teacher(images).float().scatter(1, labels[:, None], NEVER)
+            targets = teacher(images).float().scatter(1, labels[:, None], EXCLUDED)
         logits = student(images)
-        return Outcome(distillation(logits, taught, 1.0), (logits.detach().argmax(dim=1) == labels).sum())
+        correct = (logits.detach().argmax(dim=1) == labels).sum()
+        return Outcome(distillation(logits, targets, 1.0), correct)
 
     return finetune(system, request, settings.lr_factor, request.forget, objective)

@@ -1,4 +1,4 @@
-"""EU-k, exact unlearning of the last k layers (Goel et al. 2022; app. B.2): a fresh head, then as CF-k."""
+"""EU-k, exact unlearning of the last k layers (Goel et al. 2022; app. B.2): CF-k of a new head."""
 
 from munkey.models.family import FAMILIES, System
 from munkey.unlearn.contract import Request, Tuned, method
@@ -8,7 +8,9 @@ from munkey.unlearn.contract import Request, Tuned, method
     "eu-k",
     title="EU-k",
     description="re-initialize the head, train it on the retain set",
-    citation="S. Goel et al. *Towards Adversarial Evaluations for Inexact Machine Unlearning*. 2022",
+    citation=(
+        "S. Goel et al. *Towards Adversarial Evaluations for Inexact Machine Unlearning*. 2022"
+    ),
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},
@@ -20,7 +22,8 @@ def eu_k(system: System, request: Request, settings: Tuned) -> System:
     from munkey.unlearn.finetune import finetune
 
     model = system.copy_of_model()
+    # A whole new model is built for its head, so that it is initialized as the original's was.
     fresh = FAMILIES[system.family].build(system.architecture, request.generator)
-    # The head of a whole fresh model: initialized exactly as the original's was, from another seed.
     model.head = fresh.get_submodule("head").to(request.device)
-    return finetune(replace(system, model=model), request, settings.lr_factor, request.retain, only="head.")
+    with_fresh_head = replace(system, model=model)
+    return finetune(with_fresh_head, request, settings.lr_factor, request.retain, only="head.")

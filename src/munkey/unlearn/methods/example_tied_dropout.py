@@ -1,4 +1,4 @@
-"""Example-tied dropout (Maini et al. 2023; beyond the paper): to forget samples, drop all channels that they hold."""
+"""Example-tied dropout (Maini et al. 2023; beyond the paper): drop the channels of D_f."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @method(
     "example-tied-dropout",
     title="Example-tied dropout",
-    description="drop the channels that the forget set holds",
+    description="drop the channels that belong to the forget set",
     citation=(
         "P. Maini, M. C. Mozer, H. Sedghi, Z. C. Lipton, J. Z. Kolter, C. Zhang. *Can Neural "
         "Network Memorization Be Localized?* ICML 2023"
@@ -27,6 +27,7 @@ def example_tied_dropout(system: System, request: Request, settings: Section) ->
     import torch
 
     model = cast("ExampleTied", system.copy_of_model())
-    model.on &= torch.from_numpy(~model.architecture.held(request.forget_ids).any(axis=0)).to(model.on.device)
+    has_forgotten = model.architecture.held(request.forget_ids).any(axis=0)  # (n,) channels
+    model.on &= torch.from_numpy(~has_forgotten).to(model.on.device)
     request.facts = {"channels_left": int(to_host(model.on.sum())), "channels": len(model.on)}
     return replace(system, model=model)

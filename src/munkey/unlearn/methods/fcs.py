@@ -1,10 +1,10 @@
-"""FCS, forget, contrast, strengthen (Cadet et al. 2024; beyond the paper): spread answers, then repair, in rounds."""
+"""FCS: forget, then contrast and strengthen in turns (Cadet et al. 2024; beyond the paper)."""
 
 from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 class FCSSettings(Tuned):
-    """first, contrast: rates of the first pass and of the forget rounds / that of the retain rounds. temperature: of
-    the products of logits.
+    """first, contrast: rates of the forget pass and the contrast passes / that on the retain set.
+
+    temperature: of the products of logits.
     """
 
     first: Positive
@@ -22,10 +23,18 @@ class FCSSettings(Tuned):
     temperature: Positive
 
 
+def fcs_passes(images: Images, _: FCSSettings) -> int:
+    """The forget pass; then in each round, contrast with retain images, and training on them."""
+    return 3 * images.forget + images.epochs * (4 * images.forget + 3 * images.retain)
+
+
 @method(
     "fcs",
     title="FCS",
-    description="answer the forget set uniformly; then, in turns, unlike any of the retain set, and fine-tune on that",
+    description=(
+        "answer the forget set uniformly; then, in turns, unlike any of the retain set, and"
+        " fine-tune on that"
+    ),
     citation=(
         "X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep Unlearn: "
         "Benchmarking Machine Unlearning for Image Classification*"
@@ -33,31 +42,68 @@ class FCSSettings(Tuned):
     family="vit",
     needs={"retain images", "retain labels", "forget images"},
     settings=FCSSettings,
-    passes=lambda images, _: 3 * images.forget + images.epochs * (3 * images.retain + 4 * images.forget),
+    passes=fcs_passes,
 )
 def fcs(system: System, request: Request, settings: FCSSettings) -> System:
     import torch
 
     from munkey.training.loop import cosine
-    from munkey.unlearn.finetune import endless, finished, fitted, marked, optimizer_of, spread, training_step
+    from munkey.unlearn.finetune import (
+        endless,
+        finished,
+        fitted,
+        marked,
+        optimizer_of,
+        spread,
+        training_step,
+    )
 
-    model, tuning, retain = system.copy_of_model().train(), request.tuning, request.retain
-    forget = marked(request.forget, torch.arange(len(request.forget)), True)  # no labels are needed
-    rate, history = settings.lr_factor * tuning.base_lr, request.history
-    falling = cosine(settings.contrast * rate, tuning.settings.epochs, 0)
-    uniform = training_step(model, request, lambda model, images, _: spread(model(images)))
-    first, contrast, strengthen = (optimizer_of(model, request) for _ in range(3))
+    model = system.copy_of_model().train()
+    retain = request.retain
+    forget = marked(
+        request.forget, torch.arange(len(request.forget)), True
+    )  # labels are not needed
+    tuning = request.tuning.settings
+    history = request.history
+    rate = settings.lr_factor * request.tuning.base_lr
+    contrast_rate = cosine(settings.contrast * rate, tuning.epochs, 0)
+    # As in the original, each of the three objectives has an optimizer of its own.
+    forget_optimizer = optimizer_of(model, request)
+    contrast_optimizer = optimizer_of(model, request)
+    strengthen_optimizer = optimizer_of(model, request)
 
-    def apart(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
-        gone = model(images)
+    def uniform(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
+        return spread(model(images))
+
+    def contrast(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
+        forget_logits = model(images)
         with torch.no_grad():
-            kept = model(next(others).images)
-        return spread(gone @ kept.T / settings.temperature)
+            retain_logits = model(next(retain_batches).images)
+        return spread(forget_logits @ retain_logits.T / settings.temperature)
 
-    fitted(forget, uniform, first, request, lambda _: settings.first * rate, epochs=1)
-    for _ in range(tuning.settings.epochs):
-        others, step = endless(retain, tuning.settings.batch_size, request), training_step(model, request, apart)
-        fitted(forget, step, contrast, request, lambda done: falling(len(history) + done), epochs=1)
-        (entry,) = fitted(retain, training_step(model, request), strengthen, request, lambda _: rate, epochs=1)
-        history.append(entry | {"epoch": len(history) + 1})
+    uniform_step = training_step(model, request, uniform)
+    contrast_step = training_step(model, request, contrast)
+    strengthen_step = training_step(model, request)
+    fitted(
+        forget, uniform_step, forget_optimizer, request, lambda _: settings.first * rate, epochs=1
+    )
+    for _ in range(tuning.epochs):
+        retain_batches = endless(retain, tuning.batch_size, request)
+        fitted(
+            forget,
+            contrast_step,
+            contrast_optimizer,
+            request,
+            lambda done: contrast_rate(len(history) + done),
+            epochs=1,
+        )
+        (record,) = fitted(
+            retain,
+            strengthen_step,
+            strengthen_optimizer,
+            request,
+            lambda _: rate,
+            epochs=1,
+        )
+        history.append(record | {"epoch": len(history) + 1})
     return finished(system, model)

@@ -1,4 +1,4 @@
-"""JiT (Foster et al. 2024, arXiv 2402.01401; beyond the paper): flatten the answers around the forget set."""
+"""JiT (Foster et al. 2024, arXiv 2402.01401; beyond the paper): flatten answers around D_f."""
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Section
@@ -6,7 +6,7 @@ from munkey.unlearn.contract import Request, method
 
 
 class JitSettings(Section):
-    """eta: learning rate; sigma: sd of the noise, in normalized pixels; samples: noisy copies of each picture."""
+    """eta: learning rate; sigma: sd of the noise, in normalized pixels; samples: noisy copies."""
 
     eta: Positive
     sigma: Positive
@@ -16,9 +16,13 @@ class JitSettings(Section):
 @method(
     "jit",
     title="JiT",
-    description="one pass that lowers how much answers change with noise on the forget set; no labels, no other data",
+    description=(
+        "one pass that lowers how much answers change with noise on the forget set; no labels,"
+        " no other data"
+    ),
     citation=(
-        "J. Foster et al. *Zero-Shot Machine Unlearning at Scale via Lipschitz Regularization*. arXiv 2402.01401"
+        "J. Foster et al. *Zero-Shot Machine Unlearning at Scale via Lipschitz Regularization*."
+        " arXiv 2402.01401"
     ),
     family="vit",
     needs={"forget images"},
@@ -26,7 +30,6 @@ class JitSettings(Section):
     passes=lambda images, settings: (3 + settings.samples) * images.forget,
 )
 def jit(system: System, request: Request, settings: JitSettings) -> System:
-    """Gradients add up over the batches, as in the original, which clears them once."""
     import torch
 
     from munkey.core.device import to_device
@@ -34,22 +37,32 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
     from munkey.unlearn.saliency import trainable
 
     model = system.copy_of_model()
-    forget = marked(request.forget, torch.arange(len(request.forget)), True)  # no labels are needed
+    forget = marked(
+        request.forget, torch.arange(len(request.forget)), True
+    )  # labels are not needed
     weights = list(trainable(model).values())
-    summed = [torch.zeros_like(weight) for weight in weights]
+    # As in the released code, which clears gradients once: they add up over the batches.
+    gradient_sums = [torch.zeros_like(weight) for weight in weights]
     for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
         images, _ = forget.batch(index, request.device)
         images = request.tuning.augment.plain(images)
-        low, high = images.min(), images.max()
-        answers, slope = model(images), torch.zeros((), device=images.device)
+        lowest = images.min()
+        highest = images.max()
+        logits = model(images)
+        # The mean over noisy copies of |z(x) - z(x + noise)| / |noise|, summed over the batch: an
+        # estimate of how steep the model is around the images (its local Lipschitz constant).
+        steepness = torch.zeros((), device=images.device)
         for _ in range(settings.samples):
-            noise = to_device(torch.randn(images.shape, generator=request.generator), request.device)
-            noisy = (images + settings.sigma * noise).clamp(low, high)
+            noise = torch.randn(images.shape, generator=request.generator)
+            noise = to_device(noise, request.device)
+            noisy_images = (images + settings.sigma * noise).clamp(lowest, highest)
             with torch.no_grad():
-                others = model(noisy)
-            apart = (answers - others).norm(dim=1) / (images - noisy).flatten(1).norm(dim=1)
-            slope = slope + apart.sum() / settings.samples
-        summed = [total + more for total, more in zip(summed, torch.autograd.grad(slope, weights), strict=True)]
-        for weight, gradient in zip(weights, summed, strict=True):
-            weight.data -= settings.eta * gradient
+                noisy_logits = model(noisy_images)
+            output_distance = (logits - noisy_logits).norm(dim=1)
+            input_distance = (images - noisy_images).flatten(1).norm(dim=1)
+            steepness = steepness + (output_distance / input_distance).sum() / settings.samples
+        gradients = torch.autograd.grad(steepness, weights)
+        for weight, gradient_sum, gradient in zip(weights, gradient_sums, gradients, strict=True):
+            gradient_sum.add_(gradient)
+            weight.data -= settings.eta * gradient_sum
     return finished(system, model)

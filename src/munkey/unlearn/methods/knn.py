@@ -1,4 +1,4 @@
-"""KNN (Fix & Hodges 1951; app. B.2): to forget is to drop rows of the index. The paper gives it no oracle, no gap."""
+"""KNN (Fix & Hodges 1951; app. B.2): delete rows. The paper gives it no oracle or gap."""
 
 from munkey.models.family import System, forgotten
 from munkey.settings import Section

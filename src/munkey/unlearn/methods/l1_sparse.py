@@ -1,5 +1,6 @@
-"""l1-sparse (Jia et al. 2023; app. B.2): fine-tune on the retain set with an l1 penalty on the backbone's weights."""
+"""l1-sparse (Jia et al. 2023; app. B.2): fine-tune on the retain set, with an l1 penalty."""
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 from munkey.models.family import System
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class L1SparseSettings(Tuned):
-    """lam: lambda, weight of the penalty. schedule: the same in all epochs, or falling to 0 in equal steps."""
+    """lam: the penalty's weight. schedule: constant, or falling to 0 in equal steps per epoch."""
 
     lam: Positive
     schedule: Literal["constant", "linear"]
 
 
-PATCHES = "patch_embed.", "body.patch_embed."
+NOT_PENALIZED = ("head.", "patch_embed.", "body.patch_embed.")  # the paper excludes embeddings
 
 
 @method(
@@ -41,21 +42,27 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import cross_entropy, finetune
 
-    tuning, steps = request.tuning.settings, count()
-    steps_per_epoch = -(-len(request.retain) // tuning.batch_size)
+    tuning = request.tuning.settings
+    steps_per_epoch = math.ceil(len(request.retain) / tuning.batch_size)
+    steps = count()
 
     def objective(model: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         loss, correct = cross_entropy(model, images, labels)
-        done = next(steps) // steps_per_epoch / tuning.epochs
-        lam = settings.lam * (1 - done if settings.schedule == "linear" else 1)
-        return Outcome(loss + lam * sum(weight.abs().sum() for weight in penalized(model).values()), correct)
+        lam = settings.lam
+        epochs_done = next(steps) // steps_per_epoch
+        if settings.schedule == "linear":
+            lam = settings.lam * (1 - epochs_done / tuning.epochs)
+        penalty = sum(weight.abs().sum() for weight in penalized(model).values())
+        return Outcome(loss + lam * penalty, correct)
 
     return finetune(system, request, settings.lr_factor, request.retain, objective)
 
 
 def penalized(model: "nn.Module") -> "dict[str, nn.Parameter]":
-    """Matrices and convolutions: no biases, norms, [CLS], positions, patch embedding or head, and nothing frozen."""
-    inner = (pair for pair in model.named_parameters() if not pair[0].startswith(("head.", *PATCHES)))
-    return {
-        name: weight for name, weight in inner if weight.requires_grad and name.endswith("weight") and weight.ndim > 1
-    }
+    """Trainable weights of linear layers and convolutions between the embeddings and the head."""
+    weights = {}
+    for name, parameter in model.named_parameters():
+        is_matrix = name.endswith("weight") and parameter.ndim > 1  # not a norm's scale, nor a bias
+        if is_matrix and parameter.requires_grad and not name.startswith(NOT_PENALIZED):
+            weights[name] = parameter
+    return weights

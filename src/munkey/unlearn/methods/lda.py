@@ -1,4 +1,4 @@
-"""Linear discriminant analysis: to forget is to drop rows, and to solve again for the weights of those left."""
+"""Linear discriminant analysis: to forget, delete rows and solve again for the weights."""
 
 from munkey.models.family import System, forgotten
 from munkey.settings import Section
@@ -10,7 +10,8 @@ from munkey.unlearn.contract import Request, method
     title="LDA",
     description="drop the forget set's rows, solve for the weights again",
     citation=(
-        "J. H. Friedman. *Regularized Discriminant Analysis*. Journal of the American Statistical Association 84, 1989"
+        "J. H. Friedman. *Regularized Discriminant Analysis*. Journal of the American"
+        " Statistical Association 84, 1989"
     ),
     family="lda",
 )

@@ -1,4 +1,4 @@
-"""LFSSD (Foster et al. 2024, arXiv 2402.19308; beyond the paper): SSD without labels, from the size of the answers."""
+"""LFSSD (Foster et al. 2024, arXiv 2402.19308; beyond the paper): SSD without labels."""
 
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,18 @@ from munkey.unlearn.methods.ssd import SSDSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from munkey.data.image_set import Labeled
+
 
 @method(
     "lfssd",
     title="LFSSD",
-    description="as SSD, by how much each weight changes the size of the answers; no labels, no training",
+    description=(
+        "as SSD, by how much each weight changes the size of the answers; no labels, no training"
+    ),
     citation=(
-        "J. Foster, S. Schoepf, A. Brintrup. *Loss-Free Machine Unlearning*. ICLR 2024, tiny paper. arXiv 2402.19308"
+        "J. Foster, S. Schoepf, A. Brintrup. *Loss-Free Machine Unlearning*. ICLR 2024, tiny"
+        " paper. arXiv 2402.19308"
     ),
     family="vit",
     needs={"retain images", "forget images"},
@@ -29,13 +34,18 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
     from munkey.unlearn.finetune import finished, marked
     from munkey.unlearn.saliency import dampened, importances
 
-    def size(logits: "Tensor", _: "Tensor") -> "Tensor":
+    def squared_norm(logits: "Tensor", _: "Tensor") -> "Tensor":
         return logits.square().sum(dim=1).mean()
 
+    def importances_to(samples: "Labeled") -> "dict[str, Tensor]":
+        # The size of the gradient, not its square as in SSD.
+        return importances(model, samples, request, settings.per_sample, squared_norm, torch.abs)
+
     model = system.copy_of_model().eval()
-    retain, forget = (marked(part, torch.arange(len(part)), True) for part in (request.retain, request.forget))
-    forgotten, of_all = (
-        importances(model, samples, request, settings.per_sample, size, torch.abs)
-        for samples in (forget, Joined((retain, forget)))
-    )
-    return finished(system, dampened(model, request, forgotten, of_all, settings.alpha, settings.lam))
+    # Labels are not needed.
+    retain = marked(request.retain, torch.arange(len(request.retain)), True)
+    forget = marked(request.forget, torch.arange(len(request.forget)), True)
+    to_forget = importances_to(forget)
+    to_everything = importances_to(Joined((retain, forget)))
+    dampened(model, request, to_forget, to_everything, settings.alpha, settings.lam)
+    return finished(system, model)

@@ -1,4 +1,4 @@
-"""LoTUS (Spartalis et al. 2025; beyond the paper): answer the forget set as unsurely as new data."""
+"""LoTUS (Spartalis et al. 2025; beyond the paper): answer D_f as uncertainly as unseen data."""
 
 import math
 from typing import TYPE_CHECKING
@@ -10,27 +10,36 @@ from munkey.unlearn.contract import Images, Request, Tuned, method
 if TYPE_CHECKING:
     from munkey.data.loader import Batch
 
-SURE_ENOUGH = -0.01  # forget less validation accuracy, as shares, at which it stops (the original's value)
+STOP_AT = -0.01  # forget minus validation accuracy, as shares; the value of the released code
 
 
 class LotusSettings(Tuned):
-    """alpha: how fast answers blur with the excess of forget over validation accuracy. retain_share: of D_r, once."""
+    """alpha: how fast answers blur as forget accuracy exceeds validation accuracy.
+
+    retain_share: share of D_r to use, drawn once.
+    """
 
     alpha: Positive
     retain_share: Share
 
 
 def lotus_passes(images: Images, settings: LotusSettings) -> float:
-    """Forward passes of teacher and student, and those that measure the forget set each epoch."""
-    used = settings.retain_share * images.retain + images.forget
-    return images.val + images.epochs * (4 * used + images.forget)
+    """Teacher and student on all samples, and measuring the forget set in each epoch."""
+    trained = settings.retain_share * images.retain + images.forget
+    return images.val + images.epochs * (4 * trained + images.forget)
 
 
 @method(
     "lotus",
     title="LoTUS",
-    description="distill from the original: blurred answers on the forget set, draws of its answers on the retain set",
-    citation=("C. Spartalis et al. *LoTUS: Large-Scale Machine Unlearning with a Taste of Uncertainty*. CVPR 2025"),
+    description=(
+        "distill from the original: blurred answers on the forget set, draws of its answers on"
+        " the retain set"
+    ),
+    citation=(
+        "C. Spartalis et al. *LoTUS: Large-Scale Machine Unlearning with a Taste of"
+        " Uncertainty*. CVPR 2025"
+    ),
     family="vit",
     needs={"forget images", "forget labels", "retain images", "val images", "val labels"},
     settings=LotusSettings,
@@ -44,31 +53,47 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import accuracy, finished, fitted, marked, optimizer_of
 
-    student, teacher, tuning = system.copy_of_model(), system.copy_of_model().eval(), request.tuning
-    retain, forget = request.retain, request.forget
-    chosen = torch.randperm(len(retain), generator=request.generator)[: int(settings.retain_share * len(retain))]
-    samples = Joined((marked(retain, chosen, False), marked(forget, torch.arange(len(forget)), True)))
-    optimizer, new, blur = optimizer_of(student, request), accuracy(teacher, request.val, request), 1.0
+    student = system.copy_of_model()
+    teacher = system.copy_of_model().eval()
+    retain = request.retain
+    forget = request.forget
+    tuning = request.tuning
+    order = torch.randperm(len(retain), generator=request.generator)
+    retain_sample = order[: int(settings.retain_share * len(retain))]
+    # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
+    from_retain = marked(retain, retain_sample, False)
+    from_forget = marked(forget, torch.arange(len(forget)), True)
+    samples = Joined((from_retain, from_forget))
+    optimizer = optimizer_of(student, request)
+    rate = settings.lr_factor * tuning.base_lr
+    unseen_accuracy = accuracy(teacher, request.val, request)
+    temperature = 1.0
 
     def step(batch: "Batch") -> Outcome:
         images = tuning.augment(batch.images, request.generator)
+        is_forget = batch.labels[:, None]
         with torch.no_grad():
-            taught = teacher(images).float()
-        uniform = torch.rand(taught.shape, generator=request.generator).clamp(min=1e-20)
-        drawn = taught + to_device(-(-uniform.log()).log(), request.device)  # Gumbel: its argmax is a draw
-        once = torch.nn.functional.one_hot(drawn.argmax(dim=1), taught.shape[1]).float()
-        target = torch.where(batch.labels[:, None], (drawn / blur).softmax(dim=1), once)
+            teacher_logits = teacher(images).float()
+        # With Gumbel noise on the logits, their argmax is a draw from the softmax (Gumbel-max
+        # trick).
+        uniform = torch.rand(teacher_logits.shape, generator=request.generator).clamp(min=1e-20)
+        gumbel = to_device(-(-uniform.log()).log(), request.device)
+        noisy_logits = teacher_logits + gumbel
+        drawn = noisy_logits.argmax(dim=1)
+        one_hot = torch.nn.functional.one_hot(drawn, noisy_logits.shape[1]).float()
+        target = torch.where(is_forget, (noisy_logits / temperature).softmax(dim=1), one_hot)
         logits = student(images)
         loss = -(target * logits.log_softmax(dim=1)).sum(dim=1).mean()
-        return Outcome(loss, (logits.detach().argmax(dim=1) == taught.argmax(dim=1)).sum())
+        agreements = (logits.detach().argmax(dim=1) == teacher_logits.argmax(dim=1)).sum()
+        return Outcome(loss, agreements)
 
     for epoch in range(1, tuning.settings.epochs + 1):
-        excess = (accuracy(student.eval(), forget, request) - new) / 100
-        if excess <= SURE_ENOUGH:
+        excess = (accuracy(student.eval(), forget, request) - unseen_accuracy) / 100
+        if excess <= STOP_AT:
             break
-        blur = math.exp(settings.alpha * excess)
+        temperature = math.exp(settings.alpha * excess)
         student.train()
-        (entry,) = fitted(samples, step, optimizer, request, lambda _: settings.lr_factor * tuning.base_lr, epochs=1)
-        request.history.append(entry | {"epoch": epoch, "temperature": blur})
+        (record,) = fitted(samples, step, optimizer, request, lambda _: rate, epochs=1)
+        request.history.append(record | {"epoch": epoch, "temperature": temperature})
     request.facts = {"epochs": len(request.history)}
     return finished(system, student)

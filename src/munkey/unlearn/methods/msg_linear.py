@@ -1,4 +1,4 @@
-"""MSG on the linear layers of the transformer blocks [ours], since a plain ViT has a single convolution."""
+"""MSG on the linear layers of transformer blocks [ours]: a plain ViT has a single convolution."""
 
 from munkey.models.family import System
 from munkey.unlearn.contract import Request, method

@@ -1,4 +1,4 @@
-"""MUNKEY (sec. 3.2, Unlearning): M_u = M without the rows of the forget set. Nothing else changes."""
+"""MUNKEY (sec. 3.2, Unlearning; alg. 1, phase 2): M_u = M without the rows of the forget set."""
 
 from munkey.models.family import System
 from munkey.settings import Section
@@ -9,7 +9,10 @@ from munkey.unlearn.contract import Request, method
     "munkey",
     title="MUNKEY",
     description="delete the forget set's rows from the exemplar memory",
-    citation=("S. Laguna et al. *Rethinking Machine Unlearning: Models Designed to Forget via Key Deletion*, sec. 3.2"),
+    citation=(
+        "S. Laguna et al. *Rethinking Machine Unlearning: Models Designed to Forget via Key"
+        " Deletion*, sec. 3.2"
+    ),
     in_paper=True,
     family="munkey",
 )
@@ -17,4 +20,5 @@ def munkey(system: System, request: Request, settings: Section) -> System:
     from dataclasses import replace
 
     assert system.memory is not None
-    return replace(system, model=system.copy_of_model(), memory=system.memory.forget(request.forget_ids))
+    remaining = system.memory.forget(request.forget_ids)
+    return replace(system, model=system.copy_of_model(), memory=remaining)  # the weights stay

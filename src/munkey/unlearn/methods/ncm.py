@@ -1,4 +1,4 @@
-"""Nearest class mean: to forget is to drop rows, and to take the means of those left."""
+"""Nearest class mean: to forget, delete rows and take the means of the remaining ones."""
 
 from munkey.models.family import System, forgotten
 from munkey.settings import Section

@@ -1,4 +1,4 @@
-"""NegGrad+ (Kurmanji et al. 2023; app. B.2): descend on the retain set while ascending on the forget set."""
+"""NegGrad+ (Kurmanji et al. 2023; app. B.2): descend on D_r while ascending on D_f."""
 
 from typing import TYPE_CHECKING
 
@@ -36,11 +36,12 @@ def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import cross_entropy, endless, finetune
 
-    forget = endless(request.forget, request.tuning.settings.batch_size, request)
+    forget_batches = endless(request.forget, request.tuning.settings.batch_size, request)
 
     def objective(model: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
-        kept, correct = cross_entropy(model, images, labels)
-        dropped, _ = cross_entropy(model, *next(forget))
-        return Outcome(settings.alpha * kept - (1 - settings.alpha) * dropped, correct)
+        retain_loss, correct = cross_entropy(model, images, labels)
+        forget_loss, _ = cross_entropy(model, *next(forget_batches))
+        loss = settings.alpha * retain_loss - (1 - settings.alpha) * forget_loss
+        return Outcome(loss, correct)
 
     return finetune(system, request, settings.lr_factor, request.retain, objective)

@@ -1,4 +1,4 @@
-"""Newton removal (after Guo et al. 2020): steps to the optimum of the rows left, then noise."""
+"""Newton removal (after Guo et al. 2020): steps to the optimum of the remaining rows; noise."""
 
 import math
 from dataclasses import replace
@@ -26,19 +26,21 @@ class NewtonSettings(Section):
 @method(
     "newton",
     title="Newton removal",
-    description="Newton steps of a logistic regression on the rows left, until new noise on its weights hides"
-    " what remains",
+    description=(
+        "Newton steps of a logistic regression on the remaining rows, until new noise on its"
+        " weights hides the rest"
+    ),
     citation="C. Guo et al. *Certified Data Removal from Machine Learning Models*. ICML 2020",
     family="newton",
     settings=NewtonSettings,
 )
 def newton(system: System, request: Request, settings: NewtonSettings) -> System:
-    """Reports the certificate, (budget, delta), and what of the budget is used, epsilon.
+    """Reports the certificate (budget, delta), and epsilon, the part of the budget that is used.
 
     With probability 1 - delta over the noise, the log-ratio of the densities of removed and
     retrained weights lies within epsilon (docs/methods/newton.md). residual: norm of the gradient
-    of the rows left, over all heads, at the weights without noise. Raises ValueError where the
-    budget is not met: nothing is given out then.
+    over the remaining rows, of all heads, at the weights without noise. Raises ValueError, and
+    releases nothing, if the budget is not met.
     """
     import torch
 
@@ -46,23 +48,23 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
 
     assert system.memory is not None
     head = cast("NoisyHead", system.copy_of_model())
-    fitted = cast(FittedArchitecture, system.architecture).settings
-    sigma = float(fitted["sigma"])
+    family_settings = cast(FittedArchitecture, system.architecture).settings
+    sigma = float(family_settings["sigma"])
     memory = system.memory.forget(request.forget_ids)
     if not len(memory):
         raise ValueError("no rows are left to fit weights to: remove the model instead")
-    objective = Objective.of(memory, float(fitted["lam"]))
+    objective = Objective.of(memory, float(family_settings["lam"]))
     weight = head.weight
     for steps in range(1, LIMIT + 1):
         weight = objective.stepped(weight)
         residual = norm(objective.gradient(weight))
-        # Strong convexity: weights are at most gradient / curvature from the optimum. TOLERANCE is
-        # the gradient that retrained weights may have.
+        # L is strongly convex, so weights are at most |gradient| / curvature from the optimum. So
+        # are the retrained ones, whose gradient is at most TOLERANCE.
         distance = (residual + TOLERANCE) / objective.curvature
         epsilon = math.sqrt(2 * math.log(1.5 / settings.delta)) * distance / sigma
         if epsilon <= settings.epsilon:
-            # New noise, which no step has read: how far the weights are off cannot depend on it.
-            draw = torch.randn(weight.shape, generator=request.generator, dtype=torch.float64)
+            # The noise is new and no step has read it: the distance cannot depend on it.
+            noise = torch.randn(weight.shape, generator=request.generator, dtype=torch.float64)
             request.facts = {
                 "budget": settings.epsilon,
                 "delta": settings.delta,
@@ -70,8 +72,9 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
                 "residual": residual,
                 "steps": steps,
             }
-            return replace(system, memory=memory, model=head.at(weight, sigma * draw.to(weight)))
+            return replace(system, memory=memory, model=head.at(weight, sigma * noise.to(weight)))
     raise ValueError(
-        f"after {LIMIT} Newton steps epsilon is {epsilon:.2g}, over the budget of {settings.epsilon:g}:"
+        f"after {LIMIT} Newton steps epsilon is {epsilon:.2g}, over the budget of"
+        f" {settings.epsilon:g}:"
         " retrain instead, or raise newton.sigma"
     )

@@ -1,4 +1,4 @@
-"""RUM (Zhao et al. 2024; beyond the paper): a method of its own for each third of D_f, by how sure the original is."""
+"""RUM (Zhao et al. 2024; beyond the paper): a method for each third of D_f, by memorization."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -31,7 +31,7 @@ Step = Annotated[CfStep | NegGradPlusStep | SalunStep, Field(discriminator="meth
 
 
 class RumSettings(Section):
-    """low, mid, high: the method for a third of D_f, from least memorized to most, and its settings; None: nothing."""
+    """low, mid, high: the method for each third of D_f, least memorized first; None: nothing."""
 
     low: Step | None
     mid: Step | None
@@ -41,7 +41,10 @@ class RumSettings(Section):
 @method(
     "rum",
     title="RUM",
-    description="forget in three steps, each with its own method: first what is least memorized, last what is most",
+    description=(
+        "forget in three steps, each with its own method: first what is least memorized, last"
+        " what is most"
+    ),
     citation=(
         "K. Zhao, M. Kurmanji, G.-O. Bărbulescu, E. Triantafillou, P. Triantafillou. *What "
         "Makes Unlearning Hard and What to Do About It*. NeurIPS 2024"
@@ -54,10 +57,17 @@ class RumSettings(Section):
 def rum(system: System, request: Request, settings: RumSettings) -> System:
     from munkey.unlearn.finetune import by_loss
 
-    unlearned, steps = replace(system, model=system.copy_of_model().eval()), (settings.low, settings.mid, settings.high)
-    for forget, step in zip(by_loss(unlearned, request, 3), steps, strict=True):
-        if step and len(forget):
-            asked = replace(request, forget_ids=forget.ids, data=request.data | {"forget": forget}, history=[])
-            unlearned = RUN[step.method](unlearned, asked, step)
-            request.history += [entry | {"epoch": len(request.history) + entry["epoch"]} for entry in asked.history]
+    unlearned = replace(system, model=system.copy_of_model().eval())
+    # A low loss of the original stands in for little memorization.
+    thirds = by_loss(unlearned, request, 3)
+    steps = (settings.low, settings.mid, settings.high)
+    for forget, step in zip(thirds, steps, strict=True):
+        if step is None or not len(forget):
+            continue
+        data = request.data | {"forget": forget}
+        step_request = replace(request, forget_ids=forget.ids, data=data, history=[])
+        unlearned = RUN[step.method](unlearned, step_request, step)
+        epochs_done = len(request.history)
+        for record in step_request.history:
+            request.history.append(record | {"epoch": epochs_done + record["epoch"]})
     return unlearned

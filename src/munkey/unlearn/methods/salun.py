@@ -1,4 +1,4 @@
-"""SalUn (Fan et al. 2024; beyond the paper): wrong labels on the forget set, moving only weights salient to it."""
+"""SalUn (Fan et al. 2024; beyond the paper): Amnesiac on the weights that are salient to D_f."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SalunSettings(Tuned):
-    """share: of all weights, those with the largest forget gradient, which may move."""
+    """share: of weights that may move, those with the largest gradients of the forget loss."""
 
     share: Share
 
@@ -39,20 +39,22 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
 
     model = system.copy_of_model().eval()
     gradients = summed_gradients(model, request.forget, request)
-    movable = top_share({name: gradient.abs() for name, gradient in gradients.items()}, settings.share)
+    saliency = {name: gradient.abs() for name, gradient in gradients.items()}
+    is_movable = top_share(saliency, settings.share)
     original = model.state_dict()
 
-    def hold(trained: "nn.Module") -> None:
-        # Weight decay moves what has no gradient too, so the others are put back rather than their gradients zeroed.
+    def restore_others(trained: "nn.Module") -> None:
+        # Zero gradients would not do: weight decay moves weights without a gradient, too.
         for name, parameter in trainable(trained).items():
-            parameter.data.copy_(parameter.data.where(movable[name], original[name]))
+            parameter.data.copy_(parameter.data.where(is_movable[name], original[name]))
 
     def objective(trained: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
-        hold(trained)
+        restore_others(trained)
         return cross_entropy(trained, images, labels)
 
-    wrong = mislabeled(request.forget, system.architecture.classes, request.generator)
-    unlearned = finetune(system, request, settings.lr_factor, Joined((request.retain, wrong)), objective)
+    relabeled = mislabeled(request.forget, system.architecture.classes, request.generator)
+    samples = Joined((request.retain, relabeled))
+    unlearned = finetune(system, request, settings.lr_factor, samples, objective)
     assert unlearned.model is not None
-    hold(unlearned.model)
+    restore_others(unlearned.model)
     return unlearned

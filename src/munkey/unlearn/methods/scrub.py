@@ -1,4 +1,4 @@
-"""SCRUB with rewinding (Kurmanji et al. 2023; app. B.2): obey the original on D_r, defy it on D_f."""
+"""SCRUB with rewinding (Kurmanji et al. 2023; app. B.2): imitate the original on D_r only."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 class ScrubSettings(Tuned):
-    """gamma, alpha: weights of cross-entropy and KL on D_r. max_epochs: the last that opens with a max pass on D_f."""
+    """gamma, alpha: weights of cross-entropy and KL on D_r. temperature: of the KL.
+
+    max_epochs: the last epoch that starts with a max pass on D_f, in batches of forget_batch_size.
+    decay_after: epochs after which the learning rate is multiplied by decay.
+    """
 
     gamma: Positive
     alpha: Positive
@@ -22,8 +26,8 @@ class ScrubSettings(Tuned):
     decay: Share
 
 
-def passes(images: Images, settings: ScrubSettings) -> int:
-    """Forward passes: of teacher and student on D_r, measuring for the rewinding; max passes on D_f after the first."""
+def scrub_passes(images: Images, settings: ScrubSettings) -> int:
+    """Teacher and student on D_r, measuring for the rewinding, and max passes on D_f."""
     max_passes = 4 * images.forget * (min(images.epochs, settings.max_epochs) - 1)
     return images.epochs * (4 * images.retain + images.val + images.forget) + max_passes
 
@@ -31,16 +35,26 @@ def passes(images: Images, settings: ScrubSettings) -> int:
 @method(
     "scrub",
     title="SCRUB",
-    description="distill from the original on the retain set, away from it on the forget set; rewind to the best epoch",
+    description=(
+        "distill from the original on the retain set, away from it on the forget set; rewind to"
+        " the best epoch"
+    ),
     citation=(
         "M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou. *Towards Unbounded Machine "
         "Unlearning*. NeurIPS 2023"
     ),
     in_paper=True,
     family="vit",
-    needs={"retain images", "retain labels", "forget images", "forget labels", "val images", "val labels"},
+    needs={
+        "retain images",
+        "retain labels",
+        "forget images",
+        "forget labels",
+        "val images",
+        "val labels",
+    },
     settings=ScrubSettings,
-    passes=passes,
+    passes=scrub_passes,
 )
 def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     import copy
@@ -53,43 +67,54 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     from munkey.training.precision import Precision
     from munkey.unlearn.finetune import accuracy, distillation, finished
 
-    student, teacher = system.copy_of_model().train(), system.copy_of_model().eval()
-    retain, forget, val, tuning = request.retain, request.forget, request.val, request.tuning
-    both, first_forget = Joined((retain, forget)), len(retain)
-    best_epoch, least_gap = 0, float("inf")  # |validation - forget| accuracy, percentage points
+    student = system.copy_of_model().train()
+    teacher = system.copy_of_model().eval()
+    retain = request.retain
+    forget = request.forget
+    val = request.val
+    tuning = request.tuning
+    both = Joined((retain, forget))
+    first_forget = len(retain)  # positions from here on are of the forget set
+    best_epoch = 0
+    smallest_gap = float("inf")  # |validation - forget| accuracy, percentage points
     best_weights: dict[str, torch.Tensor] = {}
 
     def batches(epoch: int) -> Loader:
-        defied = shuffled(len(forget), settings.forget_batch_size, request.generator)
-        obeyed = shuffled(len(retain), tuning.settings.batch_size, request.generator)
-        opens_with_max = 1 < epoch <= settings.max_epochs  # in epoch 1 the student still is its teacher: no gradient
-        passes = [*(first_forget + index for index in defied if opens_with_max), *obeyed]
+        max_pass = shuffled(len(forget), settings.forget_batch_size, request.generator)
+        min_pass = shuffled(len(retain), tuning.settings.batch_size, request.generator)
+        passes = list(min_pass)
+        # In epoch 1 the student still equals its teacher, so that a max pass has no gradient.
+        if 1 < epoch <= settings.max_epochs:
+            passes = [first_forget + index for index in max_pass] + passes
         return Loader(both, passes, request.device)
 
     def step(batch: "Batch") -> Outcome:
         images = tuning.augment(batch.images, request.generator)
         with torch.no_grad():
-            taught = teacher(images)
+            teacher_logits = teacher(images)
         logits = student(images)
-        divergence = distillation(logits, taught, settings.temperature)
+        divergence = distillation(logits, teacher_logits, settings.temperature)
         loss, correct = classified(logits, batch.labels)
         if batch.index[0] >= first_forget:
-            return Outcome(-divergence, correct)
-        return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)
+            return Outcome(-divergence, correct)  # max step
+        return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)  # min step
 
     def keep_best(epoch: int) -> dict[str, float]:
-        nonlocal best_epoch, least_gap, best_weights
+        nonlocal best_epoch, smallest_gap, best_weights
         student.eval()
-        val_accuracy, forget_accuracy = accuracy(student, val, request), accuracy(student, forget, request)
+        val_accuracy = accuracy(student, val, request)
+        forget_accuracy = accuracy(student, forget, request)
         student.train()
         gap = abs(val_accuracy - forget_accuracy)
-        if gap < least_gap:
-            best_epoch, least_gap, best_weights = epoch, gap, copy.deepcopy(student.state_dict())
+        if gap < smallest_gap:  # of equal gaps, the first
+            best_epoch = epoch
+            smallest_gap = gap
+            best_weights = copy.deepcopy(student.state_dict())
         return {"val_accuracy": val_accuracy, "forget_accuracy": forget_accuracy}
 
     def rate(done: float) -> float:
-        falls = sum(done >= epoch for epoch in settings.decay_after)
-        return settings.lr_factor * tuning.base_lr * settings.decay**falls
+        decays = sum(done >= epoch for epoch in settings.decay_after)
+        return settings.lr_factor * tuning.base_lr * settings.decay**decays
 
     request.history = Fit(
         epochs=tuning.settings.epochs,
@@ -101,6 +126,6 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         precision=Precision(tuning.precision, request.device),
         after_epoch=keep_best,
     ).run()
-    student.load_state_dict(best_weights)
-    request.facts = {"chosen_epoch": best_epoch, "validation_gap": least_gap}
+    student.load_state_dict(best_weights)  # rewind
+    request.facts = {"chosen_epoch": best_epoch, "validation_gap": smallest_gap}
     return finished(system, student)

@@ -1,11 +1,11 @@
-"""SFRon (Huang et al. 2024; beyond the paper): a masked step away from the forget set among steps on the retain set."""
+"""SFRon (Huang et al. 2024; beyond the paper): among steps on D_r, masked steps away from D_f."""
 
 import math
 from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, NonNegative, Positive
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from munkey.data.loader import Batch
     from munkey.training.loop import Outcome
 
-TINY = 1e-15  # of the original
+TINY = 1e-15  # against division by 0, as in the released code
 
 
 class SfronSettings(Tuned):
-    """every: retain steps per forget step; alpha: weight of the first forget step; lam: 0: all samples count alike;
-    gamma: ratio of importances from which a weight may move; max_norm: of a forget step's gradient.
+    """every: retain steps per forget step. alpha: weight of the first forget step.
+
+    lam: how much samples with a low loss count more; 0: all alike. gamma: the smallest ratio of
+    importances, to D_f and to D_r, with which a weight moves in a forget step. max_norm: of the
+    gradient in a forget step.
     """
 
     every: Count
@@ -28,22 +31,31 @@ class SfronSettings(Tuned):
     max_norm: Positive
 
 
+def sfron_passes(images: Images, settings: SfronSettings) -> float:
+    """Importances, then fine-tuning with a forget step before every few retain steps."""
+    steps = images.epochs * images.retain * (1 + 1 / settings.every)
+    return 3 * (images.retain + images.forget) + 3 * steps
+
+
 @method(
     "sfron",
     title="SFRon",
-    description="fine-tune on the retain set; now and then ascend on the forget set, with weights that matter to it",
+    description=(
+        "fine-tune on the retain set; now and then ascend on the forget set, with weights that"
+        " matter to it"
+    ),
     citation=(
-        "Z. Huang et al. *Unified Gradient-Based Machine Unlearning with Remain Geometry Enhancement*. NeurIPS 2024"
+        "Z. Huang et al. *Unified Gradient-Based Machine Unlearning with Remain Geometry"
+        " Enhancement*. NeurIPS 2024"
     ),
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SfronSettings,
-    passes=lambda images, s: (
-        3 * (images.retain + images.forget) + 3 * images.epochs * images.retain * (1 + 1 / s.every)
-    ),
+    passes=sfron_passes,
 )
 def sfron(system: System, request: Request, settings: SfronSettings) -> System:
-    """The slow weights of the paper have a factor of 1 in the released code: they are the fast ones, and not here."""
+    # The paper's slow weights have a factor of 1 in the released code, which makes them equal to
+    # the fast ones. So there are none here.
     import torch
 
     from munkey.core.device import to_host
@@ -51,38 +63,48 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     from munkey.unlearn.finetune import endless, finished, fitted, optimizer_of
     from munkey.unlearn.saliency import importances, trainable
 
-    model, tuning, retain = system.copy_of_model().eval(), request.tuning, request.retain
-    matters, others = (importances(model, samples, request) for samples in (request.forget, retain))
-    movable = {name: (matters[name] + TINY) / (others[name] + TINY) >= settings.gamma for name in matters}
+    model = system.copy_of_model().eval()
+    retain = request.retain
+    tuning = request.tuning
+    to_forget = importances(model, request.forget, request)
+    to_retain = importances(model, retain, request)
+    is_movable = {}
+    for name in to_forget:
+        is_movable[name] = (to_forget[name] + TINY) / (to_retain[name] + TINY) >= settings.gamma
     optimizer = optimizer_of(model.train(), request)
-    forget = endless(request.forget, tuning.settings.batch_size, request)
-    steps = tuning.settings.epochs * -(-len(retain) // tuning.settings.batch_size)
-    done = 0
+    forget_batches = endless(request.forget, tuning.settings.batch_size, request)
+    step_count = tuning.settings.epochs * math.ceil(len(retain) / tuning.settings.batch_size)
+    steps_done = 0
 
-    def ascend(weight: float) -> None:
-        images, labels = next(forget)
+    def forget_step(weight: float) -> None:
+        images, labels = next(forget_batches)
         losses = torch.nn.functional.cross_entropy(model(images), labels, reduction="none")
-        gradients = torch.autograd.grad(-weight * adapted(losses, settings.lam), list(trainable(model).values()))
-        for (name, parameter), gradient in zip(trainable(model).items(), gradients, strict=True):
-            parameter.grad = gradient * movable[name]
+        loss = -weight * adapted(losses, settings.lam)
+        parameters = trainable(model)
+        gradients = torch.autograd.grad(loss, list(parameters.values()))
+        for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
+            parameter.grad = gradient * is_movable[name]
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_norm)
         optimizer.step()
         optimizer.zero_grad()
 
     def step(batch: "Batch") -> "Outcome":
-        nonlocal done
-        if done % settings.every == 0:
-            ascend(settings.alpha * (1 + math.cos(math.pi * done / steps)) / 2)
-        done += 1
-        return classified(model(tuning.augment(batch.images, request.generator)), batch.labels)
+        nonlocal steps_done
+        if steps_done % settings.every == 0:
+            cosine_factor = (1 + math.cos(math.pi * steps_done / step_count)) / 2
+            forget_step(settings.alpha * cosine_factor)
+        steps_done += 1
+        images = tuning.augment(batch.images, request.generator)
+        return classified(model(images), batch.labels)
 
     rate = cosine(settings.lr_factor * tuning.base_lr, tuning.settings.epochs, 0)
     request.history = fitted(retain, step, optimizer, request, rate)
-    request.facts = {"movable": int(to_host(torch.stack([mask.sum() for mask in movable.values()]).sum()))}
+    movable_count = torch.stack([mask.sum() for mask in is_movable.values()]).sum()
+    request.facts = {"movable": int(to_host(movable_count))}
     return finished(system, model)
 
 
 def adapted(losses: "Tensor", lam: float) -> "Tensor":
-    """The mean of a batch's losses (B,), each weighted by loss^-lam; the weights have no gradient and the mean 1."""
+    """The mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
     weights = 1 / (losses.detach() ** lam + TINY)
     return (weights / weights.sum() * losses).sum()

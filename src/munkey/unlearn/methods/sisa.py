@@ -1,4 +1,4 @@
-"""SISA (Bourtoule et al. 2021; beyond the paper): train in shards and slices, retrain those that saw the forget set."""
+"""SISA (Bourtoule et al. 2021; beyond the paper): retrain the slices that saw the forget set."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 @method(
     "sisa",
     title="SISA",
-    description="an ensemble trained in shards and slices; retrain, exactly, the slices that saw the forget set",
+    description=(
+        "an ensemble trained in shards and slices; retrain, exactly, the slices that saw the"
+        " forget set"
+    ),
     citation=(
         "L. Bourtoule, V. Chandrasekaran, C. Choquette-Choo, H. Jia, A. Travers, B. Zhang, D. "
         "Lie, N. Papernot. *Machine Unlearning*. IEEE Symposium on Security and Privacy 2021"
@@ -24,16 +27,22 @@ if TYPE_CHECKING:
     finetunes=False,
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
-    """The weights are as if the forget set had never been there."""
+    """Exact: the weights are those of a training without the forget set."""
     from munkey.models.families.sisa import retrain, touched
 
     assert request.recipe is not None
     training = Training(
-        request.retain, system.architecture.classes, request.recipe, request.device, report=request.report
+        request.retain,
+        system.architecture.classes,
+        request.recipe,
+        request.device,
+        report=request.report,
     )
     model = cast("Sisa", system.copy_of_model())
-    first = touched(request.forget_ids, model.shards, model.slices, request.recipe.stage)
-    request.history = retrain(model, cast("SisaArchitecture", system.architecture), first, training)
-    retrained = sum(model.slices - begin for begin in first.values())
+    architecture = cast("SisaArchitecture", system.architecture)
+    # By shard, the first slice with a forget sample. The shard's later slices build on it.
+    first_slices = touched(request.forget_ids, model.shards, model.slices, request.recipe.stage)
+    request.history = retrain(model, architecture, first_slices, training)
+    retrained = sum(model.slices - first for first in first_slices.values())
     request.facts = {"retrained_slices": retrained, "slices": model.shards * model.slices}
     return replace(system, model=model)

@@ -1,4 +1,4 @@
-"""SSD, selective synaptic dampening (Foster et al. 2024; app. B.2): shrink the weights that matter most to D_f."""
+"""SSD, selective synaptic dampening (Foster et al. 2024; app. B.2): shrink weights of D_f."""
 
 from munkey.models.family import System
 from munkey.settings import Positive, Section
@@ -6,8 +6,9 @@ from munkey.unlearn.contract import Request, method
 
 
 class SSDSettings(Section):
-    """alpha: how many times more a weight must matter to D_f than to D. lam: smaller dampens more. per_sample: square
-    the gradient of each sample, instead of that of each batch.
+    """alpha: how many times more a weight must matter to D_f than to D. lam: smaller dampens more.
+
+    per_sample: square gradients of samples instead of batches.
     """
 
     alpha: Positive
@@ -18,7 +19,9 @@ class SSDSettings(Section):
 @method(
     "ssd",
     title="SSD",
-    description="dampen the weights that matter more to the forget set than to all data; no training",
+    description=(
+        "dampen the weights that matter more to the forget set than to all data; no training"
+    ),
     citation=(
         "J. Foster, S. Schoepf, A. Brintrup. *Fast Machine Unlearning Without Retraining "
         "Through Selective Synaptic Dampening*. AAAI 2024"
@@ -34,8 +37,9 @@ def ssd(system: System, request: Request, settings: SSDSettings) -> System:
     from munkey.unlearn.finetune import finished
     from munkey.unlearn.saliency import dampened, importances
 
-    model, everything = system.copy_of_model().eval(), Joined((request.retain, request.forget))
-    forgotten, of_all = (
-        importances(model, samples, request, settings.per_sample) for samples in (request.forget, everything)
-    )
-    return finished(system, dampened(model, request, forgotten, of_all, settings.alpha, settings.lam))
+    model = system.copy_of_model().eval()
+    everything = Joined((request.retain, request.forget))
+    to_forget = importances(model, request.forget, request, settings.per_sample)
+    to_everything = importances(model, everything, request, settings.per_sample)
+    dampened(model, request, to_forget, to_everything, settings.alpha, settings.lam)
+    return finished(system, model)

@@ -1,0 +1,37 @@
+"""The examples in docstrings run as printed."""
+
+import doctest
+import importlib
+
+import pytest
+
+from tests.conftest import ROOT
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+SOURCES = sorted((ROOT / "src/munkey").rglob("*.py"))
+WITH_EXAMPLES = [path for path in SOURCES if "\n    >>> " in path.read_text()]
+# What docs/extending.md hands to plug-ins, by module, and the sections that its docstring must have.
+PUBLIC = {
+    "munkey.unlearn.contract": {
+        "method": ("Parameters", "Returns", "Raises", "Examples"),
+        "Request": ("Parameters", "Raises", "Examples"),
+    },
+}
+
+
+def module_of(path):
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+
+
+@pytest.mark.parametrize("name", [module_of(path) for path in WITH_EXAMPLES])
+def test_the_examples_of_a_module_run_as_printed(name):
+    result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    assert result.attempted and not result.failed
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_what_plug_ins_use_is_documented_in_numpydoc(module):
+    for name, sections in PUBLIC[module].items():
+        text = getattr(importlib.import_module(module), name).__doc__
+        missing = [section for section in sections if f"    {section}\n    {'-' * len(section)}\n" not in text]
+        assert not missing, f"{module}.{name} lacks {missing}"
