@@ -116,7 +116,7 @@ def test_a_training_reads_two_numbers_back_an_epoch_and_nothing_else(name, resid
     family = FAMILIES[name]
     result = family.train(training_of(family, recipe_of(params, family), META, resident))
     assert all(tensor.is_meta for tensor in tensors_of(result.system))
-    assert gpu.reads == ["munkey.training.loop._epoch"] * 2 * len(result.history)
+    assert gpu.reads == ["munkey.training.loop._run_epoch"] * 2 * len(result.history)
 
 
 @pytest.mark.parametrize("architecture", NETWORKS)
@@ -175,7 +175,7 @@ def unlearned(params: Params, name: str, folder: Path, resident: bool = False) -
 def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, tmp_path):
     left = unlearned(params, name, tmp_path, resident)
     assert all(tensor.is_meta for tensor in tensors_of(left))
-    per_epoch = {"munkey.training.loop._epoch", "munkey.unlearn.finetune.accuracy"}
+    per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.accuracy"}
     rows, own = "munkey.models.families.lda.head", name.replace("-", "_")  # rows are summed on the host
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
     once = {"saliency.dampened", "finetune.by_loss", "finetune.repelling_noise"}  # before or after all steps
@@ -196,7 +196,7 @@ def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):
     def attack(answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, *_: object) -> Attacked:
         assert clean.is_meta and labels.is_meta and answer(clean).is_meta
         adversarial._steepest_ascent(answer, clean, labels)
-        adversarial._within(clean, 1.0)
+        adversarial._projected(clean, 1.0)
         return Attacked(torch.zeros(clean.shape), torch.zeros(len(clean), dtype=torch.int64), torch.zeros(len(clean)))
 
     monkeypatch.setattr(adversarial, "untargeted_l2", attack)

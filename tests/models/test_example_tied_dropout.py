@@ -108,7 +108,7 @@ def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
         def disturbed(_, __, x):
             return x + noise * torch.nn.functional.pad(torch.from_numpy(theirs), (system.architecture.fixed, 0))
 
-        hooks = [of.model.blocks[number - 1].register_forward_hook(disturbed) for number in of.model.gated]
+        hooks = [of.model.blocks[number - 1].register_forward_hook(disturbed) for number in of.model.gated_blocks]
         logits = answered(of, samples)
         for hook in hooks:
             hook.remove()

@@ -14,7 +14,7 @@ from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.sums import rounded
 from munkey.models.families.munkey import Exemplars
 from munkey.models.family import FAMILIES, MemberKeys, System, Training
-from munkey.models.networks.closed_form import NEVER, best_temperature, leave_one_out
+from munkey.models.networks.closed_form import NO_ROWS, best_temperature, leave_one_out
 from munkey.models.system import load, save
 from munkey.settings import InferenceSettings
 from tests.conftest import MUNKEY as ARCHITECTURE
@@ -47,7 +47,7 @@ def refitted(keys, labels, classes, alpha, left_out, held):
         trace, freedom = np.trace(scatter(np.ones(rows, bool), whole)), rows - int(present.sum())
     covariance = ((1 - alpha) * within + alpha * trace / width * np.eye(width)) / freedom
     weight = np.linalg.solve(covariance, means.T)
-    logits = np.full(classes, NEVER)
+    logits = np.full(classes, NO_ROWS)
     logits[present] = z[left_out] @ weight - 0.5 * (means.T * weight).sum(axis=0) + np.log(counts[present] / rows)
     return logits
 

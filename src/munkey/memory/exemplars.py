@@ -1,4 +1,7 @@
-"""The exemplar memory M = {(k_i, v_i)} (sec. 3.2): one row per training sample. To forget a sample, drop its row."""
+"""The exemplar memory M = {(k_i, v_i)} (sec. 3.2), with a row for each training sample.
+
+To forget a sample, delete its row.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,10 +17,23 @@ from munkey.settings import Fusion, InferenceSettings
 
 @dataclass(frozen=True)
 class ExemplarMemory:
-    """ids: (N,) int64 ascending sample ids, on the host; keys: (N, d) float32, unit norm, fixed; tokens: (N, m)
-    float32, learnable. Keys and tokens lie on the device. labels: (N,) int64 on the host, for a head.
+    """Ids, keys and tokens of the training samples.
 
-    Raises ValueError where they disagree in length or ids do not ascend.
+    Parameters
+    ----------
+    ids : Tensor of int64, shape (N,)
+        Sample ids in ascending order, on the host.
+    keys : Tensor of float32, shape (N, d)
+        The keys k_i, of unit norm, on the device. They never change.
+    tokens : Tensor of float32, shape (N, m)
+        The exemplar tokens v_i, on the device. Training learns them.
+    labels : Tensor of int64, shape (N,), optional
+        Class of each row, on the host, if the model has a head that needs them.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or if the ids do not ascend.
     """
 
     ids: Tensor
@@ -26,9 +42,14 @@ class ExemplarMemory:
     labels: Tensor | None = None
 
     def __post_init__(self) -> None:
-        labels = self.ids if self.labels is None else self.labels
-        if not len(self.ids) == len(self.keys) == len(self.tokens) == len(labels):
-            raise ValueError(f"memory of {len(self.ids)} ids, {len(self.keys)} keys and {len(self.tokens)} tokens")
+        lengths = {len(self.ids), len(self.keys), len(self.tokens)}
+        if self.labels is not None:
+            lengths.add(len(self.labels))
+        if len(lengths) > 1:
+            raise ValueError(
+                f"memory of {len(self.ids)} ids, {len(self.keys)} keys and {len(self.tokens)}"
+                " tokens"
+            )
         if (self.ids[1:] <= self.ids[:-1]).any():
             raise ValueError("the memory's ids must ascend, each once")
 
@@ -38,83 +59,103 @@ class ExemplarMemory:
     def forget(self, ids: np.ndarray) -> "ExemplarMemory":
         """M_u = M without the rows of `ids` (sec. 3.2, Unlearning). This memory stays as it is.
 
-        Raises KeyError for an id that the memory does not hold.
+        Raises KeyError for an id that is not in the memory.
         """
-        keep = np.ones(len(self), dtype=bool)
-        keep[rows_of(self.ids.numpy(), ids)] = False
-        rows = torch.from_numpy(np.flatnonzero(keep))
-        left = to_device(rows, self.tokens.device.type)
-        labels = None if self.labels is None else self.labels[rows]
-        return ExemplarMemory(self.ids[rows], self.keys[left], self.tokens.detach()[left], labels)
+        is_remaining = np.ones(len(self), dtype=bool)
+        is_remaining[rows_of(self.ids.numpy(), ids)] = False
+        rows = torch.from_numpy(np.flatnonzero(is_remaining))
+        device_rows = to_device(rows, self.tokens.device.type)
+        return ExemplarMemory(
+            self.ids[rows],
+            self.keys[device_rows],
+            self.tokens.detach()[device_rows],
+            None if self.labels is None else self.labels[rows],
+        )
 
-    def extended(self, ids: np.ndarray, keys: Tensor, tokens: Tensor, labels: Tensor | None = None) -> "ExemplarMemory":
-        """This memory and new rows, which stay sorted by id. Raises ValueError for an id that it holds."""
+    def extended(
+        self, ids: np.ndarray, keys: Tensor, tokens: Tensor, labels: Tensor | None = None
+    ) -> "ExemplarMemory":
+        """This memory with new rows, sorted by id. Raises ValueError for an id that it has."""
         device = self.tokens.device.type
-        every = torch.cat([self.ids, torch.from_numpy(ids)])
-        order = every.argsort()
-        parts = [(self.keys, keys), (self.tokens.detach(), tokens)]
-        keys, tokens = (torch.cat([held, to_device(new, device)])[to_device(order, device)] for held, new in parts)
-        both = None if self.labels is None or labels is None else torch.cat([self.labels, labels])[order]
-        return ExemplarMemory(every[order], keys, tokens, both)
+        all_ids = torch.cat([self.ids, torch.from_numpy(ids)])
+        order = all_ids.argsort()
+        device_order = to_device(order, device)
+        all_keys = torch.cat([self.keys, to_device(keys, device)])
+        all_tokens = torch.cat([self.tokens.detach(), to_device(tokens, device)])
+        all_labels = None
+        if self.labels is not None and labels is not None:
+            all_labels = torch.cat([self.labels, labels])[order]
+        return ExemplarMemory(
+            all_ids[order],
+            all_keys[device_order],
+            all_tokens[device_order],
+            all_labels,
+        )
 
     def rows(self, ids: np.ndarray) -> Tensor:
-        """Row numbers of neighbor ids (any shape); NOBODY stays NOBODY. Raises KeyError for an id that is not held."""
+        """Row numbers of neighbor ids (any shape); NOBODY stays NOBODY. Raises KeyError."""
         rows = np.full(ids.shape, NOBODY, dtype=np.int64)
         rows[ids != NOBODY] = rows_of(self.ids.numpy(), ids[ids != NOBODY])
         return to_device(torch.from_numpy(rows), self.tokens.device.type)
 
     def tokens_of(self, ids: np.ndarray) -> Tensor:
-        """The tokens (B, m) of samples in the memory. Raises KeyError for an id that is not held."""
+        """The tokens (B, m) of samples. Raises KeyError for an id that is not in the memory."""
         return self.tokens[self.rows(ids)]
 
 
 class Fused(NamedTuple):
-    """What the model reads for a query. tokens: (B, P, m), one for each of P passes; weights: (B, P) of the passes."""
+    """The model's input for each query. tokens: (B, P, m), one per pass; weights: (B, P)."""
 
     tokens: Tensor
     weights: Tensor
 
 
 def similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
-    """softmax(cos / tau) over the present neighbors: (..., K) -> (..., K); zero where absent (sec. 3.2, w_j)."""
+    """w_j = softmax(cos / tau) over the present neighbors, (..., K); 0 where absent (sec. 3.2)."""
     scores = (cosines / temperature).masked_fill(~present, -torch.inf)
-    return torch.nan_to_num(scores.softmax(dim=-1))
+    return torch.nan_to_num(scores.softmax(dim=-1))  # NaN: a query without any neighbor
 
 
 def rank_weights(present: Tensor) -> Tensor:
-    """Weights proportional to 1 / (2 + rank), rank from 0, over the present neighbors (app. D.1; formula ours)."""
+    """Weights (..., K) proportional to 1 / (2 + rank), rank from 0 (app. D.1; formula ours)."""
     weights = present / (2.0 + torch.arange(present.shape[-1], device=present.device))
-    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-12)
+    total = weights.sum(dim=-1, keepdim=True)
+    return weights / total.clamp(min=1e-12)  # 0 / 0: a query without any neighbor
 
 
 def drawn_weights(weights: Tensor, quantile: Tensor) -> Tensor:
-    """All weight on one neighbor, drawn with a probability of its weight: (B, K) -> (B, K).
+    """All weight (B, K) on one neighbor, which is drawn with probabilities `weights` (B, K).
 
-    quantile: (B,) uniform in [0, 1), which decides. Zero where all weights are zero.
+    quantile: (B,) uniform in [0, 1). Zero where all weights are zero.
     """
+    # Inverse transform sampling: the first neighbor at which the cumulative weight exceeds the
+    # quantile.
     cumulative = weights.cumsum(dim=1)
-    reached = cumulative > quantile[:, None] * cumulative[:, -1:]
-    first = reached.int().argmax(dim=1, keepdim=True)
+    exceeds = cumulative > quantile[:, None] * cumulative[:, -1:]
+    first = exceeds.int().argmax(dim=1, keepdim=True)
     return torch.zeros_like(weights).scatter(1, first, 1.0) * (weights > 0)
 
 
 def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float) -> Tensor:
-    """The weight of each neighbor (..., K). temperature: not read by the fusion `rank`."""
-    return rank_weights(present) if fusion == "rank" else similarity_weights(cosines, present, temperature)
+    """The weight of each neighbor (..., K). The fusion `rank` does not use the temperature."""
+    if fusion == "rank":
+        return rank_weights(present)
+    return similarity_weights(cosines, present, temperature)
 
 
 def fuse(tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings) -> Fused:
-    """Tokens (B, K, m) of the nearest neighbors as the model reads them. cosines, present: (B, K).
+    """The tokens (B, K, m) of the nearest neighbors, fused for the model. cosines, present: (B, K).
 
-    `ensemble`: K passes, a token each, whose logits are averaged by weight. `softmax` and `rank`: one pass with the
-    weighted average token.
+    `ensemble`: K passes, one for each token, whose logits are averaged by weight (sec. 3.2,
+    Inference). `softmax` and `rank`: one pass with the weighted average token (app. D.1).
     """
     weights = fusion_weights(cosines, present, settings.fusion, settings.temperature)
     if settings.fusion == "ensemble":
         return Fused(tokens, weights)
-    return Fused((weights[:, :, None] * tokens).sum(dim=1, keepdim=True), torch.ones_like(weights[:, :1]))
+    average_token = (weights[:, :, None] * tokens).sum(dim=1, keepdim=True)  # (B, 1, m)
+    return Fused(average_token, torch.ones_like(weights[:, :1]))
 
 
 def passes(settings: InferenceSettings) -> int:
-    """How many passes of the model one query takes."""
+    """Number of forward passes that one query takes."""
     return settings.k if settings.fusion == "ensemble" else 1

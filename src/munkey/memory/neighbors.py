@@ -1,8 +1,9 @@
-"""The one exact search for nearest neighbors by cosine, and the neighbors that the pipeline keeps on disk.
+"""Exact search for nearest neighbors by cosine, and the files of neighbors on disk.
 
-faiss chooses candidates by float32 products, which float64 then puts in order. A float32 product of d terms, summed in
-any order, differs from q.k by at most d * 2^-23 * |q| |k| (Higham, Accuracy and Stability of Numerical Algorithms,
-sec. 3.1, with a factor of 2 to spare). Where that leaves open whether another row is as near, all rows are looked at.
+faiss selects candidates by their products in float32, and float64 sorts them. A float32 product of
+d terms, summed in any order, differs from q.k by at most d * 2^-23 * |q| |k| (Higham, Accuracy and
+Stability of Numerical Algorithms, sec. 3.1, with a factor of 2 to spare). If by that bound a row
+that is no candidate could be as near, the search compares all rows.
 """
 
 from dataclasses import dataclass
@@ -15,36 +16,38 @@ from munkey.core.files import DamagedFileError, read_npz, write_npz
 from munkey.core.ids import NOBODY, rows_of
 from munkey.encoders.keys import Keys
 
-QUERIES = 256  # at once
-FEW = 16  # queries whose products with all rows are held at once
-ROWS_IN_A_PRODUCT = 16_384
-ROWS_IN_FLOAT64 = 16_384  # at once
-TINY = 1e-30  # far above what a product loses where float32 underflows
+QUERIES = 256  # at once: bounds the memory of candidates
+FEW = 16  # queries at once in a comparison with all rows: bounds the memory of their products
+ROWS_IN_A_PRODUCT = 16_384  # see look_first
+ROWS_IN_FLOAT64 = 16_384  # at once: bounds the memory of float64 copies
+TINY = 1e-30  # far above the error of a product that underflows in float32
 
 
 class Neighbors(NamedTuple):
-    """The nearest members of a memory to each query, nearest first. ids: (Q, K) int64; cosines: (Q, K) float32.
+    """The nearest rows of a memory to each query, nearest first.
 
-    Where the memory holds fewer than K rows, ids are NOBODY and cosines 0.
+    ids: (Q, K) int64; cosines: (Q, K) float32. If the memory has fewer than K rows, the last ids
+    are NOBODY and their cosines 0.
     """
 
     ids: np.ndarray
     cosines: np.ndarray
 
     def of(self, rows: np.ndarray) -> "Neighbors":
-        """Those of some queries, by position."""
+        """The neighbors of some queries, by position."""
         return Neighbors(self.ids[rows], self.cosines[rows])
 
     def first(self, count: int) -> "Neighbors":
-        """The first `count` of each query."""
+        """The `count` nearest of each query."""
         return Neighbors(self.ids[:, :count], self.cosines[:, :count])
 
 
 class SearchedRows(NamedTuple):
-    """The rows of a search, in arrays or memory maps. A row that is no longer live does not answer.
+    """The rows to search, in arrays or memory maps.
 
-    keys: (N, d) float32; ids: (N,) int64; live: (N,) bool, which another thread or process may clear during the search,
-    before it overwrites the key; longest: no key is longer.
+    keys: (N, d) float32; ids: (N,) int64; live: (N,) bool, false for deleted rows. Another thread
+    or process may clear it during the search, before it overwrites the key. longest: no key is
+    longer.
     """
 
     keys: np.ndarray
@@ -54,9 +57,10 @@ class SearchedRows(NamedTuple):
 
 
 class NearestRows(NamedTuple):
-    """The nearest rows to each query, nearest first. rows, ids: (Q, K) int64; cosines: (Q, K) float64.
+    """The nearest rows to each query, nearest first.
 
-    With fewer than K live rows, rows and ids are NOBODY and cosines 0.
+    rows, ids: (Q, K) int64; cosines: (Q, K) float64. With fewer than K live rows, the last rows and
+    ids are NOBODY and their cosines 0.
     """
 
     rows: np.ndarray
@@ -65,10 +69,10 @@ class NearestRows(NamedTuple):
 
 
 def nearest(queries: Keys, members: Keys, depth: int) -> Neighbors:
-    """The `depth` nearest members of a memory for each query.
+    """The `depth` nearest rows of a memory to each query, by descending cosine, then ascending id.
 
-    A query that is itself in the memory finds itself first; then by descending cosine, ties by ascending id. Cosines
-    are compared in float64, so neither threads nor the blocking of a product can change the order.
+    A query that is itself in the memory comes first. Cosines are compared in float64, so that
+    neither threads nor the blocking of a product can change the order.
     """
     keys = np.ascontiguousarray(members.keys)
     live = np.ones(len(keys), dtype=bool)
@@ -78,20 +82,27 @@ def nearest(queries: Keys, members: Keys, depth: int) -> Neighbors:
 
 
 def nearest_rows(
-    queries: np.ndarray, searched: SearchedRows, depth: int, query_ids: np.ndarray | None = None
+    queries: np.ndarray,
+    searched: SearchedRows,
+    depth: int,
+    query_ids: np.ndarray | None = None,
 ) -> NearestRows:
-    """The `depth` nearest live rows to queries (Q, d) float32, by descending cosine, ties by ascending id.
+    """The `depth` nearest live rows to queries (Q, d) float32.
 
-    query_ids: (Q,); the row with a query's own id, which has the query as its key, comes first.
+    They are sorted by descending cosine, then by ascending id.
+
+    query_ids: (Q,); the row with a query's own id, whose key is the query, comes first.
     """
     shape = (len(queries), depth)
     result = NearestRows(np.full(shape, NOBODY), np.full(shape, NOBODY), np.zeros(shape))
+    if not len(searched.keys):
+        return result
     if query_ids is None:
         query_ids = np.full(len(queries), NOBODY)
     search = _Search(np.ascontiguousarray(queries), query_ids, searched, depth, result)
-    for start in range(0, len(queries) if len(searched.keys) else 0, QUERIES):
+    for start in range(0, len(queries), QUERIES):
         places = np.arange(start, min(start + QUERIES, len(queries)))
-        # Few products are quicker at once than through faiss, and a small memory is all candidates.
+        # faiss is slower for few queries, and of no use if all rows are candidates.
         if len(places) > FEW and search.candidates < len(searched.keys):
             places = search.look_first(places)
         for few in range(0, len(places), FEW):
@@ -101,7 +112,7 @@ def nearest_rows(
 
 @dataclass(frozen=True)
 class _Search:
-    """A search in progress. Places are those of queries; the result is filled in."""
+    """A search in progress, which fills in `result`. places: positions of queries."""
 
     queries: np.ndarray
     query_ids: np.ndarray
@@ -111,33 +122,42 @@ class _Search:
 
     @property
     def candidates(self) -> int:
-        """How many rows a first look considers for each query: with few to spare, near ties cost a second look."""
+        """Number of candidates per query: more than `depth`, so that few ties need all rows."""
         return 2 * self.depth + 16
 
     def look_first(self, places: np.ndarray) -> np.ndarray:
-        """Keep the best of the candidates that faiss chooses. Returns the queries that need a look at all rows.
+        """Keep the best of faiss's candidates. Returns queries that must be compared with all rows.
 
-        faiss sees dead rows too: they take up candidates, and no row that it left out has a larger product.
+        Deleted rows take up candidates, too: faiss does not know which they are.
         """
         import faiss
 
-        # By default faiss uses BLAS from 128,000 / d queries on; at d = 768, 64 queries took 7 times as long without.
-        # It multiplies 1,024 rows at a time, and its threads wait for each other after each product: on two busy
-        # cores, fewer and larger products took a quarter of the time, on one core the same.
+        # By default faiss uses BLAS from 128,000 / d queries on; at d = 768, 64 queries took 7
+        # times as long without it. faiss multiplies 1,024 rows at a time, and its threads wait for
+        # each other after each product: on two busy cores, fewer and larger products took a
+        # quarter of the time, on one core the same.
         faiss.cvar.distance_compute_blas_threshold = 1
         faiss.cvar.distance_compute_blas_database_bs = ROWS_IN_A_PRODUCT
-        queries = self.queries[places]
-        products, rows = faiss.knn(queries, self.searched.keys, self.candidates, faiss.METRIC_INNER_PRODUCT)
-        last = self.keep(places, rows)
-        limit = products[:, -1].astype(np.float64) + self.margins(places)
-        return places[~(limit < last)]
+        products, rows = faiss.knn(
+            self.queries[places],
+            self.searched.keys,
+            self.candidates,
+            faiss.METRIC_INNER_PRODUCT,
+        )
+        last_cosines = self.keep(places, rows)
+        # No other row has a larger product than the last candidate, nor a cosine above this limit.
+        limits = products[:, -1].astype(np.float64) + self.margins(places)
+        is_decided = limits < last_cosines  # false for what is not a number
+        return places[~is_decided]
 
     def look_at_all(self, places: np.ndarray) -> None:
-        """Keep the nearest of all rows, again where one was deleted meanwhile."""
+        """Keep the nearest of all rows. Repeats queries for which one was deleted meanwhile."""
         keys = np.asarray(self.searched.keys)
         while len(places):
             with np.errstate(over="ignore", invalid="ignore"):
-                if len(places) == 1:  # waits for the keys to be read; the threads of a BLAS only get in its way
+                if len(places) == 1:
+                    # Reading the keys takes the time here; threads of a BLAS would only slow it
+                    # down.
                     products = np.einsum("qd,nd->qn", self.queries[places], keys)
                 else:
                     products = self.queries[places] @ keys.T
@@ -146,40 +166,50 @@ class _Search:
             deleted_meanwhile = np.zeros(len(places), dtype=bool)
             margins = self.margins(places)
             for number, place in enumerate(places):
-                rows = self.near_rows(products[number], float(margins[number]), self.query_ids[place])
+                own_id = self.query_ids[place]
+                rows = self.near_rows(products[number], float(margins[number]), own_id)
                 rows = rows[live[rows]]
                 self.keep(places[number : number + 1], rows[None])
                 deleted_meanwhile[number] = not self.searched.live[rows].all()
             places = places[deleted_meanwhile]
 
     def near_rows(self, products: np.ndarray, margin: float, own_id: int) -> np.ndarray:
-        """The rows that may be among the nearest, by their products (N,) with a query, ascending."""
+        """The rows, ascending, that may be among the nearest, by products (N,) with a query."""
         depth = min(self.depth, len(products))
-        # `depth` rows have cosines of at least this less a margin, and a row's cosine is at most its product and a
-        # margin. What is not a number (inf - inf) excludes nothing.
+        # With p the depth-th largest product, `depth` rows have cosines of at least p - margin,
+        # and a row's cosine is at most its product + margin. So a row with a product below p - 2
+        # margin is not among the nearest. Not a number (inf - inf) excludes nothing.
         threshold = float(np.partition(products, -depth)[-depth]) - 2 * margin
-        near = ~(products < threshold)
+        may_be_near = ~(products < threshold)
         if own_id != NOBODY:
-            near |= self.searched.ids == own_id
-        return np.flatnonzero(near)
+            may_be_near |= self.searched.ids == own_id
+        return np.flatnonzero(may_be_near)
 
     def keep(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Fill in the best of the candidates `rows` (Q, C). Returns the last one's cosine (Q,), -inf with too few."""
+        """Fill in the best of the candidates `rows` (Q, C).
+
+        Returns the cosine of the last one (Q,), -inf for a query with too few.
+        """
         cosines = self.cosines(places, rows)
         ids = self.searched.ids[rows]
-        live = self.searched.live[rows] & (rows != NOBODY)  # looked at last: a key may have been overwritten before
-        rank = cosines + 10.0 * (ids == self.query_ids[places, None])
-        rank[~live] = -np.inf
-        order = np.lexsort((ids, -rank), axis=-1)[:, : self.depth]
-        kept = np.take_along_axis(live, order, axis=1)
-        width = order.shape[1]
-        self.result.rows[places] = NOBODY
-        self.result.ids[places] = NOBODY
-        self.result.cosines[places] = 0
-        self.result.rows[places, :width] = np.where(kept, np.take_along_axis(rows, order, axis=1), NOBODY)
-        self.result.ids[places, :width] = np.where(kept, np.take_along_axis(ids, order, axis=1), NOBODY)
-        self.result.cosines[places, :width] = np.where(kept, np.take_along_axis(cosines, order, axis=1), 0)
-        return np.where(self.result.rows[places, -1] == NOBODY, -np.inf, self.result.cosines[places, -1])
+        # Read after the keys: the key of a row that is live now had not been overwritten then.
+        is_live = self.searched.live[rows] & (rows != NOBODY)
+        is_query = ids == self.query_ids[places, None]
+        score = cosines + 10.0 * is_query  # 10 is above any cosine: the query itself comes first
+        score[~is_live] = -np.inf
+        order = np.lexsort((ids, -score), axis=-1)[:, : self.depth]
+        is_live = np.take_along_axis(is_live, order, axis=1)
+        columns = order.shape[1]  # fewer than depth with few candidates
+        for values, result, absent in (
+            (rows, self.result.rows, NOBODY),
+            (ids, self.result.ids, NOBODY),
+            (cosines, self.result.cosines, 0),
+        ):
+            nearest_values = np.take_along_axis(values, order, axis=1)
+            result[places] = absent
+            result[places, :columns] = np.where(is_live, nearest_values, absent)
+        is_full = self.result.rows[places, -1] != NOBODY
+        return np.where(is_full, self.result.cosines[places, -1], -np.inf)
 
     def cosines(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Cosines (Q, C) of candidates, in float64."""
@@ -192,14 +222,15 @@ class _Search:
         return np.concatenate(parts, axis=1)
 
     def margins(self, places: np.ndarray) -> np.ndarray:
-        """How far a query's float32 products may lie from its cosines: (Q,); infinitely far if they may overflow."""
-        reach = np.linalg.norm(self.queries[places].astype(np.float64), axis=1) * self.searched.longest
-        margin = self.queries.shape[1] * 2.0**-23 * reach + TINY
-        return np.where(reach < np.finfo(np.float32).max / 2, margin, np.inf)
+        """Bounds (Q,) on the error of a query's float32 products; inf if they may overflow."""
+        lengths = np.linalg.norm(self.queries[places].astype(np.float64), axis=1)
+        largest_product = lengths * self.searched.longest
+        margin = self.queries.shape[1] * 2.0**-23 * largest_product + TINY  # Higham, see above
+        return np.where(largest_product < np.finfo(np.float32).max / 2, margin, np.inf)
 
 
 def longest(keys: np.ndarray) -> float:
-    """A length that no key exceeds: the longest in float32, and what its squares may have lost."""
+    """A length that no key exceeds: the longest in float32, and a margin for its rounding."""
     if not len(keys):
         return 0.0
     with np.errstate(over="ignore"):
@@ -208,11 +239,11 @@ def longest(keys: np.ndarray) -> float:
 
 
 def without_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neighbors:
-    """The first `count` neighbors (M, count) of members of the memory, each member itself left out."""
-    others = neighbors.ids != member_ids[:, None]
-    order = np.argsort(~others, axis=1, kind="stable")[:, :count]
-    ids = np.take_along_axis(np.where(others, neighbors.ids, NOBODY), order, axis=1)
-    cosines = np.take_along_axis(np.where(others, neighbors.cosines, 0.0), order, axis=1)
+    """The `count` nearest others of each member of the memory, (M, count)."""
+    is_other = neighbors.ids != member_ids[:, None]
+    order = np.argsort(~is_other, axis=1, kind="stable")[:, :count]  # the member itself goes last
+    ids = np.take_along_axis(np.where(is_other, neighbors.ids, NOBODY), order, axis=1)
+    cosines = np.take_along_axis(np.where(is_other, neighbors.cosines, 0.0), order, axis=1)
     return Neighbors(ids, cosines.astype(np.float32))
 
 
@@ -222,7 +253,10 @@ def write(path: str | Path, ids: np.ndarray, neighbors: Neighbors) -> None:
 
 
 def read(path: str | Path, ids: np.ndarray) -> Neighbors:
-    """The neighbors of the samples `ids`, in their order. Raises DamagedFileError, or KeyError for an unknown id."""
+    """The neighbors of the samples `ids`, in their order.
+
+    Raises DamagedFileError, or KeyError for an unknown id.
+    """
     stored = read_npz(path, "ids", "neighbor_ids", "cosines")
     if not len(stored["ids"]) == len(stored["neighbor_ids"]) == len(stored["cosines"]):
         raise DamagedFileError(path, "its arrays differ in length")
@@ -230,5 +264,5 @@ def read(path: str | Path, ids: np.ndarray) -> Neighbors:
 
 
 def read_others(path: str | Path, ids: np.ndarray, count: int) -> Neighbors:
-    """For training: the `count` nearest other members of each member of the memory."""
+    """The `count` nearest others of each member of the memory, for training."""
     return without_self(read(path, ids), ids, count)

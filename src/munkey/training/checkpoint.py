@@ -1,7 +1,7 @@
-"""Checkpoints of a training: killed at any moment, it resumes from the last one and ends with the same bytes.
+"""Checkpoints: a training that is killed at any moment resumes, and ends with the same bytes.
 
-They lie outside of what the workflow counts as output, and are removed once the training's result is safe. A checkpoint
-is overwritten again and again: its SHA-256 is its own first 32 bytes, so that the two can never be apart.
+They are no outputs of the workflow, and are removed once the training's result is written. As a
+checkpoint is overwritten again and again, its SHA-256 is its own first 32 bytes, not another file.
 """
 
 import hashlib
@@ -18,40 +18,43 @@ from munkey.core.console import warn
 from munkey.core.files import atomic
 
 FOLDER = Path("cache/train")
-DIGEST = 32  # bytes of a SHA-256
+DIGEST_BYTES = 32  # of a SHA-256
 History = list[dict[str, float]]
 
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """Where a training keeps its checkpoints. every_s: seconds between two."""
+    """Where a training saves its checkpoints. every_s: at least so many seconds apart."""
 
     path: Path
     every_s: float
 
     @classmethod
-    def of(cls, identity: Iterable[object], inputs: Iterable[str | Path], every_s: float) -> "CheckpointFile":
-        """The file of a training with this identity, on these input files as they are now."""
+    def of(
+        cls, identity: Iterable[object], inputs: Iterable[str | Path], every_s: float
+    ) -> "CheckpointFile":
+        """The file of a training with this identity, on the current state of its input files."""
         stamps = [Path(path).stat().st_mtime_ns for path in inputs]
         name = hashlib.sha256(f"{list(identity)} {stamps}".encode()).hexdigest()[:16]
         return cls(FOLDER / f"{name}.pt", every_s)
 
     def part(self, *numbers: int) -> "CheckpointFile":
-        """The file for one part of a training that has several, beside the file of the whole."""
-        return CheckpointFile(self.path.with_suffix("".join(f".{n}" for n in numbers) + ".pt"), self.every_s)
+        """The file of one part of a training, beside that of the whole."""
+        suffix = "".join(f".{number}" for number in numbers)
+        return CheckpointFile(self.path.with_suffix(f"{suffix}.pt"), self.every_s)
 
     def remove(self) -> None:
-        """Remove the checkpoints of a finished training, those of its parts included."""
+        """Remove the checkpoints of a finished training and of its parts."""
         for path in self.path.parent.glob(f"{self.path.stem}.*"):
             path.unlink()
 
 
 class Checkpoint:
-    """The state of a training: weights, optimizer, scale of the loss, generators and history, saved after an epoch.
+    """The state of a training: weights, optimizer, loss scale, generators and history.
 
-    generators: all that the training draws from. always_after: number of epochs after which the state is saved even if
-    the last save was recent; for a part of a training that others follow. buffers: what else changes in training, such
-    as the statistics of batch norms.
+    generators: all that the training draws from. always_after: number of epochs after which the
+    state is saved even if the last save was recent, for a part that others follow. buffers: other
+    tensors that training changes, such as statistics of batch norms.
     """
 
     def __init__(
@@ -61,27 +64,35 @@ class Checkpoint:
         always_after: int | None = None,
         buffers: Iterable[torch.Tensor] = (),
     ) -> None:
-        self.file, self.generators, self.always_after = file, generators, always_after
+        self.file = file
+        self.generators = generators
+        self.always_after = always_after
         self.buffers = list(buffers)
-        self.last = time.monotonic()
+        self.last_save = time.monotonic()
 
     def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> History:
-        """Put everything back as it was, in place. Returns the history so far; empty where there is no checkpoint."""
+        """Restore the state in place. Returns the history so far; empty without a checkpoint."""
         stored = read(self.file.path)
         if stored is None:
             return []
         with torch.no_grad():
-            for tensor, kept in zip(self._tensors(optimizer), stored["parameters"], strict=True):
-                tensor.copy_(kept)
+            for tensor, value in zip(self._tensors(optimizer), stored["parameters"], strict=True):
+                tensor.copy_(value)
         optimizer.load_state_dict(stored["optimizer"])
         scaler.load_state_dict(stored["scaler"])
         for generator, state in zip(self.generators, stored["generators"], strict=True):
             generator.set_state(state)
         return stored["history"]
 
-    def save(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, history: History) -> None:
-        """Save the state, unless the last save was less than `every_s` seconds ago and this part goes on."""
-        if time.monotonic() - self.last < self.file.every_s and len(history) != self.always_after:
+    def save(
+        self,
+        optimizer: torch.optim.Optimizer,
+        scaler: torch.amp.GradScaler,
+        history: History,
+    ) -> None:
+        """Save the state, unless the last save was recent and this part goes on."""
+        is_recent = time.monotonic() - self.last_save < self.file.every_s
+        if is_recent and len(history) != self.always_after:
             return
         state = {
             "parameters": [tensor.detach() for tensor in self._tensors(optimizer)],
@@ -92,22 +103,30 @@ class Checkpoint:
         }
         content = io.BytesIO()
         torch.save(state, content)
+        digest = hashlib.sha256(content.getbuffer()).digest()
         with atomic(self.file.path) as temporary:
-            temporary.write_bytes(hashlib.sha256(content.getbuffer()).digest() + content.getbuffer())
-        self.last = time.monotonic()
+            temporary.write_bytes(digest + content.getbuffer())
+        self.last_save = time.monotonic()
 
     def _tensors(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-        return [*(parameter for group in optimizer.param_groups for parameter in group["params"]), *self.buffers]
+        tensors: list[torch.Tensor] = []
+        for group in optimizer.param_groups:
+            tensors += group["params"]
+        return tensors + self.buffers
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """The parts of the state in a checkpoint file; None if there is none. A damaged one is set aside with a warning."""
+    """The state in a checkpoint file; None without a file, or with a damaged one, renamed here."""
     if not path.exists():
         return None
-    content = path.read_bytes()
-    digest, content = content[:DIGEST], content[DIGEST:]
+    stored = path.read_bytes()
+    digest = stored[:DIGEST_BYTES]
+    content = stored[DIGEST_BYTES:]
     if hashlib.sha256(content).digest() == digest:
         return torch.load(io.BytesIO(content), weights_only=True)
-    aside = path.replace(path.with_name(f"{path.name}.damaged"))
-    warn(f"WARNING: the checkpoint {path} is damaged: this training starts over. Until it ends, it is kept as {aside}")
+    renamed = path.replace(path.with_name(f"{path.name}.damaged"))
+    warn(
+        f"WARNING: the checkpoint {path} is damaged: this training starts over. Until it ends, the"
+        f" damaged file is kept as {renamed}"
+    )
     return None

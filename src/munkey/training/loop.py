@@ -1,4 +1,4 @@
-"""The training loop: for originals and oracles from fresh weights, and for methods that fine-tune (app. B.2, B.3)."""
+"""The training loop of originals, of oracles, and of methods that fine-tune (app. B.2, B.3)."""
 
 import math
 import time
@@ -19,7 +19,7 @@ from munkey.training.precision import Precision
 
 
 class Outcome(NamedTuple):
-    """What a training step minimizes, and how many predictions of its batch are correct; scalars on the device."""
+    """Loss and number of correct predictions of a batch: scalars on the device."""
 
     loss: Tensor
     correct: Tensor
@@ -27,10 +27,28 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Fit:
-    """A minimization by gradient descent.
+    """A training.
 
-    batches(epoch): what `step` turns into an Outcome. rate(epochs done): the learning rate. after_epoch(epoch): what it
-    returns joins the history. checkpoint: where the training resumes from, and saves its state to.
+    Parameters
+    ----------
+    epochs : int
+        Number of epochs.
+    batches : callable
+        Epoch, from 1 -> Loader of its batches.
+    step : callable
+        Batch -> Outcome: the forward pass.
+    optimizer : torch.optim.Optimizer
+        Its learning rate is set at every step.
+    rate : callable
+        Number of epochs done, a fraction within an epoch -> learning rate.
+    report : callable, default print
+        Prints a line after each epoch.
+    precision : Precision
+        The number format of matrix products. By default float32.
+    checkpoint : Checkpoint, optional
+        Where the training resumes from and saves its state to.
+    after_epoch : callable, optional
+        Epoch -> further values of its record.
     """
 
     epochs: int
@@ -44,66 +62,99 @@ class Fit:
     after_epoch: Callable[[int], dict[str, float]] | None = None
 
     def run(self) -> History:
-        """Minimize. Reads nothing back from the device before an epoch ends.
+        """Train. Returns a record for each epoch.
 
-        Returns per epoch: epoch, loss (mean over batches), accuracy (percent, on the augmented training batches), lr
-        (at the epoch's start), seconds; and what `after_epoch` returns. Raises DivergedError for a loss that is not
-        finite.
+        A record has epoch, loss (mean over batches), accuracy (percent, on the augmented training
+        batches), lr (at the epoch's start), seconds, and the values of `after_epoch`. Raises
+        DivergedError if a loss is not finite.
         """
         history: History = []
-        if self.checkpoint and (history := self.checkpoint.restore(self.optimizer, self.precision.scaler)):
-            self.report(f"resumes after epoch {len(history)} from {self.checkpoint.file.path}")
+        if self.checkpoint:
+            history = self.checkpoint.restore(self.optimizer, self.precision.scaler)
+            if history:
+                self.report(f"resumes after epoch {len(history)} from {self.checkpoint.file.path}")
         for epoch in range(len(history) + 1, self.epochs + 1):
-            history.append(self._epoch(epoch))
-            history[-1] |= self.after_epoch(epoch) if self.after_epoch else {}
+            record = self._run_epoch(epoch)
+            if self.after_epoch:
+                record |= self.after_epoch(epoch)
+            history.append(record)
+            # The last epoch needs no checkpoint, unless another part of the training follows.
             if self.checkpoint and (epoch < self.epochs or self.checkpoint.always_after):
                 self.checkpoint.save(self.optimizer, self.precision.scaler, history)
         return history
 
-    def _epoch(self, epoch: int) -> dict[str, float]:
-        started, batches = time.perf_counter(), self.batches(epoch)
-        losses, correct, seen = [], [], 0
+    def _run_epoch(self, epoch: int) -> dict[str, float]:
+        start = time.perf_counter()
+        losses = []
+        correct_counts = []
+        sample_count = 0
+        batches = self.batches(epoch)
         for position, batch in enumerate(batches):
+            # The schedule is continuous: the rate changes at every step, not once an epoch.
+            lr = self.rate(epoch - 1 + position / len(batches))
             for group in self.optimizer.param_groups:
-                group["lr"] = self.rate(epoch - 1 + position / len(batches))
+                group["lr"] = lr
             with self.precision.forward():
                 outcome = self.step(batch)
-            self.precision.descend(outcome.loss, self.optimizer)
+            self.precision.descend(outcome.loss, self.optimizer)  # backward and optimizer step
+            # These stay on the device. To read a number here would make a GPU wait at every step.
             losses.append(outcome.loss.detach())
-            correct.append(outcome.correct)
-            seen += len(batch)
+            correct_counts.append(outcome.correct)
+            sample_count += len(batch)
         loss = to_host(torch.stack(losses).mean()).item()
-        accuracy = 100 * to_host(torch.stack(correct).sum()).item() / seen
+        accuracy = 100 * to_host(torch.stack(correct_counts).sum()).item() / sample_count
         if not math.isfinite(loss):
-            raise DivergedError(f"the loss of epoch {epoch} is {loss}: lower train.lr or the method's lr_factor")
-        seconds = time.perf_counter() - started
-        pace = f"{seconds:.2f} s  {seconds * (self.epochs - epoch):.0f} s left"
-        self.report(f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy on crops {accuracy:.2f} %  {pace}")
-        return {"epoch": epoch, "loss": loss, "accuracy": accuracy, "lr": self.rate(epoch - 1), "seconds": seconds}
+            raise DivergedError(
+                f"the loss of epoch {epoch} is {loss}: lower train.lr or the method's lr_factor"
+            )
+        seconds = time.perf_counter() - start
+        seconds_left = seconds * (self.epochs - epoch)
+        self.report(
+            f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy on crops {accuracy:.2f} %"
+            f"  {seconds:.2f} s  {seconds_left:.0f} s left"
+        )
+        return {
+            "epoch": epoch,
+            "loss": loss,
+            "accuracy": accuracy,
+            "lr": self.rate(epoch - 1),
+            "seconds": seconds,
+        }
 
 
 def shuffled(count: int, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Batches of positions, in a new order each time. The last one is kept, however small."""
+    """Batches of positions in a new order. The last one may be smaller."""
     return torch.randperm(count, generator=generator).split(batch_size)
 
 
-def adamw(parameters: Iterable[nn.Parameter], betas: list[float], weight_decay: float) -> torch.optim.AdamW:
-    """AdamW over the parameters that train. Its learning rate is set by `Fit`."""
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    return torch.optim.AdamW(trained, lr=0.0, betas=(betas[0], betas[1]), weight_decay=weight_decay, fused=True)
+def adamw(
+    parameters: Iterable[nn.Parameter],
+    betas: list[float],
+    weight_decay: float,
+) -> torch.optim.AdamW:
+    """AdamW over the parameters that are not frozen. `Fit` sets its learning rate."""
+    return torch.optim.AdamW(
+        [parameter for parameter in parameters if parameter.requires_grad],
+        lr=0.0,
+        betas=(betas[0], betas[1]),
+        weight_decay=weight_decay,
+        fused=True,
+    )
 
 
 def cosine(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], float]:
-    """lr after a (fractional) number of epochs: linear warm-up, then cosine to 0 at the end."""
+    """The learning rate by epochs done: linear warm-up, then a cosine to 0 (app. B.3)."""
 
     def rate(done: float) -> float:
         if done < warmup_epochs:
             return lr * done / warmup_epochs
-        return lr * 0.5 * (1 + math.cos(math.pi * (done - warmup_epochs) / (epochs - warmup_epochs)))
+        progress = (done - warmup_epochs) / (epochs - warmup_epochs)
+        return lr * 0.5 * (1 + math.cos(math.pi * progress))
 
     return rate
 
 
 def classified(logits: Tensor, labels: Tensor) -> Outcome:
-    """Cross-entropy and number of correct predictions."""
-    return Outcome(F.cross_entropy(logits, labels), (logits.detach().argmax(dim=1) == labels).sum())
+    """Mean cross-entropy and number of correct predictions."""
+    correct = (logits.detach().argmax(dim=1) == labels).sum()
+    return Outcome(F.cross_entropy(logits, labels), correct)

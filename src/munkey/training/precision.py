@@ -1,4 +1,4 @@
-"""The number format of a training's matrix products. Weights, optimizer and losses are float32 in every case."""
+"""The number format of matrix products. Weights, optimizer state and losses are always float32."""
 
 from contextlib import AbstractContextManager
 
@@ -11,14 +11,16 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 class Precision:
-    """float32, bfloat16, float16 or auto: bfloat16 on a GPU, float32 on a CPU, since not every CPU has bfloat16.
+    """float32, bfloat16, float16, or auto: bfloat16 on a GPU and float32 on a CPU.
 
-    In float16 the loss is scaled so that small gradients survive (Micikevicius et al. 2018). The scale is part of the
-    state of a training.
+    In float16 the loss is scaled so that small gradients survive (Micikevicius et al. 2018). The
+    scale is part of the state of a training.
     """
 
     def __init__(self, name: str = "float32", device: str = "cpu") -> None:
-        self.name = {"cpu": "float32"}.get(device, "bfloat16") if name == "auto" else name
+        if name == "auto":
+            name = "float32" if device == "cpu" else "bfloat16"  # not every CPU has bfloat16
+        self.name = name
         self.device = device
         self.scaler = loss_scaler(device, enabled=self.name == "float16")
 
@@ -27,7 +29,7 @@ class Precision:
         return products_in(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """One optimizer step down the gradient of `loss`. Does not wait for the device."""
+        """Backward pass and optimizer step. Does not wait for the device."""
         optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         self.scaler.step(optimizer)

@@ -361,8 +361,8 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
         )
     unknown = set(needs or ()) - set(get_args(Need))
     if unknown:
-        known = ", ".join(get_args(Need))
-        raise ValueError(f"method {name!r} needs {sorted(unknown)}; there are: {known}")
+        valid = ", ".join(get_args(Need))
+        raise ValueError(f"method {name!r} needs {sorted(unknown)}; there are: {valid}")
 
     def register(run: Run[SomeSettings]) -> Run[SomeSettings]:
         entry = Method(

@@ -1,1 +1,1 @@
-"""Networks, from images to logits. Parameters are named as in timm, so that timm's models can verify ours."""
+"""Networks: images to logits. Parameters are named as in timm, so that tests compare with timm."""

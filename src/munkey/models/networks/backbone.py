@@ -1,4 +1,4 @@
-"""A network of timm with a head of its own: ResNet-18, or any model that may bring pretrained weights."""
+"""A network of timm with a new head: ResNet-18, or any model, pretrained or not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class BackboneArchitecture(Architecture):
-    """name, arguments: of timm's model; small_stem: 3 x 3, without pooling, as ResNets have it for small pictures.
+    """name, arguments: of `timm.create_model`.
 
-    image_size: to which pictures are resized first [px]; scale, shift: of each channel after that; frozen: layers that
-    do not train, counted from the input.
+    small_stem: a 3 x 3 convolution without pooling, as ResNets for small images have it.
+    image_size: to which images are resized first [px]. scale, shift: of each channel after that.
+    frozen: number of layers, from the input, that do not train.
     """
 
     name: str
@@ -32,7 +33,10 @@ class BackboneArchitecture(Architecture):
 
 
 class Backbone(nn.Module):
-    """(B, 3, S, S) -> (B, classes) logits. body: timm's model, headless. Frozen batch norms keep their statistics."""
+    """(B, 3, S, S) -> (B, classes) logits. body: timm's model without its head.
+
+    Frozen batch norms keep their statistics in training, too.
+    """
 
     scale: Tensor
     shift: Tensor
@@ -47,32 +51,40 @@ class Backbone(nn.Module):
             nn.init.kaiming_normal_(body.conv1.weight, mode="fan_out", nonlinearity="relu")
             body.maxpool = nn.Identity()
         for module in body.modules():
-            if isinstance(module, DropPath):  # some models' default; it would draw from the global generator
-                module.drop_prob = 0.0
+            if isinstance(module, DropPath):
+                module.drop_prob = 0.0  # it would draw from torch's global generator
         layers = list(group_parameters(body, body.group_matcher(coarse=False)).values())
         if a.frozen > len(layers):
             raise ValueError(f"pretrained.frozen = {a.frozen}: {a.name} has {len(layers)} layers")
-        for name in (name for layer in layers[: a.frozen] for name in layer):
-            body.get_parameter(name).requires_grad_(False)
-        self.body, self.head = body, nn.Linear(getattr(body, "head_hidden_size", body.num_features), a.classes)
-        for name in ("scale", "shift"):
-            self.register_buffer(name, torch.tensor(getattr(a, name)).view(3, 1, 1), persistent=False)
+        for layer in layers[: a.frozen]:
+            for name in layer:
+                body.get_parameter(name).requires_grad_(False)
+        self.body = body
+        features = getattr(body, "head_hidden_size", body.num_features)
+        self.head = nn.Linear(features, a.classes)
+        self.register_buffer("scale", torch.tensor(a.scale).view(3, 1, 1), persistent=False)
+        self.register_buffer("shift", torch.tensor(a.shift).view(3, 1, 1), persistent=False)
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         for module in self.body.modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm) and not module.weight.requires_grad:
+            is_batch_norm = isinstance(module, nn.modules.batchnorm._BatchNorm)
+            if is_batch_norm and not module.weight.requires_grad:
                 module.eval()
         return self
 
     def forward(self, images: Tensor) -> Tensor:
         if images.shape[-1] != self.image_size:
-            images = F.interpolate(images, size=(self.image_size,) * 2, mode="bilinear", antialias=True)
+            size = (self.image_size, self.image_size)
+            images = F.interpolate(images, size=size, mode="bilinear", antialias=True)
         return self.head(self.body(images * self.scale + self.shift))
 
 
 def seeded(architecture: BackboneArchitecture, generator: torch.Generator | None) -> Backbone:
-    """A network on the CPU whose weights follow from `generator`; where it is None, from nothing: they are loaded."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)) if generator else 0)
+    """A network on the CPU, with weights drawn from `generator`; None: they are to be loaded."""
+    with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
+        seed = 0
+        if generator is not None:
+            seed = int(torch.randint(2**62, (), generator=generator))
+        torch.manual_seed(seed)
         return Backbone(architecture)

@@ -1,5 +1,6 @@
-"""Example-tied dropout's network: a ViT some of whose channels are held by samples (Maini et al. 2023)."""
+"""The network of example-tied dropout: channels belong to samples (Maini et al. 2023)."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,27 +13,33 @@ from munkey.models.networks.vit import ViT, ViTArchitecture
 
 @dataclass(frozen=True)
 class ExampleTiedArchitecture(ViTArchitecture):
-    """p_fixed: share of channels, the first ones, for every sample; p_mem: probability that a sample holds another."""
+    """p_fixed: share of channels, the first ones, that all samples use.
+
+    p_mem: probability that any of the others belongs to a sample.
+    """
 
     p_fixed: float
     p_mem: float
 
     @property
     def fixed(self) -> int:
-        """How many channels are for every sample."""
+        """Number of channels that all samples use."""
         return int(self.p_fixed * self.width)
 
     def held(self, ids: np.ndarray) -> np.ndarray:
-        """Which of the other channels samples hold, (N, n) bool: each row drawn from nothing but the sample's id."""
+        """Which of the n other channels belong to each sample, (N, n) bool, drawn from its id."""
         n = self.width - self.fixed
-        rows = [Stage("example-tied-dropout", id).numpy_generator().random(n) < self.p_mem for id in ids.tolist()]
-        return np.array(rows, dtype=bool).reshape(-1, n)
+        belongs = np.empty((len(ids), n), dtype=bool)
+        for row, sample_id in zip(belongs, ids.tolist(), strict=True):
+            generator = Stage("example-tied-dropout", sample_id).numpy_generator()
+            row[:] = generator.random(n) < self.p_mem
+        return belongs
 
 
 class ExampleTied(ViT):
-    """Behind the blocks at half and three quarters of the depth, channels are dropped, the same for all tokens.
+    """A ViT that drops channels after the blocks at half and three quarters of its depth.
 
-    on: (n,) bool, of the channels that samples hold, those that no deleted one does.
+    on: (n,) bool, false for channels that belong to deleted samples.
     """
 
     on: Tensor
@@ -40,28 +47,35 @@ class ExampleTied(ViT):
     def __init__(self, architecture: ExampleTiedArchitecture) -> None:
         super().__init__(architecture)
         self.architecture = architecture
-        self.gated = {-(-architecture.depth // 2), -(-3 * architecture.depth // 4)}
-        self.register_buffer("on", torch.empty(architecture.width - architecture.fixed, dtype=torch.bool))
+        depth = architecture.depth
+        self.gated_blocks = {math.ceil(depth / 2), math.ceil(3 * depth / 4)}  # numbered from 1
+        n = architecture.width - architecture.fixed
+        self.register_buffer("on", torch.empty(n, dtype=torch.bool))
 
     def forward(self, images: Tensor, held: Tensor | None = None) -> Tensor:
-        """(B, 3, S, S) -> (B, classes) logits. held: (B, n) bool, in training; None: as deployed."""
-        sequence, gates = self.sequence(self.patch_embed(images)), self.gates(held)[:, None]
-        for number, (block, kept) in enumerate(zip(self.blocks, self.kept(), strict=True), start=1):
-            sequence = block(sequence, kept)
-            if number in self.gated:
+        """(B, 3, S, S) -> (B, classes) logits. held: (B, n) bool in training, else None."""
+        gates = self.gates(held)[:, None]  # the same for all tokens
+        sequence = self.sequence(self.patch_embed(images))
+        lengths = self.output_lengths()
+        for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True), start=1):
+            sequence = block(sequence, length)
+            if number in self.gated_blocks:
                 sequence = sequence * gates
         return self.answer(sequence)
 
     def gates(self, held: Tensor | None) -> Tensor:
-        """What each channel is multiplied by, (B, width), or (1, width) as deployed.
+        """The factor of each channel: (B, width) in training, (1, width) in deployment.
 
-        With all channels on and with none: the original's modes `test` and `drop`; between them, in proportion.
+        In deployment, with all channels on and with none, these are the original's modes `test` and
+        `drop`; in between, the factors are in proportion.
         """
         a = self.architecture
         if held is None:
-            own, fixed = a.p_mem * self.on[None], 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
+            own = a.p_mem * self.on[None]
+            fixed = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
         else:
-            own, fixed = (held & self.on).float(), torch.ones((), device=held.device)
+            own = (held & self.on).float()
+            fixed = torch.ones((), device=held.device)
         return torch.cat([fixed.expand(len(own), a.fixed), own], dim=1)
 
     def initialize(self, generator: torch.Generator) -> None:

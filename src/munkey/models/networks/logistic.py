@@ -1,6 +1,8 @@
-"""One-vs-rest logistic regression of the keys, by Newton's method, whose answers carry noise on the weights.
+"""One-vs-rest logistic regression on keys by Newton's method, with noise (after Guo et al. 2020).
 
-L(w) = sum over rows i and heads c of log(1 + exp(-y_ic <w_c, k_i>)) + lam n / 2 |w|^2; y_ic is 1 or -1.
+L(w) = sum over rows i and heads c of log(1 + exp(-y_ic <w_c, k_i>)) + lam n / 2 |w|^2
+
+where k_i is the key of row i, n the number of rows, and y_ic is 1 for its class and -1 for others.
 """
 
 import copy
@@ -15,14 +17,15 @@ from munkey.core.device import to_host
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.networks.closed_form import Head
 
-TOLERANCE = 1e-9  # norm of the gradient at which a training has converged
-LIMIT = 100  # steps of a training
+TOLERANCE = 1e-9  # norm of the gradient at which training has converged
+LIMIT = 100  # Newton steps of a training
 
 
 class NoisyHead(Head):
-    """A linear head without biases that answers by weight + noise. Both (C, d); only their sum may be published.
+    """A linear head without biases that answers with weight + noise, (C, d) each.
 
-    The weights are computed without the noise: neither training nor removal reads it (docs/methods/newton.md).
+    Only their sum may be published. Neither training nor removal uses the noise
+    (docs/methods/newton.md).
     """
 
     noise: Tensor
@@ -36,21 +39,21 @@ class NoisyHead(Head):
         return (keys.double() @ self.published().T).float()
 
     def published(self) -> Tensor:
-        """The weights (C, d) that answer, and that a certificate is about."""
+        """The weights (C, d) that answer, and that a certificate covers."""
         return self.weight + self.noise
 
     def at(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
-        """A copy with other weights, and with other noise where it is given."""
-        moved = copy.deepcopy(self)
-        moved.weight = weight
+        """A copy with other weights, and with other noise if given."""
+        head = copy.deepcopy(self)
+        head.weight = weight
         if noise is not None:
-            moved.noise = noise
-        return moved
+            head.noise = noise
+        return head
 
 
 @dataclass(frozen=True)
 class Objective:
-    """L of rows: keys (n, d) float64, labels (n,) int64. lam: strength of L2 per row."""
+    """L over rows. keys: (n, d) float64; labels: (n,) int64; lam: L2 penalty per row."""
 
     keys: Tensor
     labels: Tensor
@@ -58,43 +61,48 @@ class Objective:
 
     @classmethod
     def of(cls, memory: ExemplarMemory, lam: float) -> "Objective":
-        """Of a memory's rows, whose labels are its tokens."""
+        """The objective of a memory's rows, whose tokens are their labels."""
         return cls(memory.keys.double(), memory.tokens[:, 0].long(), lam)
 
     @property
     def curvature(self) -> float:
-        """The least eigenvalue that the Hessian of L can have anywhere: lam n, that of the L2 term alone."""
+        """A lower bound on the eigenvalues of the Hessian of L: lam n, those of the L2 term."""
         return self.lam * len(self.keys)
 
     def gradient(self, weight: Tensor) -> Tensor:
-        """(C, d) at weights (C, d)."""
-        off = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
-        return off.T @ self.keys + self.curvature * weight
+        """The gradient (C, d) at weights (C, d)."""
+        residuals = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
+        return residuals.T @ self.keys + self.curvature * weight
 
     def stepped(self, weight: Tensor) -> Tensor:
-        """Weights after a Newton step, halved until the gradient shrinks: then it converges from anywhere."""
-        gradient, share = self.gradient(weight), (self.keys @ weight.T).sigmoid()
+        """Weights after a Newton step."""
+        gradient = self.gradient(weight)
+        probabilities = (self.keys @ weight.T).sigmoid()  # (n, C)
         ridge = self.curvature * torch.eye(weight.shape[1]).to(weight)
         step = torch.zeros_like(weight)
-        for head, p in enumerate(share.T):
-            factor = torch.linalg.cholesky(self.keys.T @ ((p * (1 - p))[:, None] * self.keys) + ridge)
+        for head, p in enumerate(probabilities.T):
+            hessian = self.keys.T @ ((p * (1 - p))[:, None] * self.keys) + ridge
+            factor = torch.linalg.cholesky(hessian)
             step[head] = torch.cholesky_solve(gradient[head, :, None], factor)[:, 0]
-        scales = [0.5**halvings for halvings in range(30)]
-        shorter = (weight - scale * step for scale in scales)
-        return next((each for each in shorter if norm(self.gradient(each)) < norm(gradient)), weight)
+        # Far from the optimum a whole step may overshoot: halve it until the gradient shrinks.
+        for halvings in range(30):
+            candidate = weight - 0.5**halvings * step
+            if norm(self.gradient(candidate)) < norm(gradient):
+                return candidate
+        return weight  # no step makes the gradient smaller: only rounding is left
 
     def solved(self, weight: Tensor) -> Tensor:
-        """Weights whose gradient is at most TOLERANCE, from these on. Raises ValueError where none are found."""
+        """Newton steps from `weight` until the gradient is at most TOLERANCE. Raises ValueError."""
         for _ in range(LIMIT):
             if norm(self.gradient(weight)) <= TOLERANCE:
                 return weight
             weight = self.stepped(weight)
-        left = norm(self.gradient(weight))
         raise ValueError(
-            f"the gradient is still {left:.1g} after {LIMIT} Newton steps: raise newton.lam ({self.lam:g})"
+            f"the gradient is still {norm(self.gradient(weight)):.1g} after {LIMIT} Newton steps:"
+            f" raise newton.lam ({self.lam:g})"
         )
 
 
 def norm(gradient: Tensor) -> float:
-    """Of all heads together."""
+    """The norm of a gradient over all heads."""
     return float(to_host(gradient.norm()))

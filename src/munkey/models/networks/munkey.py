@@ -1,4 +1,4 @@
-"""MUNKEY's networks: a ViT that reads an exemplar token beside the image (sec. 3.2), and its variants (app. D.1)."""
+"""MUNKEY's networks: a ViT with an exemplar token (sec. 3.2), and its variants (app. D.1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ from munkey.settings import InferenceSettings
 
 @dataclass(frozen=True)
 class MunkeyArchitecture(ViTArchitecture):
-    """architecture: how the token is read. token_dim: its length m; None where it is not known before loading.
+    """architecture: a name in NETWORKS. token_dim: length m of a token; None before loading.
 
-    head: alpha and temperature of the LDA on the memory's keys whose logits are added; None: nothing is, or not known.
+    head: alpha and temperature of the LDA on the memory's keys whose logits are added; None for no
+    such head, or before loading.
     """
 
     architecture: str
@@ -26,16 +27,18 @@ class MunkeyArchitecture(ViTArchitecture):
 
 
 class Pathways(NamedTuple):
-    """The two parts of z_in before the backbone. patches: (B, n, width); exemplar: (B, 1, width)."""
+    """The two parts of z_in (eq. 1). patches: (B, n, width); exemplar: (B, 1, width)."""
 
     patches: Tensor
     exemplar: Tensor
 
 
 class Munkey(ViT):
-    """A ViT that reads one exemplar token beside the image: z_in = [P(z_i), P(h_psi(v))] (sec. 3.2, eq. 1).
+    """A ViT that reads one exemplar token beside the image: z_in = [P(z_i), P(h_psi(v))] (eq. 1).
 
-    Also Direct Key (app. D.1), whose memory holds each sample's frozen key in place of a learnable token.
+    z_i are the patch embeddings, v is the exemplar token, h_psi the adapter, and P the dropout of a
+    pathway, which puts a learned null token in its place. Also Direct Key (app. D.1): there the
+    memory has each sample's frozen key in place of a learnable token.
     """
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
@@ -52,18 +55,23 @@ class Munkey(ViT):
         image_dropped: Tensor | None = None,
         token_dropped: Tensor | None = None,
     ) -> Tensor:
-        """(B, 3, S, S) images and (B, m) exemplar tokens -> (B, classes) logits.
+        """Images (B, 3, S, S) and exemplar tokens (B, m) -> logits (B, classes).
 
-        Where `image_dropped` (B,) is true, the null image replaces every patch embedding, before the position is added;
-        where `token_dropped` (B,) is true, the null token replaces the adapted exemplar token.
+        Where `image_dropped` (B,) is true, the null image replaces every patch embedding, before
+        the position is added [ours]. Where `token_dropped` (B,) is true, the null token replaces
+        the adapted exemplar token.
         """
         patches, exemplar = self.pathways(images, tokens, image_dropped, token_dropped)
         return self.classify(patches, exemplar)
 
     def pathways(
-        self, images: Tensor, tokens: Tensor, image_dropped: Tensor | None, token_dropped: Tensor | None
+        self,
+        images: Tensor,
+        tokens: Tensor,
+        image_dropped: Tensor | None,
+        token_dropped: Tensor | None,
     ) -> Pathways:
-        """What the backbone reads, with pathways dropped as in `forward`."""
+        """The input of the backbone, with pathways dropped as in `forward`."""
         patches = self.patch_embed(images)  # (B, n, width)
         exemplar = self.adapter(tokens)  # (B, width)
         if image_dropped is not None:
@@ -79,20 +87,22 @@ class Munkey(ViT):
 
 
 class DeepPrompt(Munkey):
-    """The exemplar token joins the sequence anew before every block (app. D.1; Jia et al. 2022, VPT-deep)."""
+    """The exemplar token is inserted anew before every block (app. D.1; Jia et al. 2022)."""
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
         sequence = self.sequence(patches)  # (B, 1 + n, width)
-        for block, kept in zip(self.blocks, self.kept(), strict=True):
-            sequence = block(torch.cat([sequence, extra], dim=1), kept or sequence.shape[1])  # (B, 1 + n, width)
+        for block, length in zip(self.blocks, self.output_lengths(), strict=True):
+            prompted = torch.cat([sequence, extra], dim=1)  # (B, 2 + n, width)
+            # The exemplar token's own output, the last one, is left out.
+            sequence = block(prompted, length or sequence.shape[1])  # (B, 1 + n, width)
         return self.answer(sequence)
 
 
 class CrossAttention(nn.Module):
-    """Queries from [CLS] and image tokens (B, n, width), keys and values from exemplar tokens (B, e, width) (app. D.1).
+    """Queries from [CLS] and patches (B, n, width), keys and values from exemplars (B, e, width).
 
-    With a single exemplar token the softmax is 1, so every query receives that token's value, whatever the query is.
+    App. D.1. With a single exemplar token the softmax is 1: every query gets that token's value.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -105,31 +115,37 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, exemplars: Tensor) -> Tensor:
         batch, length, width = x.shape
-        q = self.q(self.norm(x)).view(batch, length, self.heads, -1).transpose(1, 2)  # (B, heads, n, d)
-        kv = self.kv(exemplars).view(batch, -1, 2, self.heads, width // self.heads)  # (B, e, 2, heads, d)
+        q = (
+            self.q(self.norm(x)).view(batch, length, self.heads, -1).transpose(1, 2)
+        )  # (B, heads, n, d)
+        kv = self.kv(exemplars).view(
+            batch, -1, 2, self.heads, width // self.heads
+        )  # (B, e, 2, heads, d)
         k, v = kv.permute(2, 0, 3, 1, 4)  # (B, heads, e, d) each
         mixed = attend(q, k, v)  # (B, heads, n, d)
         return self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
 class CrossAttended(Munkey):
-    """The exemplar token is attended to after the self-attention of the first, middle and last block (app. D.1)."""
+    """Cross-attention to the exemplar token in the first, middle and last block (app. D.1)."""
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
         super().__init__(architecture)
-        depth, width, heads = architecture.depth, architecture.width, architecture.heads
-        places = sorted({0, depth // 2, depth - 1})
-        self.cross = nn.ModuleDict({str(place): CrossAttention(width, heads) for place in places})
+        depth = architecture.depth
+        self.cross = nn.ModuleDict()
+        for number in sorted({0, depth // 2, depth - 1}):
+            self.cross[str(number)] = CrossAttention(architecture.width, architecture.heads)
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
         sequence = self.sequence(patches)  # (B, 1 + n, width)
-        for place, (block, kept) in enumerate(zip(self.blocks, self.kept(), strict=True)):
+        lengths = self.output_lengths()
+        for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True)):
             assert isinstance(block, Block)
-            sequence = sequence[:, :kept] + block.attn(block.norm1(sequence), kept)
-            if str(place) in self.cross:
-                sequence = sequence + self.cross[str(place)](sequence, extra)
-            sequence = sequence + block.mlp(block.norm2(sequence))  # after the last block (B, 1, width)
+            sequence = sequence[:, :length] + block.attn(block.norm1(sequence), length)
+            if str(number) in self.cross:
+                sequence = sequence + self.cross[str(number)](sequence, extra)
+            sequence = sequence + block.mlp(block.norm2(sequence))  # finally (B, 1, width)
         return self.answer(sequence)
 
 
@@ -145,7 +161,7 @@ Cut = Literal["image", "token"] | None
 
 
 class Nearest(NamedTuple):
-    """The nearest rows of a memory to each query of a batch. rows: (B, K), NOBODY where absent; cosines: (B, K)."""
+    """The neighbors of each query. rows: (B, K), NOBODY where absent; cosines: (B, K)."""
 
     rows: Tensor
     cosines: Tensor
@@ -159,22 +175,29 @@ def ask(
     settings: InferenceSettings,
     cut: Cut = None,
 ) -> Tensor:
-    """Logits (B, C) of queries (sec. 3.2). With an empty memory, the null token answers.
+    """Logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
 
-    cut: for every query, the null image or the null token takes the place of this one.
+    A query without neighbors, as with an empty memory, gets the null token. cut: replace this
+    pathway by its null token for all queries, as pathway sensitivity does (eq. 3).
     """
     present = nearest.rows != NOBODY  # (B, K)
-    some = present.any(dim=1) & (cut != "token")  # (B,)
+    has_token = present.any(dim=1) & (cut != "token")  # (B,)
     if len(memory):
-        tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m)
+        tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m); absent ones get weight 0
     else:
-        tokens = torch.zeros(*nearest.rows.shape, memory.tokens.shape[1], device=nearest.rows.device)
+        token_dim = memory.tokens.shape[1]
+        tokens = torch.zeros(*nearest.rows.shape, token_dim, device=nearest.rows.device)
     tokens, weights = fuse(tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
-    weights = torch.where(some[:, None], weights, torch.full_like(weights, 1 / weights.shape[1]))
     passes = tokens.shape[1]
+    # Without a token all P passes read the null token and agree, so any weights that sum to 1 do.
+    equal_weights = torch.full_like(weights, 1 / passes)
+    weights = torch.where(has_token[:, None], weights, equal_weights)
+
     patches = model.patch_embed(images).repeat_interleave(passes, dim=0)  # (B P, n, width)
-    patches = model.null_image.expand_as(patches) if cut == "image" else patches
-    adapted = model.adapter(tokens.flatten(0, 1))  # (B P, width)
-    adapted = torch.where(some.repeat_interleave(passes)[:, None], adapted, model.null_token)
-    logits = model.classify(patches, adapted[:, None]).view(len(images), passes, -1)  # (B, P, C)
+    if cut == "image":
+        patches = model.null_image.expand_as(patches)
+    exemplar = model.adapter(tokens.flatten(0, 1))  # (B P, width)
+    has_token = has_token.repeat_interleave(passes)  # (B P,)
+    exemplar = torch.where(has_token[:, None], exemplar, model.null_token)
+    logits = model.classify(patches, exemplar[:, None]).view(len(images), passes, -1)  # (B, P, C)
     return (weights[:, :, None] * logits).sum(dim=1)

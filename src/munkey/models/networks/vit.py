@@ -14,7 +14,7 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class ViTArchitecture(Architecture):
-    """image_size, patch_size: sides in pixels; mlp_ratio: hidden width of the MLP / width."""
+    """image_size, patch_size: sides in pixels. mlp_ratio: hidden width of the MLP / width."""
 
     image_size: int
     patch_size: int
@@ -25,17 +25,18 @@ class ViTArchitecture(Architecture):
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """softmax(q k^T / sqrt(d)) v over (B, heads, n, d).
-
-    Written out on a CPU, where torch's fused kernel is slower at our lengths (docs/performance.md).
-    """
+    """softmax(q k^T / sqrt(d)) v over (B, heads, n, d)."""
     if q.is_cuda:
         return gpu.attention(q, k, v)
+    # On a CPU, torch's fused kernel is slower at our lengths (docs/performance.md).
     return (q * q.shape[-1] ** -0.5 @ k.mT).softmax(dim=-1) @ v
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention over (B, n, width). Only the first `kept` tokens are queries; None: all of them."""
+    """Multi-head self-attention over (B, n, width).
+
+    Only the first `length` tokens are queries; None: all of them.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -43,12 +44,12 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, kept: int | None = None) -> Tensor:
-        batch, length, width = x.shape
-        qkv = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)  # (B, n, 3, heads, d)
+    def forward(self, x: Tensor, length: int | None = None) -> Tensor:
+        batch, tokens, width = x.shape
+        qkv = self.qkv(x).view(batch, tokens, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (B, heads, n, d) each
-        mixed = attend(q[:, :, :kept], k, v)  # (B, heads, kept, d)
-        return self.proj(mixed.transpose(1, 2).reshape(batch, -1, width))  # (B, kept, width)
+        mixed = attend(q[:, :, :length], k, v)  # (B, heads, length, d)
+        return self.proj(mixed.transpose(1, 2).reshape(batch, -1, width))  # (B, length, width)
 
 
 class MLP(nn.Module):
@@ -64,9 +65,10 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm transformer block: (B, n, width) -> (B, kept, width).
+    """Pre-norm transformer block: (B, n, width) -> (B, length, width).
 
-    All tokens are attended to; only the first `kept` go on. After the last block nothing reads any token but [CLS].
+    It attends to all tokens and returns the first `length`: after the last block, only [CLS] is
+    read.
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
@@ -76,13 +78,13 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
         self.mlp = MLP(width, hidden)
 
-    def forward(self, x: Tensor, kept: int | None = None) -> Tensor:
-        x = x[:, :kept] + self.attn(self.norm1(x), kept)
+    def forward(self, x: Tensor, length: int | None = None) -> Tensor:
+        x = x[:, :length] + self.attn(self.norm1(x), length)
         return x + self.mlp(self.norm2(x))
 
 
 class PatchEmbed(nn.Module):
-    """(B, 3, S, S) -> (B, n, width)."""
+    """Patch embeddings: (B, 3, S, S) -> (B, n, width)."""
 
     def __init__(self, patch_size: int, width: int) -> None:
         super().__init__()
@@ -101,8 +103,10 @@ class ViT(nn.Module):
         self.image_size = a.image_size
         self.patch_embed = PatchEmbed(a.patch_size, a.width)
         self.cls_token = nn.Parameter(torch.empty(1, 1, a.width))
-        self.pos_embed = nn.Parameter(torch.empty(1, 1 + (a.image_size // a.patch_size) ** 2, a.width))
-        self.blocks = nn.ModuleList(Block(a.width, a.heads, int(a.width * a.mlp_ratio)) for _ in range(a.depth))
+        patches = (a.image_size // a.patch_size) ** 2
+        self.pos_embed = nn.Parameter(torch.empty(1, 1 + patches, a.width))
+        hidden = int(a.width * a.mlp_ratio)
+        self.blocks = nn.ModuleList(Block(a.width, a.heads, hidden) for _ in range(a.depth))
         self.norm = nn.LayerNorm(a.width, eps=1e-6)
         self.head = nn.Linear(a.width, a.classes)
 
@@ -112,16 +116,19 @@ class ViT(nn.Module):
         return self.classify(patches)
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
-        """Logits from patch embeddings (B, n, width); `extra` tokens (B, e, width) join without a position."""
+        """Logits from patch embeddings (B, n, width).
+
+        Extra tokens (B, e, width) are appended without a position embedding [ours].
+        """
         sequence = self.sequence(patches)  # (B, 1 + n, width)
         if extra is not None:
             sequence = torch.cat([sequence, extra], dim=1)  # (B, 1 + n + e, width)
-        for block, kept in zip(self.blocks, self.kept(), strict=True):
-            sequence = block(sequence, kept)  # after the last block (B, 1, width)
+        for block, length in zip(self.blocks, self.output_lengths(), strict=True):
+            sequence = block(sequence, length)  # finally (B, 1, width)
         return self.answer(sequence)
 
-    def kept(self) -> list[int | None]:
-        """How many tokens go on after each block: all (None), and only [CLS] after the last one."""
+    def output_lengths(self) -> list[int | None]:
+        """Number of tokens that each block returns: all (None), and only [CLS] for the last one."""
         return [None] * (len(self.blocks) - 1) + [1]
 
     def sequence(self, patches: Tensor) -> Tensor:
@@ -134,7 +141,7 @@ class ViT(nn.Module):
         return self.head(self.norm(sequence[:, 0]))
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw all weights anew: layers as `initialize_layer`, [CLS] and positions normal of std 1e-6 and 0.02."""
+        """Draw all weights: layers by `initialize_layer`, [CLS] and positions as in timm."""
         for module in self.modules():
             initialize_layer(module, generator)
         nn.init.normal_(self.cls_token, std=1e-6, generator=generator)
@@ -142,7 +149,7 @@ class ViT(nn.Module):
 
 
 def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
-    """Weights uniform within 1/sqrt(fan-in), PyTorch's default for these layers [ours]; biases 0, norms 1."""
+    """Weights uniform within 1/sqrt(fan-in), PyTorch's default [ours]; biases 0, norms 1."""
     if isinstance(module, nn.Linear | nn.Conv2d):
         bound = module.weight[0].numel() ** -0.5
         nn.init.uniform_(module.weight, -bound, bound, generator=generator)
@@ -157,7 +164,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def built(make: Callable[[], Network], generator: torch.Generator | None) -> Network:
-    """A network on the CPU with weights drawn from `generator`; where it is None, with weights yet to be loaded."""
+    """A network on the CPU, with weights drawn from `generator`; None: they are to be loaded."""
     with torch.device("meta"):
         network = make()
     network = network.to_empty(device="cpu")

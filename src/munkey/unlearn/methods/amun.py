@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AmunSettings(Tuned):
-    """Settings of the PGD attack, and of what is learned with its images.
+    """Settings of the PGD attack and of the training set.
 
     epsilon: the first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap. steps: in each
     ball; stride: length of a step / radius. keep_forget: also train on the clean forget set.
