@@ -1,1 +1,1 @@
-"""Audits: how much is left of what was deleted, what could have been found at all, and in which words it is said."""
+"""Audits: residual shares and attacks, controls, power, and the verdicts that follow."""

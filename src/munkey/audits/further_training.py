@@ -1,9 +1,9 @@
-"""A system is trained further on the retain set alone, and asked about the forget set again and again."""
+"""Relearning: train a system further on the retain set, and measure the forget set on the way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count, islice, pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -13,7 +13,9 @@ from munkey.models.family import FAMILIES, Retrieval, System, Training
 from munkey.settings import DataSettings, RelearnSettings
 
 if TYPE_CHECKING:
-    from torch import nn
+    from collections.abc import Iterator
+
+    from torch import Tensor, nn
 
     from munkey.data.image_set import ImageSet
     from munkey.data.loader import Batch
@@ -25,7 +27,7 @@ Line = dict[str, float]
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """The samples that a system is asked about. forget: (S,) bool; the others are test samples."""
+    """The samples to measure. forget: (S,) bool; the others are test samples."""
 
     samples: ImageSet
     forget: np.ndarray
@@ -34,47 +36,72 @@ class Questions:
     retrieval: Retrieval | None
 
     def measure(self, system: System) -> Line:
-        """FA and TA in percent; margin: mean phi of the forget set in sd of test, as `munkey.audits.margins` has it."""
+        """FA and TA in percent; margin: mean normal score of the forget set among test samples."""
         from munkey.evaluation.metrics import accuracy
 
-        logits = FAMILIES[system.family].logits(system, self.samples, self.data, self.device, self.retrieval)
+        logits = FAMILIES[system.family].logits(
+            system, self.samples, self.data, self.device, self.retrieval
+        )
         labels, forget = self.samples.labels, self.forget
-        phi = normal_scores(below(margins(logits, labels)[None], ~forget), int((~forget).sum()))[0]
-        accuracies = {name: accuracy(logits[of], labels[of]) for name, of in (("FA", forget), ("TA", ~forget))}
-        return accuracies | {"margin": float(phi[forget].mean())}
+        is_test = ~forget
+        counts = below(margins(logits, labels)[None], is_test)
+        scores = normal_scores(counts, int(is_test.sum()))[0]
+        return {
+            "FA": accuracy(logits[forget], labels[forget]),
+            "TA": accuracy(logits[is_test], labels[is_test]),
+            "margin": float(scores[forget].mean()),
+        }
 
 
-def trained_further(system: System, training: Training, settings: RelearnSettings, questions: Questions) -> list[Line]:
-    """A line for each of `settings.steps`: step, FA, TA, margin.
+def trained_further(
+    system: System, training: Training, settings: RelearnSettings, questions: Questions
+) -> list[Line]:
+    """A record for each of `settings.steps`: step, FA, TA, margin.
 
-    training: the retain set. Every sample is cropped and every pathway dropped as in the system's own training, at a
-    constant learning rate; batches and crops follow from `training.recipe.stage` alone. The system stays as it is.
+    training: on the retain set, with the crops and the pathway dropout of the system's own
+    training, at a constant learning rate. Batches and crops depend on `training.recipe.stage`
+    alone. The system stays as it is.
     """
     from munkey.data.augment import Augmentation
     from munkey.data.loader import Loader
     from munkey.training.loop import Fit, adamw, classified, shuffled
     from munkey.training.precision import Precision
 
-    resumed, recipe, samples = FAMILIES[system.family].resumed(system, training), training.recipe, training.samples
+    recipe = training.recipe
+    samples = training.samples
+    resumed = FAMILIES[system.family].resumed(system, training)
     model = cast("nn.Module", resumed.system.model)
-    train, augment = recipe.train, Augmentation.of(recipe.data, recipe.train)
-    order, crops = ((recipe.stage / name).torch_generator() for name in ("order", "crops"))
-    batches = (index for _ in count() for index in shuffled(len(samples), train.batch_size, order))
-    counts = [end - start for start, end in pairwise(settings.steps)]
+    train = recipe.train
+    augment = Augmentation.of(recipe.data, train)
+    order = (recipe.stage / "order").torch_generator()
+    crops = (recipe.stage / "crops").torch_generator()
+    # Here an epoch is the steps between two measurements, whatever the size of the retain set.
+    epoch_lengths = [end - start for start, end in pairwise(settings.steps)]
+
+    def endless_batches() -> Iterator[Tensor]:
+        while True:
+            yield from shuffled(len(samples), train.batch_size, order)
+
+    all_batches = endless_batches()
+
+    def batches(epoch: int) -> Loader:
+        positions = list(islice(all_batches, epoch_lengths[epoch - 1]))
+        return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
-        return classified(resumed.answer(augment(batch.images, crops), batch.index), batch.labels)
+        logits = resumed.answer(augment(batch.images, crops), batch.index)
+        return classified(logits, batch.labels)
 
     def measured(number: int) -> Line:
         model.eval()
-        line = questions.measure(answering(resumed.system, system.memory))
+        record = questions.measure(answering(resumed.system, system.memory))
         model.train()
-        return {"step": settings.steps[number]} | line
+        return {"step": settings.steps[number]} | record
 
     before = measured(0)
     history = Fit(
-        epochs=len(counts),  # an epoch here is what lies between two measurements
-        batches=lambda epoch: Loader(samples, list(islice(batches, counts[epoch - 1])), training.device),
+        epochs=len(epoch_lengths),
+        batches=batches,
         step=step,
         optimizer=adamw(resumed.parameters(), train.betas, train.weight_decay),
         rate=lambda _: settings.lr_factor * train.lr,
@@ -82,13 +109,14 @@ def trained_further(system: System, training: Training, settings: RelearnSetting
         precision=Precision(train.precision, training.device),
         after_epoch=measured,
     ).run()
-    return [before, *({name: line[name] for name in before} for line in history)]
+    return [before] + [{name: record[name] for name in before} for record in history]
 
 
-def answering(learning: System, held: ExemplarMemory | None) -> System:
-    """The system as it is deployed: with what it has learned, and with the rows that its memory held besides."""
-    if held is None or learning.memory is None:
+def answering(learning: System, memory: ExemplarMemory | None) -> System:
+    """The system as deployed: its current weights and tokens, and all other rows of `memory`."""
+    if memory is None or learning.memory is None:
         return learning
-    tokens = held.tokens.detach().clone()
-    tokens[held.rows(learning.memory.ids.cpu().numpy())] = learning.memory.tokens.detach()
-    return replace(learning, memory=replace(held, tokens=tokens))
+    tokens = memory.tokens.detach().clone()
+    rows = memory.rows(learning.memory.ids.cpu().numpy())
+    tokens[rows] = learning.memory.tokens.detach()
+    return replace(learning, memory=replace(memory, tokens=tokens))

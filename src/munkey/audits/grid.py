@@ -1,4 +1,4 @@
-"""What the weights keep, and why: residual shares of one family over a grid of the knobs that it is trained with."""
+"""What weights remember, and why: residual shares of a family over a grid of training settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -18,8 +18,9 @@ SPLITS = ("val", "test")
 
 
 class Setting(TypedDict):
-    """A point of the grid. knobs: values by dotted name; before, after: files of logits, a model each; alone: the same
-    after deletion, of the family whose head the model has; empty where it has none, or that family is not in the plan.
+    """A point of the grid. knobs: values by dotted name; before, after: files of logits, a model
+    each; alone: the same after deletion, of the family whose head the model has; empty where it
+    has none, or that family is not in the plan.
     """
 
     name: str
@@ -30,45 +31,53 @@ class Setting(TypedDict):
 
 
 class GridModels(NamedTuple):
-    """One system of a setting. margins: (S, N) by path; means: over models, P_s and the accuracies val and test."""
+    """Models of a setting. margins: (S, N) by path; means: of P_s, val and test accuracy."""
 
     margins: dict[str, np.ndarray]
     means: dict[str, float]
 
 
 def grid_lines(
-    settings: Sequence[Setting], paths: Sequence[str], forgotten: Sequence[np.ndarray], units: Mapping[int, str]
+    settings: Sequence[Setting],
+    paths: Sequence[str],
+    forgotten: Sequence[np.ndarray],
+    units: Mapping[int, str],
 ) -> Iterator[list[dict[str, object]]]:
-    """For each setting, a line for each path: shares in percent, accuracies in percent, P_s before deletion.
+    """For each setting, a line for each path: shares and accuracies in percent, P_s.
 
-    Of a setting of which a model diverged, a line that says so and has no numbers.
+    If a model of a setting diverged, its line says so and has no numbers.
     """
     for setting in settings:
-        reasons = [why_diverged(read_npz(file)) for file in (*setting["before"], *setting["after"])]
+        facts: dict[str, object] = {"setting": setting["name"], **setting["knobs"]}
+        reasons = [why_diverged(read_npz(file)) for file in setting["before"] + setting["after"]]
         if any(reasons):
-            facts = {"setting": setting["name"], **setting["knobs"], "path": DEPLOYED}
-            yield [{**facts, "pairs": len(setting["before"]) // 2, DIVERGED: next(filter(None, reasons))}]
+            pairs = len(setting["before"]) // 2
+            first_reason = next(filter(None, reasons))
+            yield [{**facts, "path": DEPLOYED, "pairs": pairs, DIVERGED: first_reason}]
             continue
         halves = halves_of(setting["before"][0], forgotten, units)
-        before, after = (_models(files, paths) for files in (setting["before"], setting["after"]))
-        heads = map(read_npz, setting["alone"])
-        alone = [_accuracy(arrays, "test") for arrays in heads if not why_diverged(arrays)]
+        before = _models(setting["before"], paths)
+        after = _models(setting["after"], paths)
+        head_accuracies = []
+        for arrays in map(read_npz, setting["alone"]):
+            if not why_diverged(arrays):
+                head_accuracies.append(_accuracy(arrays, "test"))
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)
-        assert not isinstance(reference, Refused)  # a grid has two pairs at least
-        yield [
-            {
-                "setting": setting["name"],
-                **setting["knobs"],
-                **{"path": path, "pairs": nothing.count},
-                **numbers(residual_share(Pairs(after.margins[path], halves, nothing)), {}),
-                **{"nothing": reference.contrast, "nothing_p": reference.p_pairs, "P_s": before.means["P_s"]},
-                **{f"{split}_before": before.means[split] for split in SPLITS},
-                **{f"{split}_after": after.means[split] for split in SPLITS},
-                **({"alone_after": np.mean(alone)} if alone else {}),
-            }
-            for path in paths
-        ]
+        assert not isinstance(reference, Refused)  # a grid has at least two pairs
+        lines = []
+        for path in paths:
+            line = facts | {"path": path, "pairs": nothing.count}
+            line |= numbers(residual_share(Pairs(after.margins[path], halves, nothing)), {})
+            line["nothing"] = reference.contrast
+            line["nothing_p"] = reference.p_pairs
+            line["P_s"] = before.means["P_s"]
+            line |= {f"{split}_before": before.means[split] for split in SPLITS}
+            line |= {f"{split}_after": after.means[split] for split in SPLITS}
+            if head_accuracies:
+                line["alone_after"] = np.mean(head_accuracies)
+            lines.append(line)
+        yield lines
 
 
 def _models(files: Sequence[str], paths: Sequence[str]) -> GridModels:

@@ -1,4 +1,4 @@
-"""Audits of the main run's systems, each by itself: attacks on its answers, and a search of its files."""
+"""Audits of single systems of the main run: attacks on answers, and a search of files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,14 +19,28 @@ from munkey.evaluation.records import Evaluation
 if TYPE_CHECKING:
     from munkey.memory.exemplars import ExemplarMemory
 
-STORAGE_COLUMNS = ("dataset", "rate", "seed", "method", "title", "file", "ids", "ids_of", "rows", "rows_of", "why")
+STORAGE_COLUMNS = (
+    "dataset",
+    "rate",
+    "seed",
+    "method",
+    "title",
+    "file",
+    "ids",
+    "ids_of",
+    "rows",
+    "rows_of",
+    "why",
+)
+FILES = ("original", "unlearned")
 Line = dict[str, object]
 
 
 class MemoryFiles(TypedDict):
-    """A system with a memory as the plan lists it (munkey.experiment.plan.audits).
+    """A system with a memory in the plan (munkey.experiment.plan.audits).
 
-    key: dataset, rate, seed, method, title. files: its original's, then its own. forget: the file of its forget set.
+    key: dataset, rate, seed, method, title. files: its original's, then its own. forget: the file
+    of its forget set.
     """
 
     key: Mapping[str, object]
@@ -35,50 +49,67 @@ class MemoryFiles(TypedDict):
 
 
 def attack_lines(run: Evaluation) -> list[Line]:
-    """What each attack finds that needs nothing but logits, percent: AUROC and TPR with their intervals.
+    """A line for each attack on logits: AUROC and TPR with intervals, in percent.
 
-    Of a system that diverged, lines without numbers.
+    Lines of a system that diverged have no numbers.
     """
     attacks = [entry for entry in AUDITS.values() if entry.needs == "logits"]
     arrays = read_npz(run.logits)
     if why_diverged(arrays):
         return [run.key | {"attack": attack.name} for attack in attacks]
     forget = np.isin(arrays["ids"], forget_sets.read(run.forget))
-    train, test = arrays["splits"] == "train", arrays["splits"] == "test"
-    answers = Answers(arrays["logits"], arrays["labels"], train & ~forget, forget, test)
-    stage, lines = Stage(run.seed, run.dataset, "attacks", run.rate, run.method), []
+    answers = Answers(
+        logits=arrays["logits"],
+        labels=arrays["labels"],
+        retain=(arrays["splits"] == "train") & ~forget,
+        forget=forget,
+        test=arrays["splits"] == "test",
+    )
+    stage = Stage(run.seed, run.dataset, "attacks", run.rate, run.method)
+    lines = []
     for attack in attacks:
         finding = attack.run(answers, (stage / attack.name).numpy_generator())
         line: Line = run.key | {"attack": attack.name}
         for number in ("auroc", "tpr_1"):
-            estimate = getattr(finding, number, None)  # none where it refused
-            line |= estimate.columns(number) if isinstance(estimate, Estimate) else {}
+            estimate = getattr(finding, number, None)
+            if isinstance(estimate, Estimate):  # not refused
+                line |= estimate.columns(number)
         lines.append(line)
     return lines
 
 
 def storage_lines(system: MemoryFiles) -> list[Line]:
-    """A line for each of both files: how many of the deleted ids it lists, and of the deleted keys and tokens it holds.
+    """A line for each of both files: how many deleted ids, keys and tokens it contains.
 
-    In the original's file all must be found: it is the control. Where the search proves nothing, `why` says so. Tokens
-    that are labels are not looked for: they tell no rows apart. What diverged has no memory to search.
+    The original's file is the control: it must contain all. If the search proves nothing, `why`
+    says so. It does not look for tokens that are labels, which do not identify a row, nor in
+    systems that diverged, which have no memory.
     """
     forgotten = forget_sets.read(system["forget"])
     try:
-        original, unlearned = map(_memory, system["files"])
+        memories = [_memory(file) for file in system["files"]]
     except DivergedError:
         none: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
-        return [{**system["key"], "file": kind, **none} for kind in ("original", "unlearned")]
-    gone, lines = np.isin(original.ids.numpy(), forgotten), []
-    held = [original.keys.numpy(), *[original.tokens.numpy()] * (original.tokens.shape[1] >= NUMBERS)]
-    deleted, kept = ([row for rows in held for row in rows[of]] for of in (gone, ~gone))
-    for kind, file, memory in zip(("original", "unlearned"), system["files"], (original, unlearned), strict=True):
-        stored = storage(Shipped((Path(file),), deleted, kept, forgotten, memory.ids.numpy()))
+        return [{**system["key"], "file": kind, **none} for kind in FILES]
+    original = memories[0]
+    matrices = [original.keys.numpy()]
+    if original.tokens.shape[1] >= NUMBERS:
+        matrices.append(original.tokens.numpy())
+    is_deleted = np.isin(original.ids.numpy(), forgotten)
+    deleted: list[np.ndarray] = []
+    kept: list[np.ndarray] = []
+    for matrix in matrices:
+        deleted.extend(matrix[is_deleted])
+        kept.extend(matrix[~is_deleted])
+
+    lines = []
+    for kind, file, memory in zip(FILES, system["files"], memories, strict=True):
+        finding = storage(Shipped((Path(file),), deleted, kept, forgotten, memory.ids.numpy()))
         numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
-        if isinstance(stored, Refused):
-            numbers["why"] = stored.why
+        if isinstance(finding, Refused):
+            numbers["why"] = finding.why
         else:
-            numbers |= {"ids": len(stored.ids), "rows": stored.rows, "rows_of": stored.of}
+            numbers |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}
         lines.append({**system["key"], "file": kind, **numbers})
     return lines
 

@@ -1,4 +1,4 @@
-"""phi: how much a model prefers a sample's true class, one number for a model and a sample (LiRA's observable)."""
+"""Margins phi: how much a model prefers a sample's true class (the observable of LiRA)."""
 
 import numpy as np
 
@@ -8,9 +8,10 @@ ROWS = 4096  # samples at a time in float64: 1000 classes take 33 MB
 
 
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(N,) float64: logit of the true class minus the log-sum-exp of the others, which is log p / (1 - p).
+    """phi (N,) float64: logit of the true class minus the log-sum-exp of the others.
 
-    logits: (N, C), C > 1. Raises ValueError for logits that are not finite, or of one class.
+    That is log(p / (1 - p)) for the probability p of the true class (Carlini et al. 2022). logits:
+    (N, C), C > 1. Raises ValueError for logits that are not finite, or of a single class.
     """
     from scipy.special import logsumexp
 
@@ -20,35 +21,38 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
         raise DivergedError("logits are not finite: the model diverged")
     phi = np.empty(len(labels))
     for start in range(0, len(labels), ROWS):
-        part, true = logits[start : start + ROWS].astype(np.float64), labels[start : start + ROWS]
-        rows = np.arange(len(part))
-        phi[start : start + ROWS] = part[rows, true]
-        part[rows, true] = -np.inf
-        phi[start : start + ROWS] -= logsumexp(part, axis=1)
+        block = logits[start : start + ROWS].astype(np.float64)
+        true_class = (np.arange(len(block)), labels[start : start + ROWS])
+        phi[start : start + ROWS] = block[true_class]
+        block[true_class] = -np.inf
+        phi[start : start + ROWS] -= logsumexp(block, axis=1)
     return phi
 
 
 def below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """(S, N): how many of a model's own test samples have a smaller margin; a tie counts half.
+    """(S, N): the number of a model's own test samples with a smaller margin; a tie counts half.
 
-    test: (N,) bool. Raises ValueError for a model that answers all its test samples alike.
+    test: (N,) bool. Raises ValueError for a model with the same margin for all test samples.
     """
-    own = np.sort(phi[:, test], axis=1)
-    if not (own[:, 0] < own[:, -1]).all():
-        raise ValueError("a model gives all test samples the same margin: there is no unit to measure in")
-    rows = list(zip(own, phi, strict=True))
-    left, right = (
-        np.stack([np.searchsorted(*row) for row in rows]),
-        np.stack([np.searchsorted(*row, "right") for row in rows]),
-    )
-    return np.asarray((left + right) / 2)
+    test_margins = np.sort(phi[:, test], axis=1)
+    if not (test_margins[:, 0] < test_margins[:, -1]).all():
+        raise ValueError(
+            "a model gives all test samples the same margin: there is no unit to measure in"
+        )
+    counts = np.empty(phi.shape)
+    for row, model_margins, own_test in zip(counts, phi, test_margins, strict=True):
+        smaller = np.searchsorted(own_test, model_margins)
+        not_larger = np.searchsorted(own_test, model_margins, "right")
+        row[:] = (smaller + not_larger) / 2
+    return counts
 
 
 def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
     """Counts of `below`, out of `test` samples, as quantiles of a standard normal.
 
-    So a margin is measured by its rank among the model's own answers to test samples: no scale, and no few answers,
-    can stretch the unit. About one standard deviation of these margins, were they normal.
+    A margin is measured by its rank among the model's own margins of test samples, so neither a
+    scale nor a few answers can stretch the unit. If these were normal, the unit would be their
+    standard deviation.
     """
     from scipy.special import ndtri
 
@@ -56,15 +60,16 @@ def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
 
 
 def coarsened(counts: np.ndarray, phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Counts (S, N) of `below`, rounded to what a system tells apart that answers test samples with margins phi (S, N).
+    """Counts (S, N) of `below`, as coarse as the margins phi (S, N) of another system.
 
-    Of a system that gives rounded logits, or labels alone, many test samples tie; what it is compared with must not
-    be told apart more finely.
+    If a system returns rounded logits, or labels alone, many of its test samples tie. What it is
+    compared with must not be resolved more finely.
     """
     rounded = counts.copy()
-    for row, own in zip(rounded, phi[:, test], strict=True):
-        edges = np.concatenate([[0], np.cumsum(np.unique(own, return_counts=True)[1])])
-        if len(edges) <= len(own):
-            level = np.clip(np.searchsorted(edges, row, "left"), 1, len(edges) - 1)
+    for row, own_test in zip(rounded, phi[:, test], strict=True):
+        tie_sizes = np.unique(own_test, return_counts=True)[1]
+        edges = np.concatenate([[0], np.cumsum(tie_sizes)])
+        if len(tie_sizes) < len(own_test):  # there are ties
+            level = np.clip(np.searchsorted(edges, row, "left"), 1, len(tie_sizes))
             row[:] = (edges[level - 1] + edges[level]) / 2
     return rounded

@@ -1,7 +1,8 @@
-"""What an audit could have found: simulated audits of its kind, whose truth is known. Verdicts quote them.
+"""The power of an audit: how often simulated audits of its kind flag a known residue.
 
-`python -m benchmarks.gauntlet flags` writes the rows. In them, audits differ by the size of their pool, their number of
-pairs, and how much was memorized, which U-LiRA's AUROC before deletion measures.
+Verdicts quote it. `python -m benchmarks.gauntlet flags` writes the rows of power.csv. The simulated
+audits differ in the size of their pool, their number of pairs, and how much was memorized, which
+U-LiRA's AUROC before deletion measures.
 """
 
 import csv
@@ -16,9 +17,9 @@ POWER = Path(__file__).with_name("power.csv")
 class Power:
     """Simulated audits of one kind.
 
-    pool: samples; auroc: U-LiRA's where nothing was done, percent, mean. kept_whole: how many audits of kept_whole_of
-    flagged a system that keeps 5 % of the samples whole; mean_subtracted: one that keeps 20 % of each memory, less the
-    mean of that over the pool.
+    pool: number of samples; auroc: mean AUROC of U-LiRA for doing nothing, percent. kept_whole: how
+    many of kept_whole_of audits flag a system that keeps 5 % of the samples whole; mean_subtracted:
+    likewise for one that keeps 20 % of each memory, less the mean of that over the pool.
     """
 
     pool: int
@@ -32,7 +33,7 @@ class Power:
 
 @cache
 def simulated_audits() -> tuple[Power, ...]:
-    """All kinds that were simulated."""
+    """All simulated kinds of audits."""
     with POWER.open(newline="") as file:
         lines = list(csv.DictReader(file))
     kinds = []
@@ -43,31 +44,41 @@ def simulated_audits() -> tuple[Power, ...]:
 
 
 def nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
-    """The kind that is nearest to an audit, and no easier: no larger, and with no more memorized.
+    """The largest kind that is at most as large as an audit, and at most as much memorized.
 
-    Where less was memorized than in any, the kind with the least. None where no kind is as small.
+    If less was memorized than in any kind of that size, the one with the least. None if no kind is
+    small enough.
     """
     smaller = [row for row in simulated_audits() if row.pool <= pool and row.pairs <= pairs]
     if not smaller:
         return None
-    size = max((row.pool, row.pairs) for row in smaller)
-    alike = sorted((row for row in smaller if (row.pool, row.pairs) == size), key=lambda row: row.auroc)
-    no_easier = [row for row in alike if row.auroc <= auroc]
-    return no_easier[-1] if no_easier else alike[0]
+    largest = max((row.pool, row.pairs) for row in smaller)
+    of_that_size = [row for row in smaller if (row.pool, row.pairs) == largest]
+    of_that_size.sort(key=lambda row: row.auroc)
+    nearest = of_that_size[0]
+    for row in of_that_size:
+        if row.auroc <= auroc:
+            nearest = row
+    return nearest
 
 
 def power_words(pool: int, pairs: int, auroc: float | None) -> str:
-    """What simulated audits of an audit's kind found, as part of a sentence.
+    """What simulated audits of this kind find, as part of a sentence.
 
-    auroc: U-LiRA's before deletion, percent; None where there are too few pairs for it.
+    auroc: U-LiRA's before deletion, percent; None if there are too few pairs for it.
     """
-    row = None if auroc is None else nearest_power(pool, pairs, auroc)
-    if row is None or auroc is None:
-        return "what it finds of a few samples that are kept whole is not known"
+    unknown = "what it finds of a few samples that are kept whole is not known"
+    if auroc is None:
+        return unknown
+    row = nearest_power(pool, pairs, auroc)
+    if row is None:
+        return unknown
     kind = f"{row.pool} samples, {row.pairs} pairs, LiRA's AUROC {row.auroc:.0f} before deletion"
     limit = "" if row.auroc <= auroc else "at most "
     return (
-        f"of 5 % of the samples kept whole, {limit}{row.kept_whole} of {row.kept_whole_of} simulated audits ({kind})"
-        f" found something; of 20 % of each memory kept less its mean, {limit}{row.mean_subtracted} of"
+        f"of 5 % of the samples kept whole, {limit}{row.kept_whole} of {row.kept_whole_of}"
+        f" simulated audits ({kind})"
+        " found something; of 20 % of each memory kept less its mean,"
+        f" {limit}{row.mean_subtracted} of"
         f" {row.mean_subtracted_of}"
     )

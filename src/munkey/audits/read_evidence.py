@@ -1,4 +1,4 @@
-"""From the files of an audit to its evidence: margins of every model by path, model by model."""
+"""Reads the evidence of audits from their files: margins of every model, by path."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from munkey.data import forget_sets, prepared
 
 
 class PlannedSystem(TypedDict):
-    """A system as the plan lists it (munkey.experiment.plan.audits). logits: files, a model each."""
+    """A system in the plan (munkey.experiment.plan.audits). logits: a file for each model."""
 
     name: str
     title: str
@@ -32,30 +32,35 @@ class PlannedSystem(TypedDict):
 def family_audits(
     systems: Sequence[PlannedSystem], halves: Sequence[str | Path], stage: Stage
 ) -> Iterator[FamilyAudit]:
-    """An audit for each family. halves: files of what each seed forgets."""
-    forgotten, units = [forget_sets.read(path) for path in halves], forget_sets.read_units(halves[:2])
+    """An audit for each family. halves: a forget set file for each seed."""
+    forgotten = [forget_sets.read(path) for path in halves]
+    units = forget_sets.read_units(halves[:2])
     for family in dict.fromkeys(system["family"] for system in systems):
         own = [system for system in systems if system["family"] == family]
-        read = [_audited_system(system, forgotten[0]) for system in own]
-        seen = halves_of(own[0]["logits"][0], forgotten, units)
-        yield FamilyAudit(family, read, seen, (stage / family).numpy_generator())
+        audited = [_audited_system(system, forgotten[0]) for system in own]
+        all_halves = halves_of(own[0]["logits"][0], forgotten, units)
+        yield FamilyAudit(family, audited, all_halves, (stage / family).numpy_generator())
 
 
 def halves_of(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int, str]) -> Halves:
-    """Who saw what. logits: a file with the samples' ids and splits; forgotten: what each seed forgets.
+    """The halves of an audit. forgotten: ids of the forget set of each seed.
 
-    units: by id, of what is in a half as a whole; else empty.
+    logits: a file with ids and splits of all samples. units: by id, if halves are of whole units;
+    otherwise empty.
     """
     arrays = read_npz(logits, "ids", "splits")
     deleted = np.stack([np.isin(arrays["ids"], ids) for ids in forgotten])
     absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
-    of = np.array([units.get(one, "") for one in arrays["ids"].tolist()]) if units else None
-    return Halves(deleted, absent, arrays["splits"] == "test", of)
+    unit_names = None
+    if units:
+        unit_names = np.array([units.get(sample_id, "") for sample_id in arrays["ids"].tolist()])
+    return Halves(deleted, absent, arrays["splits"] == "test", unit_names)
 
 
 def path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
-    """(N,): the margins of a model asked on a path. arrays: as `munkey.evaluation.predict` makes them."""
-    return margins(arrays["logits" if path == DEPLOYED else f"path_{path}"], arrays["labels"])
+    """The margins (N,) of a model on a path. arrays: its predictions."""
+    name = "logits" if path == DEPLOYED else f"path_{path}"
+    return margins(arrays[name], arrays["labels"])
 
 
 def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
@@ -81,70 +86,96 @@ def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSyst
 
 @dataclass(frozen=True)
 class TriedByAudit:
-    """A candidate of a search. left: percent; drop: largest loss of validation accuracy."""
+    """A candidate of a search. drop: the largest loss of validation accuracy."""
 
     settings: Mapping[str, object]
-    left: Estimate
+    share: Estimate
     drop: float
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        left = f"{self.left.value:.1f} [{self.left.low:.0f}, {self.left.high:.0f}] % left"
-        return f"{settings}: {left}, drop {self.drop:.1f}"
+        share = f"{self.share.value:.1f} [{self.share.low:.0f}, {self.share.high:.0f}] % left"
+        return f"{settings}: {share}, drop {self.drop:.1f}"
 
 
 def by_audit(folder: Path, drop: float) -> Iterator[str]:
-    """A block of lines per method, from the searches in an audit: which candidate leaves least of what was deleted.
+    """A block of lines per method, from the searches in an audit: candidates by residual share.
 
-    folder: of a data set's searches; drop: points of the original's validation accuracy that a setting may lose; those
-    that lose more come last. Raises FileNotFoundError where there are no searches of an audit.
+    folder: of a data set's searches; drop: points of the original's validation accuracy that a
+    candidate may lose; those that lose more come last. Raises FileNotFoundError without searches.
     """
-    root, dataset = folder.parents[1], prepared.load(folder.parents[1] / "data" / folder.name)
+    root = folder.parents[1]
+    dataset = prepared.load(root / "data" / folder.name)
     place = f"{folder.name}/audit/pool"
-    paths = (root / "search" / place).glob("seed*/rate*/*/search.json")
-    found = sorted(paths, key=lambda path: (int(path.parts[-4].removeprefix("seed")), str(path)))
-    if not found:
-        raise FileNotFoundError(f"{root / 'search' / place}: no searches; `make audits` with search: true makes them")
-    seeds = sorted({int(path.parts[-4].removeprefix("seed")) for path in found})
-    forgotten = [forget_sets.read(root / f"audit/{folder.name}/halves/seed{seed}.csv") for seed in seeds]
-    for method in sorted({path.parent.name for path in found}):
-        searches = [read_json(path) for path in found if path.parent.name == method]
-        systems = [path.parent for path in found if path.parent.name == method]
+    paths = list((root / "search" / place).glob("seed*/rate*/*/search.json"))
+    if not paths:
+        raise FileNotFoundError(
+            f"{root / 'search' / place}: no searches; `make audits` with search: true makes them"
+        )
+    paths.sort(key=lambda path: (_seed(path), str(path)))
+    seeds = sorted({_seed(path) for path in paths})
+    halves = root / "audit" / folder.name / "halves"
+    forgotten = [forget_sets.read(halves / f"seed{seed}.csv") for seed in seeds]
+    originals = [root / f"logits/{place}/seed{seed}/full" for seed in seeds]
+    for method in sorted({path.parent.name for path in paths}):
+        of_method = [path for path in paths if path.parent.name == method]
+        searches = [read_json(path) for path in of_method]
         if len(searches) != len(seeds):
-            yield f"{method}: searched with {len(searches)} of {len(seeds)} models; `make audits` goes on"
+            yield (
+                f"{method}: searched with {len(searches)} of {len(seeds)} models;"
+                " `make audits` goes on"
+            )
             continue
         tried = []
         for number, candidate in enumerate(searches[0]["candidates"]):
-            if any(DIVERGED in each["candidates"][number] for each in searches):
+            if any(DIVERGED in search["candidates"][number] for search in searches):
                 yield f"  {candidate['settings']}: {DIVERGED}"
                 continue
-            files = [each / f"{number}/system.safetensors" for each in systems]
-            share = _share(dataset, files, [root / f"logits/{place}/seed{seed}/full" for seed in seeds], forgotten)
-            drops = (each["original_val_accuracy"] - each["candidates"][number]["val_accuracy"] for each in searches)
+            files = [path.parent / f"{number}/system.safetensors" for path in of_method]
+            share = _share(dataset, files, originals, forgotten)
+            drops = []
+            for search in searches:
+                val_accuracy = search["candidates"][number]["val_accuracy"]
+                drops.append(search["original_val_accuracy"] - val_accuracy)
             tried.append(TriedByAudit(candidate["settings"], share, max(drops)))
         yield f"{method} (n = {len(searches)} models)"
-        yield from (f"  {each}" for each in sorted(tried, key=lambda each: (each.drop > drop, abs(each.left.value))))
+        tried.sort(key=lambda each: (each.drop > drop, abs(each.share.value)))
+        for each in tried:
+            yield f"  {each}"
+
+
+def _seed(search: Path) -> int:
+    """The seed in the path of a search."""
+    return int(search.parts[-4].removeprefix("seed"))
 
 
 def _share(
-    dataset: prepared.Dataset, files: Sequence[Path], originals: Sequence[Path], forgotten: Sequence[np.ndarray]
+    dataset: prepared.Dataset,
+    files: Sequence[Path],
+    originals: Sequence[Path],
+    forgotten: Sequence[np.ndarray],
 ) -> Estimate:
-    """What is left after a method with some settings, of all models, in percent."""
+    """The residual share of a candidate, over all models."""
     from munkey.data.image_set import image_set
     from munkey.models import system as systems
     from munkey.models.family import FAMILIES
     from munkey.settings import DataSettings
 
-    answered, before = list[np.ndarray](), list[np.ndarray]()
+    after: list[np.ndarray] = []
+    before: list[np.ndarray] = []
     for file, folder in zip(files, originals, strict=True):
-        left = systems.load(file)
-        family, settings = FAMILIES[left.family], read_json(file.with_name("record.json"))["settings"]
-        arrays = read_npz(folder / f"{family.original}.npz")
+        unlearned = systems.load(file)
+        family = FAMILIES[unlearned.family]
+        settings = read_json(file.with_name("record.json"))["settings"]
+        data = DataSettings.model_validate(settings["data"])
+        original_file = folder / f"{family.original}.npz"
+        arrays = read_npz(original_file)
         samples = image_set(dataset, arrays["ids"])
-        logits = family.logits(left, samples, DataSettings.model_validate(settings["data"]), "cpu", None)
-        answered.append(margins(logits, samples.labels))
+        logits = family.logits(unlearned, samples, data, "cpu", None)
+        after.append(margins(logits, samples.labels))
         before.append(margins(arrays["logits"], arrays["labels"]))
-        halves = halves_of(str(folder / f"{family.original}.npz"), forgotten, {})
-    share = residual_share(Pairs(np.stack(answered), halves, Pairs(np.stack(before), halves)))
+        halves = halves_of(str(original_file), forgotten, {})
+    nothing = Pairs(np.stack(before), halves)
+    share = residual_share(Pairs(np.stack(after), halves, nothing))
     assert isinstance(share, Share)
     return share.share

@@ -1,4 +1,4 @@
-"""The null by design: where nothing is left, other halves could have been deleted, and nobody could tell."""
+"""Randomization tests: without residue, redrawn halves of the pool look like the actual ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Statistics = Callable[[np.ndarray], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Significance:
-    """p: of one statistic, corrected for all that were tested with it; least: the smallest that was possible."""
+    """p: corrected for all statistics that were tested together; least: the smallest possible p."""
 
     p: float
     least: float
@@ -19,21 +19,31 @@ class Significance:
 def corrected(
     statistics: Statistics, first: np.ndarray, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
-    """Tests statistics of Halves.first together: each is larger the more is left, and computed anew for every redraw.
+    """Test statistics of Halves.first together. Each must be larger, the larger the residue.
 
-    A redraw cuts the pool of each pair at random, as it was cut before anything was trained. A statistic's p is the
-    share of redraws, the halves as they are among them, in which it is at least as large; its corrected p is the share
-    in which any statistic's p is at least as small (Westfall and Young 1993, min p). So it is exact, for few pairs too.
+    A redraw cuts the pool of each pair at random, as it was cut before training. A statistic's p is
+    the share of cuts, redrawn or actual, in which it is at least as large as in the actual one. Its
+    corrected p is the share of cuts in which the smallest p of all statistics is at most as large
+    (Westfall and Young 1993, min p). This is exact, even for few pairs.
     """
-    drawn = [statistics(first), *(statistics(generator.permuted(first, axis=1)) for _ in range(redraws))]
-    values = np.array([[*each.values()] for each in drawn])
-    slack = 1e-9 * np.abs(values).max(axis=0)  # what rounding parts counts as equal
-    p = 1 - np.stack([np.searchsorted(np.sort(each), each - slack[j]) for j, each in enumerate(values.T)], 1) / len(
-        values
-    )
-    smallest = np.sort(p.min(axis=1))
+    actual = statistics(first)
+    values = [list(actual.values())]
+    for _ in range(redraws):
+        redrawn = statistics(generator.permuted(first, axis=1))
+        values.append(list(redrawn.values()))
+    cuts = len(values)
 
-    def joint(own: float) -> float:
-        return float(np.searchsorted(smallest, own + 1e-9) / len(values))
+    p_values = []  # by statistic, (cuts,) each: the p that each cut would have as the actual one
+    for column in np.array(values).T:
+        slack = 1e-9 * np.abs(column).max()  # values that differ by rounding alone are equal
+        smaller = np.searchsorted(np.sort(column), column - slack)
+        p_values.append(1 - smaller / cuts)
+    smallest = np.sort(np.min(p_values, axis=0))
 
-    return {name: Significance(joint(each[0]), joint(each.min())) for name, each in zip(drawn[0], p.T, strict=True)}
+    def corrected_p(p: float) -> float:
+        return float(np.searchsorted(smallest, p + 1e-9) / cuts)
+
+    results = {}
+    for name, p in zip(actual, p_values, strict=True):
+        results[name] = Significance(p=corrected_p(p[0]), least=corrected_p(p.min()))
+    return results

@@ -1,14 +1,15 @@
-"""The registry of audits. An audit is a function (evidence, generator) -> Finding, or Refused with a sentence.
+"""The registry of audits. An audit is a function (evidence, generator) -> Finding.
 
-What it needs is named by one word, and that word is the class of its evidence (munkey.audits.evidence):
+`needs` names the evidence that an audit works on (munkey.audits.evidence):
 
     pairs    Pairs     margins of models trained in pairs on swapped halves of a pool
     oracles  Compared  logits of unlearned models and of oracles on one forget set
     logits   Answers   logits of one model on its retain, forget and test sets
-    models   Shipped   the files that are shipped
+    models   Shipped   the files of a system that is shipped
     curves   Curves    a number of a system and of its oracle, while both are trained further
 
-An audit's module is imported while Snakemake plans, so it imports scipy and scikit-learn inside functions.
+Snakemake imports the module of each audit while it plans, so audits import scipy and scikit-learn
+inside functions.
 """
 
 from collections.abc import Callable
@@ -21,19 +22,19 @@ Need = Literal["pairs", "oracles", "logits", "models", "curves"]
 
 
 class Finding:
-    """What an audit returns: a frozen dataclass of numbers."""
+    """The result of an audit: subclasses are frozen dataclasses of numbers."""
 
 
 @dataclass(frozen=True)
 class Refused(Finding):
-    """In place of a number that the data cannot give. why: a sentence."""
+    """The finding of an audit that the data are too few for. why: a sentence."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Estimate(Finding):
-    """A number with its 95 % interval, in the unit that its owner names."""
+    """A number with its 95 % interval, in the unit of its finding."""
 
     value: float
     low: float
@@ -48,10 +49,7 @@ Run = TypeVar("Run", bound=Callable[..., Finding])
 
 @dataclass(frozen=True)
 class Audit:
-    """An entry of the registry. definition: one line; source: authors, year and where.
-
-    run: (evidence, generator) -> Finding, where the evidence is of the class that `needs` names.
-    """
+    """An entry of the registry of audits. The decorator `audit` explains its fields."""
 
     name: str
     title: str
@@ -64,8 +62,55 @@ class Audit:
 AUDITS: Registry[Audit] = Registry("audit", "munkey.audits.attacks")
 
 
-def audit(name: str, *, title: str, needs: Need, definition: str, source: str) -> Callable[[Run], Run]:
-    """Register an audit. Raises ValueError for a kind of evidence that does not exist."""
+def audit(
+    name: str, *, title: str, needs: Need, definition: str, source: str
+) -> Callable[[Run], Run]:
+    """Register an audit: a function (evidence, generator) -> Finding.
+
+    An audit that needs "logits" runs on every system of the main run and must return an `Attack`
+    (munkey.audits.roc) or `Refused`. Other evidence is gathered only for munkey's own audits.
+
+    Parameters
+    ----------
+    name : str
+        Its name in tables of results.
+    title : str
+        Its columns in the tables of the report.
+    needs : {"pairs", "oracles", "logits", "models", "curves"}
+        The evidence that it is called with.
+    definition : str
+        One line for the table of audits.
+    source : str
+        Authors, year and where.
+
+    Returns
+    -------
+    callable
+        The decorator. It returns the function unchanged.
+
+    Raises
+    ------
+    ValueError
+        If `needs` names unknown evidence, or if the name is taken or cannot be part of a path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from munkey.audits.attacks.population import population
+    >>> @audit(
+    ...     "confidence",
+    ...     title="Confidence",
+    ...     needs="logits",
+    ...     definition="the more confident, the likelier a member",
+    ...     source="none",
+    ... )
+    ... def confidence(answers, generator):
+    ...     score = answers.logits.max(axis=1)
+    ...     return population([score], [np.flatnonzero(answers.test)], answers, generator)
+    >>> AUDITS["confidence"].needs
+    'logits'
+    >>> AUDITS.remove("confidence")
+    """
     if needs not in get_args(Need):
         raise ValueError(f"audit {name!r} needs {needs!r}; there are: {', '.join(get_args(Need))}")
 

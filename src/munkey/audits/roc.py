@@ -1,4 +1,4 @@
-"""AUROC and true-positive rates from ranked scores; scores that differ by rounding alone tie."""
+"""AUROC and true-positive rates of attacks, with bootstrap intervals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,14 +9,16 @@ from munkey.audits.evidence import Pairs, Roles
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, Refused
 
-TOLERANCE = 1e-5  # scores are rounded to multiples of it before they are ranked
-DRAWS = 500  # of a bootstrap
-Scores = Callable[[np.ndarray], Roles]  # of Halves.first: (P, n) each, higher where a sample looks deleted
+TOLERANCE = 1e-5  # scores are rounded to multiples of it: a difference by rounding alone is a tie
+DRAWS = 500  # bootstrap samples
+Scores = Callable[
+    [np.ndarray], Roles
+]  # of Halves.first: (P, n) each, higher where a sample looks deleted
 
 
 @dataclass(frozen=True)
 class Rates:
-    """In percent: AUROC, and the largest true-positive rate with at most 1 and 5 % of false positives."""
+    """AUROC, and true-positive rates at 1 and 5 % of false positives; percent."""
 
     auroc: float
     tpr_1: float
@@ -24,88 +26,114 @@ class Rates:
 
 
 class Ranking:
-    """Scores of positives and negatives, ranked once and counted as often as asked."""
+    """Ranks of positives and negatives, from which rates are computed with different weights."""
 
     def __init__(self, positives: np.ndarray, negatives: np.ndarray) -> None:
         both = np.concatenate([positives.ravel(), negatives.ravel()])
         if not np.isfinite(both).all():
             raise ValueError("scores are not finite")
         levels, ranks = np.unique(np.round(both / TOLERANCE), return_inverse=True)
-        self._levels = len(levels)
-        self._positives, self._negatives = np.split(ranks, [positives.size])
+        self._rank_count = len(levels)
+        self._positives = ranks[: positives.size]
+        self._negatives = ranks[positives.size :]
 
-    def rates(self, positives: np.ndarray | None = None, negatives: np.ndarray | None = None) -> Rates:
-        """positives, negatives: how often each score counts, in the shapes of the scores; None: once."""
-        true, false = self._counted(self._positives, positives), self._counted(self._negatives, negatives)
-        wins = true[::-1] * (1 - np.cumsum(false[::-1]) + false[::-1] / 2)
-        reached, alarms = np.cumsum(true[::-1]), np.cumsum(false[::-1])
-        at = [100 * reached[alarms <= limit + 1e-9].max(initial=0) for limit in (0.01, 0.05)]
-        return Rates(100 * float(wins.sum()), float(at[0]), float(at[1]))
+    def rates(
+        self, positives: np.ndarray | None = None, negatives: np.ndarray | None = None
+    ) -> Rates:
+        """The rates. positives, negatives: weights in the shape of the scores; None: all 1."""
+        # Shares of the weight at each rank, the highest first.
+        positive_shares = self._shares(self._positives, positives)
+        negative_shares = self._shares(self._negatives, negatives)
+        true_positives = np.cumsum(positive_shares)
+        false_positives = np.cumsum(negative_shares)
+        # The chance that a positive ranks above a negative; ties count half.
+        wins = positive_shares * (1 - false_positives + negative_shares / 2)
+        is_within_1 = false_positives <= 0.01 + 1e-9
+        is_within_5 = false_positives <= 0.05 + 1e-9
+        return Rates(
+            auroc=100 * float(wins.sum()),
+            tpr_1=float(100 * true_positives[is_within_1].max(initial=0)),
+            tpr_5=float(100 * true_positives[is_within_5].max(initial=0)),
+        )
 
-    def _counted(self, ranks: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        """Share of the weight at each rank, the lowest first."""
-        counts = np.bincount(ranks, None if weights is None else weights.ravel(), minlength=self._levels)
-        return np.asarray(counts / counts.sum())
+    def _shares(self, ranks: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        flat_weights = None if weights is None else weights.ravel()
+        counts = np.bincount(ranks, flat_weights, minlength=self._rank_count)
+        return np.asarray(counts / counts.sum())[::-1]
 
 
 @dataclass(frozen=True)
 class Attack(Finding):
-    """How well an attack tells deleted samples from others, percent."""
+    """How well an attack tells deleted samples from others; percent."""
 
     auroc: Estimate
     tpr_1: Estimate | Refused
     tpr_5: Estimate | Refused
 
 
-def with_intervals(rates: Rates, redrawn: Callable[[], Rates], negatives: int, draws: int = DRAWS) -> Attack:
-    """The rates with percentile intervals of `draws` bootstrap draws.
+def with_intervals(
+    rates: Rates,
+    redrawn: Callable[[], Rates],
+    negatives: int,
+    draws: int = DRAWS,
+) -> Attack:
+    """The rates with percentile bootstrap intervals. redrawn: the rates of one bootstrap sample.
 
-    negatives: their number; a rate at x % false positives is refused where there are fewer than 1 / x %.
+    negatives: their number; a rate at x % of false positives needs at least 100 / x of them.
     """
-    drawn = [redrawn() for _ in range(draws)]
+    bootstrap = [redrawn() for _ in range(draws)]
 
     def estimate(name: str) -> Estimate:
-        low, high = np.percentile([getattr(each, name) for each in drawn], [2.5, 97.5])
+        low, high = np.percentile([getattr(sample, name) for sample in bootstrap], [2.5, 97.5])
         return Estimate(getattr(rates, name), float(low), float(high))
 
     def rate(name: str, percent: int) -> Estimate | Refused:
         if negatives * percent < 100:
-            return Refused(f"{percent} % of {negatives} negatives is less than one: {100 // percent} are needed")
+            return Refused(
+                f"{percent} % of {negatives} negatives is less than one: {100 // percent} are"
+                " needed"
+            )
         return estimate(name)
 
     return Attack(estimate("auroc"), rate("tpr_1", 1), rate("tpr_5", 5))
 
 
 def redraw(size: int, generator: np.random.Generator) -> np.ndarray:
-    """How often each of `size` things is drawn in a bootstrap sample of them."""
+    """How often each of `size` items is in a bootstrap sample."""
     return np.bincount(generator.integers(size, size=size), minlength=size)
 
 
 def attacked(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
-    """An attack on every model of every pair, all scores pooled; intervals: bootstrap over pairs and samples.
+    """The rates of an attack over all pairs, with a bootstrap over pairs and samples.
 
-    The scores of a pair must not depend on its own halves or margins but for the one that is scored.
+    The score of a sample may depend on no other margin of its own pair, nor on the pair's halves.
     """
     first = pairs.halves.first
     ranking = Ranking(*scores(first))
 
     def redrawn() -> Rates:
-        weights = np.outer(*(redraw(size, generator) for size in first.shape))
+        pair_weights = redraw(first.shape[0], generator)
+        sample_weights = redraw(first.shape[1], generator)
+        weights = np.outer(pair_weights, sample_weights)
         return ranking.rates(weights, weights)
 
     return with_intervals(ranking.rates(), redrawn, first.size)
 
 
 def rate_tests(name: str, scores: Scores, pairs: Pairs) -> Statistics:
-    """What is tested of an attack: how far its AUROC is from 50, and its TPR at 1 % where negatives are enough."""
+    """Test statistics of an attack: distance of its AUROC from 50, and TPR at 1 % if it has one."""
 
     def statistics(first: np.ndarray) -> dict[str, float]:
-        positives, negatives = (np.sort(np.round(part.ravel() / TOLERANCE)) for part in scores(first))
-        wins = sum(np.searchsorted(negatives, positives, side).mean() for side in ("left", "right")) / 2
-        found = {f"{name}_auroc": abs(wins / len(negatives) - 0.5)}
+        scored = scores(first)
+        positives = np.sort(np.round(scored.deleted.ravel() / TOLERANCE))
+        negatives = np.sort(np.round(scored.absent.ravel() / TOLERANCE))
+        lower = np.searchsorted(negatives, positives, "left").mean()
+        not_higher = np.searchsorted(negatives, positives, "right").mean()
+        wins = (lower + not_higher) / 2  # ties count half
+        values = {f"{name}_auroc": abs(wins / len(negatives) - 0.5)}
         if len(negatives) >= 100:
-            bar = negatives[-1 - len(negatives) // 100]
-            found[f"{name}_tpr_1"] = float(np.mean(positives > bar))
-        return found
+            threshold = negatives[-1 - len(negatives) // 100]
+            values[f"{name}_tpr_1"] = float(np.mean(positives > threshold))
+        return values
 
     return statistics

@@ -1,8 +1,9 @@
-"""Differencing: whoever holds a system before and after a deletion names what was deleted in between.
+"""Differencing: versions of a system before and after a deletion reveal what was deleted.
 
 After Chen et al. 2021, arXiv 2005.02205; attackers and measure: this project.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -21,15 +22,15 @@ from munkey.models.networks.closed_form import Head
 from munkey.settings import DataSettings
 from munkey.unlearn.contract import Method, Request
 
-DELETIONS = {1: 40, 10: 10, 100: 4}  # by how many are deleted at once: how often, each time of all
+DELETIONS = {1: 40, 10: 10, 100: 4}  # by size of a deletion: how many, each from the whole system
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds two versions, and knows pictures, labels and keys of all training samples: one of them was deleted.
+    """An attacker with two versions, who knows pictures, labels and keys of all training samples.
 
-    near: of each sample, in the memory of all; public: keys of other samples, whose labels are known too. stage: of the
-    deletions, which are drawn alike for all methods.
+    near: neighbors of each sample in the memory of all; public: keys of other samples, whose labels
+    are known, too. stage: of the deletions, which are the same for all methods.
     """
 
     dataset: Dataset
@@ -42,62 +43,103 @@ class Holder:
     def lines(
         self, method: Method, original: System, settings: Mapping[str, Mapping[str, object]]
     ) -> Iterator[dict[str, object]]:
-        """How well each attacker names deleted samples, by how many are deleted at once. settings: as for a job.
+        """How well each attacker names deleted samples, by size of the deletion.
 
-        Suspected, by `answers`: whose log-probabilities moved farthest; by `margins`, which needs labels: whose fell
-        most; by `weights`, of a linear head: in whose direction it moved farthest, classes against each other.
+        settings: as for a job. The attackers suspect, by `answers`: samples whose
+        log-probabilities changed most; by `margins`, which needs labels: samples whose margin fell
+        most; by `weights`, of a linear head: samples in whose direction the weights moved most,
+        relative to the mean over classes.
         """
-        (ids, keys), labels, generator = self.keys, self._labels(self.keys), self.stage.numpy_generator()
-        family, directions = method.original, self._directions()
+        ids = self.keys.ids
+        keys = self.keys.keys
+        labels = self._labels(self.keys)
+        directions = self._directions()
+        generator = self.stage.numpy_generator()
+        family = method.original
+        own_settings = method.settings.model_validate(settings["method"])
+        data = DataSettings.model_validate(settings["data"])
 
-        def without(system: System, gone: np.ndarray) -> System:
-            request = Request(gone, self.stage.torch_generator(), self.device, print, frozenset(), {})
-            return method.forgotten(system, request, method.settings.model_validate(settings["method"]))
+        def without(system: System, deleted_ids: np.ndarray) -> System:
+            stage_generator = self.stage.torch_generator()
+            request = Request(deleted_ids, stage_generator, self.device, print, frozenset(), {})
+            return method.forgotten(system, request, own_settings)
 
-        def logits(system: System, at: np.ndarray, near: Neighbors) -> np.ndarray:
-            asks = Retrieval(None, keys=keys[at]) if family.asks_keys else family.retrieval(near, settings["inference"])
-            data = DataSettings.model_validate(settings["data"])
-            return family.logits(system, image_set(self.dataset, ids[at]), data, self.device, asks)
+        def logits(system: System, rows: np.ndarray, near: Neighbors) -> np.ndarray:
+            if family.asks_keys:
+                retrieval = Retrieval(None, keys=keys[rows])
+            else:
+                retrieval = family.retrieval(near, settings["inference"])
+            samples = image_set(self.dataset, ids[rows])
+            return family.logits(system, samples, data, self.device, retrieval)
 
-        before = without(original, ids[:0])  # with the sums that a linear head follows from
-        first = logits(before, np.arange(len(ids)), self.near)
+        before = without(original, ids[:0])  # deletes nothing, but gives a linear head its sums
+        logits_before = logits(before, np.arange(len(ids)), self.near)
 
-        def suspicions(gone: np.ndarray) -> dict[str, np.ndarray]:
-            after, last, at, near = without(before, gone), first.copy(), np.arange(len(ids)), self.near
-            if after.memory is not None and not family.asks_keys:  # who has none for a neighbor is answered as before
-                left, at = np.isin(ids, after.memory.ids), np.flatnonzero(np.isin(near.ids, gone).any(axis=1))
-                near = nearest(Keys(ids[at], keys[at]), Keys(ids[left], keys[left]), near.ids.shape[1])
-            last[at] = logits(after, at, near)
-            moved = log_softmax(first, axis=1) - log_softmax(last, axis=1)
-            fell = margins(first, labels) - margins(last, labels)
-            found = {"answers": np.linalg.norm(moved, axis=1), "margins": fell}
+        def suspicions(deleted_ids: np.ndarray) -> dict[str, np.ndarray]:
+            after = without(before, deleted_ids)
+            rows = np.arange(len(ids))
+            near = self.near
+            if after.memory is not None and not family.asks_keys:
+                # Only answers to samples with a deleted neighbor change.
+                rows = np.flatnonzero(np.isin(near.ids, deleted_ids).any(axis=1))
+                is_remaining = np.isin(ids, after.memory.ids)
+                remaining = Keys(ids[is_remaining], keys[is_remaining])
+                near = nearest(Keys(ids[rows], keys[rows]), remaining, near.ids.shape[1])
+            logits_after = logits_before.copy()
+            logits_after[rows] = logits(after, rows, near)
+            change = log_softmax(logits_before, axis=1) - log_softmax(logits_after, axis=1)
+            scores = {
+                "answers": np.linalg.norm(change, axis=1),
+                "margins": margins(logits_before, labels) - margins(logits_after, labels),
+            }
             if isinstance(before.model, Head) and isinstance(after.model, Head):
                 weights = to_host(before.model.weight - after.model.weight).numpy()
-                found["weights"] = np.linalg.norm(directions @ (weights - weights.mean(axis=0)).T, axis=1)
-            return found
+                relative = weights - weights.mean(axis=0)
+                scores["weights"] = np.linalg.norm(directions @ relative.T, axis=1)
+            return scores
 
         for batch, times in DELETIONS.items():
-            if 2 * batch <= len(ids):
-                drawn = [generator.choice(ids, batch, replace=False) for _ in range(times)]
-                found = [(np.isin(ids, gone), suspicions(gone)) for gone in drawn]
-                line = {"method": method.name, "title": method.title, "batch": batch, "deletions": times}
-                for attacker in found[0][1]:
-                    share = float(np.mean([precision(scores[attacker], deleted) for deleted, scores in found]))
-                    yield {**line, "chance": 100 * batch / len(ids), "attacker": attacker, "precision": share}
+            if 2 * batch > len(ids):
+                continue
+            deletions = [generator.choice(ids, batch, replace=False) for _ in range(times)]
+            precisions: dict[str, list[float]] = defaultdict(list)
+            for deleted_ids in deletions:
+                is_deleted = np.isin(ids, deleted_ids)
+                for attacker, scores in suspicions(deleted_ids).items():
+                    precisions[attacker].append(precision(scores, is_deleted))
+            for attacker, values in precisions.items():
+                yield {
+                    "method": method.name,
+                    "title": method.title,
+                    "batch": batch,
+                    "deletions": times,
+                    "chance": 100 * batch / len(ids),
+                    "attacker": attacker,
+                    "precision": float(np.mean(values)),
+                }
 
     def _labels(self, keys: Keys) -> np.ndarray:
         return self.dataset.labels[self.dataset.rows(keys.ids)]
 
     def _directions(self) -> np.ndarray:
         """(N, d): unit vectors to each key from the mean of its class's public keys."""
-        own = self._labels(self.public) == np.arange(len(self.dataset.classes))[:, None]
-        means = own @ self.public.keys / np.maximum(own.sum(axis=1, keepdims=True), 1)
-        apart = self.keys.keys - means[self._labels(self.keys)]
-        return np.asarray(apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-12))
+        classes = np.arange(len(self.dataset.classes))
+        is_of_class = self._labels(self.public) == classes[:, None]  # (C, M)
+        counts = is_of_class.sum(axis=1, keepdims=True)
+        means = is_of_class @ self.public.keys / np.maximum(counts, 1)
+        offsets = self.keys.keys - means[self._labels(self.keys)]
+        lengths = np.linalg.norm(offsets, axis=1, keepdims=True)
+        return np.asarray(offsets / np.maximum(lengths, 1e-12))
 
 
 def precision(scores: np.ndarray, deleted: np.ndarray) -> float:
-    """Percent of b deleted ones, (N,) bool, that are among the b most suspected; expected where some tie."""
-    count, bar = deleted.sum(), np.sort(scores)[-deleted.sum()]
-    hits = deleted[scores > bar].sum() + deleted[scores == bar].mean() * (count - (scores > bar).sum())
+    """Percent of the b deleted samples, (N,) bool, among the b with the highest scores.
+
+    Of samples that tie at the threshold, the expected number counts.
+    """
+    count = deleted.sum()
+    threshold = np.sort(scores)[-count]
+    is_above = scores > threshold
+    is_tied = scores == threshold
+    hits = deleted[is_above].sum() + deleted[is_tied].mean() * (count - is_above.sum())
     return float(100 * hits / count)

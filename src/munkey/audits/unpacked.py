@@ -1,4 +1,4 @@
-"""What is packed in a file: zip (so .npz and .pt), gzip, bzip2, xz and zlib, one inside another."""
+"""Contents of packed files: zip (so .npz and .pt), gzip, bzip2, xz and zlib, also nested."""
 
 import bz2
 import gzip
@@ -15,7 +15,7 @@ STREAMS = {b"\x1f\x8b\x08": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
 
 
 def unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The file, then what is packed in it; read each before the next is asked for. UNREADABLE: damaged or encrypted."""
+    """The file, then its contents. Read each before the next. Raises UNREADABLE errors."""
     start = file.read(6)
     file.seek(0)
     yield file
@@ -30,8 +30,8 @@ def unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
     if start.startswith((b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")):
         inflate = zlib.decompressobj()
         with tempfile.TemporaryFile() as inside:
-            with suppress(zlib.error):  # files of other kinds begin with the same two bytes
-                while part := file.read(1 << 16):  # grows at most a thousandfold
-                    inside.write(inflate.decompress(part))
+            with suppress(zlib.error):  # other kinds of files may begin with the same two bytes
+                while chunk := file.read(1 << 16):  # it grows at most a thousandfold
+                    inside.write(inflate.decompress(chunk))
             inside.seek(0)
             yield from unpacked(inside)

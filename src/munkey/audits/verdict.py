@@ -1,4 +1,4 @@
-"""Controls and verdicts: an audit may say what it found only where it finds what is known to be there."""
+"""Verdicts of audits. A verdict needs controls: systems whose result is known beforehand."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,13 @@ from munkey.audits.redraws import Significance, corrected
 from munkey.audits.registry import AUDITS, Finding, Refused
 from munkey.audits.roc import rate_tests
 
-ALPHA = 0.05
-STRICT = 0.01  # for controls that must pass: by chance, only one audit in a hundred is called powerless for each
-REDRAWS = 1199
-SHAMS, SHAM_REDRAWS = 40, 239
+ALPHA = 0.05  # level of the tests of a row, corrected together
+STRICT = 0.01  # of controls that must pass: each makes one audit in a hundred powerless by chance
+REDRAWS = 1199  # so that p is a multiple of 1 / 1200
+SHAMS = 40  # sham pools
+SHAM_REDRAWS = 239
 ATTACKS = ("u-lira", "rmia", "tail", "strata")
-TESTS = {  # all that is corrected together, in words
+TESTS = {  # all tests that are corrected together, and their names in verdicts
     "share": "the share",
     "u-lira_auroc": "U-LiRA's AUROC",
     "u-lira_tpr_1": "U-LiRA at 1 % false alarms",
@@ -41,67 +42,82 @@ MUST_BE_FLAGGED: dict[ControlName, bool] = {
     "sham": False,
     "trained to remember": True,
 }
-MAY_BE_LEFT_OUT: frozenset[ControlName] = frozenset({"trained to remember"})  # a model of its own, of MUNKEY only
+OPTIONAL: frozenset[ControlName] = frozenset({"trained to remember"})  # only MUNKEY has it
 
 
 @dataclass(frozen=True)
 class Control:
-    """flagged: whether the audit found something in it; None where the control was not run."""
+    """A control. flagged: whether the audit found a residue; None if the control was not run."""
 
     name: ControlName
     flagged: bool | None
 
     @property
     def right(self) -> bool:
-        """Whether it came out as it must. One that was not run is right only if it may be left out."""
+        """Whether it came out as it must. A control that was not run must be optional."""
         if self.flagged is None:
-            return self.name in MAY_BE_LEFT_OUT
+            return self.name in OPTIONAL
         return self.flagged is MUST_BE_FLAGGED[self.name]
 
     @property
     def words(self) -> str:
         if self.flagged is None:
             return f"{self.name} was not run"
-        said = "was flagged" if self.flagged else "passed"
-        return f"{self.name} {said}, {'as it must' if self.right else 'but must not'}"
+        outcome = "was flagged" if self.flagged else "passed"
+        judgment = "as it must" if self.right else "but must not"
+        return f"{self.name} {outcome}, {judgment}"
 
 
 @dataclass(frozen=True)
 class Verdict:
+    """What an audit may say of a method. words: a sentence."""
+
     kind: Kind
     words: str
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's adjusted p of several tests, each of which is another chance to find something by luck.
+    """Holm's adjusted p of several tests (Holm 1979).
 
-    Reject those at most alpha, and the chance of any false rejection is at most alpha.
-    Raises ValueError for what is not a probability.
+    If those at most alpha are rejected, the chance of any false rejection is at most alpha. Raises
+    ValueError for a value that is not a probability.
     """
     for name, p in p_values.items():
         if not 0 <= p <= 1:
             raise ValueError(f"p = {p} of {name!r} is not between 0 and 1")
-    names = sorted(p_values, key=p_values.__getitem__)
-    steps = [(len(names) - rank) * p_values[name] for rank, name in enumerate(names)]
-    adjusted = dict(zip(names, np.maximum.accumulate(steps).clip(max=1).tolist(), strict=True)) if names else {}
+    adjusted: dict[str, float] = {}
+    largest = 0.0
+    for rank, name in enumerate(sorted(p_values, key=p_values.__getitem__)):
+        tests_left = len(p_values) - rank
+        largest = max(largest, tests_left * p_values[name])
+        adjusted[name] = min(largest, 1.0)
     return {name: adjusted[name] for name in p_values}
 
 
-def joint_tests(pairs: Pairs, generator: np.random.Generator, redraws: int) -> dict[str, Significance]:
-    """All tests of a row, corrected together: the share, both rates of both attacks, and the tail. Needs two pairs."""
-    scored = {"u-lira": u_lira.scores(pairs), "rmia": rmia.scores(pairs)}
+def joint_tests(
+    pairs: Pairs, generator: np.random.Generator, redraws: int
+) -> dict[str, Significance]:
+    """All tests of a row, corrected together: the share, the tail, and rates of attacks.
+
+    Needs two pairs.
+    """
     parts = [residual_share.statistics(pairs), tail.statistics(pairs)]
-    parts += [rate_tests(name, each, pairs) for name, each in scored.items() if not isinstance(each, Refused)]
+    for name, scores in (("u-lira", u_lira.scores(pairs)), ("rmia", rmia.scores(pairs))):
+        if not isinstance(scores, Refused):
+            parts.append(rate_tests(name, scores, pairs))
 
     def statistics(first: np.ndarray) -> dict[str, float]:
-        return {name: value for part in parts for name, value in part(first).items()}
+        values: dict[str, float] = {}
+        for part in parts:
+            values |= part(first)
+        return values
 
     return corrected(statistics, pairs.halves.first, generator, redraws)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Of one row. attacks: what each found, or why it could not; tests: by name, as `TESTS`, of those that could be."""
+    """The findings of one row. attacks: by name; tests: those of `TESTS` that could be run."""
 
     share: Share | Refused
     attacks: Mapping[str, Finding]
@@ -109,64 +125,76 @@ class Findings:
 
     @property
     def p(self) -> float:
-        """The smallest corrected p; 1 where nothing could be tested."""
-        return min((each.p for each in self.tests.values()), default=1.0)
+        """The smallest corrected p; 1 without any test."""
+        return min((test.p for test in self.tests.values()), default=1.0)
 
     @property
     def flagged(self) -> list[str]:
-        """The tests that found something, in the order of `TESTS`."""
+        """The tests that found a residue, in the order of `TESTS`."""
         return [name for name in TESTS if name in self.tests and self.tests[name].p <= ALPHA]
 
     @property
     def powerless(self) -> list[str]:
-        """The tests that could not have found anything, whatever was left."""
+        """The tests that could not have found any residue, however large."""
         return [name for name in TESTS if name not in self.tests or self.tests[name].least > ALPHA]
 
     @property
     def limit(self) -> float:
-        """The share that is found in four audits of five if it is left of every sample alike, percent."""
+        """The share, equal for all samples, that is found in four audits of five; percent."""
         from scipy.stats import norm
 
         if isinstance(self.share, Refused):
             return math.inf
-        return float(norm.isf(ALPHA / 2 / len(self.tests)) + norm.isf(0.2)) * self.share.chance
+        # The usual sample-size formula: quantiles of the corrected level and of a power of 80 %.
+        quantiles = norm.isf(ALPHA / 2 / len(self.tests)) + norm.isf(0.2)
+        return float(quantiles) * self.share.chance
 
 
 def findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
-    """What is found in a row. Where partners answer alike, to the bit, there is nothing to test."""
+    """The findings of a row. With equal answers of partners, to the bit, there are no tests."""
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
-    untested = isinstance(share, Refused) or pairs.alike
-    return Findings(share, attacks, {} if untested else joint_tests(pairs, generator, REDRAWS))
+    tests: dict[str, Significance] = {}
+    if not isinstance(share, Refused) and not pairs.alike:
+        tests = joint_tests(pairs, generator, REDRAWS)
+    return Findings(share, attacks, tests)
 
 
 def control(name: ControlName, found: Findings | None) -> Control:
-    """A control from its own findings. found: None where it was not run."""
+    """A control from its own findings; None: it was not run."""
     if found is None or isinstance(found.share, Refused):
         return Control(name, None)
-    must = MUST_BE_FLAGGED[name]
-    return Control(name, found.p <= (ALPHA if must else STRICT) and (found.share.contrast > 0 or not must))
+    if MUST_BE_FLAGGED[name]:
+        return Control(name, found.p <= ALPHA and found.share.contrast > 0)
+    return Control(name, found.p <= STRICT)
 
 
 def sham_control(pairs: Pairs, generator: np.random.Generator) -> Control:
-    """Whether any test flags sham pools more often than the 5 % that chance allows (binomial, one-sided, 1 %)."""
+    """Whether sham pools are flagged more often than by chance (one-sided binomial test)."""
     from scipy.stats import binomtest
 
-    tests = [joint_tests(sham(pairs, generator), generator, SHAM_REDRAWS) for _ in range(SHAMS)]
-    rejected = sum(min(each.p for each in found.values()) <= ALPHA for found in tests)
-    return Control("sham", bool(binomtest(rejected, SHAMS, ALPHA, alternative="greater").pvalue < STRICT))
+    flagged = 0
+    for _ in range(SHAMS):
+        tests = joint_tests(sham(pairs, generator), generator, SHAM_REDRAWS)
+        flagged += min(test.p for test in tests.values()) <= ALPHA
+    too_often = binomtest(flagged, SHAMS, ALPHA, alternative="greater").pvalue < STRICT
+    return Control("sham", bool(too_often))
 
 
 def verdict(found: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
-    """What may be said of a row.
+    """The verdict on a row.
 
-    "none found" says above which share, on average over this pool: the upper end of the share's interval. Where that
-    is 100 % or more, the audit cannot tell the row from doing nothing: no power. power: what simulated audits of this
-    kind find (munkey.audits.power).
+    "none found" names the upper end of the interval of the share, for the mean over this pool. If
+    it is 100 % or more, the audit cannot tell the row from doing nothing: no power. power: what
+    simulated audits of this kind find (munkey.audits.power).
     """
-    known = {each.name: each for each in controls}
-    listed = [known.get(name, Control(name, None)) for name in MUST_BE_FLAGGED]  # what is not there did not run
-    if wrong := [each.words for each in listed if not each.right]:
+    by_name = {control.name: control for control in controls}
+    wrong = []
+    for name in MUST_BE_FLAGGED:
+        each = by_name.get(name, Control(name, None))  # a missing control was not run
+        if not each.right:
+            wrong.append(each.words)
+    if wrong:
         return without_power("; ".join(wrong))
     if isinstance(found.share, Refused):
         return without_power(found.share.why)
@@ -174,38 +202,48 @@ def verdict(found: Findings, controls: Sequence[Control], power: str = "") -> Ve
 
 
 def _judged(found: Findings, share: Share, power: str) -> Verdict:
-    left, flagged = share.share, found.flagged
-    bounds = f"[{whole(left.low)}, {whole(left.high)}]" if math.isfinite(left.high) else "[unbounded]"
-    interval = f"{whole(left.value)} % {bounds}"
+    estimate = share.share
+    is_bounded = math.isfinite(estimate.high)
+    interval = f"{whole(estimate.value)} % [unbounded]"
+    if is_bounded:
+        interval = f"{whole(estimate.value)} % [{whole(estimate.low)}, {whole(estimate.high)}]"
+    flagged = found.flagged
     if "share" in flagged:
         if share.contrast < 0:
-            return Verdict("over-forgets", f"over-forgets: {interval}, further from training than never seen")
+            return Verdict(
+                "over-forgets",
+                f"over-forgets: {interval}, further from training than never seen",
+            )
         return Verdict("residue", f"residue: {interval} of what training put there is left")
     if flagged:
-        told = "; ".join(_told(name, found) for name in flagged)
-        return Verdict("residue", f"residue: {told}; on average {interval} is left")
+        traces = "; ".join(_in_words(name, found) for name in flagged)
+        return Verdict("residue", f"residue: {traces}; on average {interval} is left")
     if not any(share.contrasts):
-        return Verdict("none found", "deleted and never seen samples are answered alike, to the bit")
-    if left.high >= 100:
-        return without_power(
-            f"as much as {left.high:.0f} % may be left" if math.isfinite(left.high) else "no bound holds"
+        return Verdict(
+            "none found", "deleted and never seen samples are answered alike, to the bit"
         )
-    unable = (
-        f"; {', '.join(TESTS[name] for name in found.powerless)} could not find anything" if found.powerless else ""
+    if estimate.high >= 100:
+        limit = f"as much as {estimate.high:.0f} % may be left" if is_bounded else "no bound holds"
+        return without_power(limit)
+    words = (
+        f"these attacks found no more than {max(math.ceil(estimate.high), 0)} % on average,"
+        f" and find {math.ceil(found.limit)} % left of each in four audits of five"
     )
-    most = f"these attacks found no more than {max(math.ceil(left.high), 0)} % on average"
-    simulated = f"; {power}" if power else ""
-    limit = f"find {math.ceil(found.limit)} % left of each in four audits of five"
-    return Verdict("none found", f"{most}, and {limit}{simulated}{unable}")
+    if power:
+        words += f"; {power}"
+    if found.powerless:
+        unable = ", ".join(TESTS[name] for name in found.powerless)
+        words += f"; {unable} could not find anything"
+    return Verdict("none found", words)
 
 
 def whole(value: float) -> str:
-    """Without decimals, and without a sign where it is 0."""
+    """A number without decimals; never -0."""
     return f"{round(value) or 0:d}"
 
 
-def _told(name: str, found: Findings) -> str:
-    """What a test found, in words and with its figure."""
+def _in_words(name: str, found: Findings) -> str:
+    """The finding of a test in words, with its number."""
     attack, _, number = name.partition("_")
     if attack in found.attacks:
         estimate = getattr(found.attacks[attack], number)
@@ -214,13 +252,15 @@ def _told(name: str, found: Findings) -> str:
         return f"{TESTS[name]} finds {estimate.value:.1f} % of them"
     few = found.attacks["tail"]
     assert isinstance(few, tail.Tail)
-    told = {
+    words = {
         "square": f"samples differ {few.square:.1f} times as much as by chance (mean square)",
         "few": f"the tenth that keeps most keeps {whole(few.tenth_share.value)} %",
-        "scatter": f"answers scatter {few.scatter:.2f} times as much as where never seen (mean square)",
+        "scatter": (
+            f"answers scatter {few.scatter:.2f} times as much as where never seen (mean square)"
+        ),
         "memory": "what is left varies with what was memorized",
     }
-    return told.get(name, f"{TESTS[name]} differs")
+    return words.get(name, f"{TESTS[name]} differs")
 
 
 def without_power(why: str) -> Verdict:

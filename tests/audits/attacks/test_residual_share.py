@@ -110,7 +110,7 @@ def test_a_spread_over_samples_adds_to_that_over_pairs_as_a_normal_one():
     """Fieller with t² / n of the pairs, and z² of the samples."""
     own, nothing, t, z = np.array([0.95, 1.05]), np.array([3.95, 4.05]), student.ppf(0.975, 1), norm.ppf(0.975)
     a, b, c = 16 - t**2 * 0.0025 - z**2 * 0.04, 4 - t**2 * 0.0025 - z**2 * 0.02, 1 - t**2 * 0.0025 - z**2 * 0.03
-    estimate = ratio(own, nothing, paired=True, among=np.array([[0.03, 0.02], [0.02, 0.04]]))
+    estimate = ratio(own, nothing, paired=True, over_samples=np.array([[0.03, 0.02], [0.02, 0.04]]))
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
 

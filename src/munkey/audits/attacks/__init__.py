@@ -1,1 +1,1 @@
-"""One file an attack: each asks for one trace of what was deleted."""
+"""Attacks, one per file: each looks for one kind of trace of deleted samples."""

@@ -1,7 +1,7 @@
-"""Distance to the oracle beside its floor: how far apart two oracles are that differ in their seeds alone."""
+"""Distance to the oracle over its floor, the distance between oracles that differ in their seed."""
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -9,12 +9,15 @@ from munkey.audits.evidence import Compared
 from munkey.audits.registry import Estimate, Finding, Refused, audit
 from munkey.audits.roc import DRAWS
 
-ROUNDING = 1e-12  # nats; two oracles that differ in less were fitted without chance
+ROUNDING = 1e-12  # nats: oracles that differ by less draw no random numbers
 
 
 @dataclass(frozen=True)
 class Distance(Finding):
-    """Jensen-Shannon divergence, nats; 0 to log 2. ratio: value / floor. Intervals: bootstrap over samples."""
+    """Jensen-Shannon divergence in nats, 0 to log 2. ratio: value / floor.
+
+    Intervals: bootstrap over samples.
+    """
 
     value: Estimate
     floor: Estimate
@@ -25,28 +28,44 @@ class Distance(Finding):
     "distance",
     title="Distance over floor",
     needs="oracles",
-    definition="Jensen-Shannon divergence of predictions to each oracle, over that between two oracles",
+    definition=(
+        "Jensen-Shannon divergence of predictions to each oracle, over that between two oracles"
+    ),
     source="Lin 1991; a floor from independent oracles: this project",
 )
 def distance(compared: Compared, generator: np.random.Generator) -> Distance | Refused:
-    """Means over the forget set, and over all pairs of an unlearned model and an oracle, or of two oracles."""
+    """Means over forget samples, and over all pairs of a model and an oracle, or of two oracles."""
     if len(compared.oracles) < 2:
         return Refused(f"the floor needs 2 oracles or more; there are {len(compared.oracles)}")
-    models, oracles = ([_log_softmax(each) for each in part] for part in (compared.unlearned, compared.oracles))
-    value = np.mean([jensen_shannon(one, other) for one in models for other in oracles], axis=0)
-    floor = np.mean([jensen_shannon(*both) for both in combinations(oracles, 2)], axis=0)
+    models = [_log_softmax(logits) for logits in compared.unlearned]
+    oracles = [_log_softmax(logits) for logits in compared.oracles]
+    to_oracles = [jensen_shannon(model, oracle) for model, oracle in product(models, oracles)]
+    between_oracles = [jensen_shannon(one, other) for one, other in combinations(oracles, 2)]
+    value = np.mean(to_oracles, axis=0)  # (n,)
+    floor = np.mean(between_oracles, axis=0)  # (n,)
     if floor.mean() < ROUNDING:
         return Refused("the oracles answer alike, so there is no floor")
-    drawn = generator.integers(len(value), size=(DRAWS, len(value)))
-    means = [(part.mean(), part[drawn].mean(axis=1)) for part in (value, floor)]
-    means.append((means[0][0] / means[1][0], means[0][1] / means[1][1]))
-    return Distance(*(Estimate(float(mean), *np.percentile(draws, [2.5, 97.5]).tolist()) for mean, draws in means))
+    resampled = generator.integers(len(value), size=(DRAWS, len(value)))
+    value_draws = value[resampled].mean(axis=1)
+    floor_draws = floor[resampled].mean(axis=1)
+    return Distance(
+        value=_estimate(value.mean(), value_draws),
+        floor=_estimate(floor.mean(), floor_draws),
+        ratio=_estimate(value.mean() / floor.mean(), value_draws / floor_draws),
+    )
 
 
 def jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """(n,): half the sum of both divergences to the mean, of log-probabilities (n, C) each. Nats."""
-    middle = np.logaddexp(one, other) - np.log(2)
-    return np.asarray(sum((np.exp(each) * (each - middle)).sum(axis=1) for each in (one, other)) / 2)
+    """Jensen-Shannon divergences (n,) in nats, of log-probabilities (n, C)."""
+    log_mean = np.logaddexp(one, other) - np.log(2)
+    kl_one = (np.exp(one) * (one - log_mean)).sum(axis=1)
+    kl_other = (np.exp(other) * (other - log_mean)).sum(axis=1)
+    return np.asarray((kl_one + kl_other) / 2)
+
+
+def _estimate(mean: float, draws: np.ndarray) -> Estimate:
+    low, high = np.percentile(draws, [2.5, 97.5])
+    return Estimate(float(mean), float(low), float(high))
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Attacks that know one model and no other: forget samples against test samples, with intervals.
+"""Attacks with the answers of one model: forget samples against test samples, with intervals.
 
-The weakest attacks, and the only ones that the main run's logits allow. Around 50 they prove little: a sample's own
-difficulty hides what the model remembers of it.
+These are the weakest attacks, but all that the logits of the main run allow. An AUROC near 50
+proves little, since how hard a sample is hides how much the model remembers of it.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from munkey.audits.roc import Attack, Ranking, Rates, redraw, with_intervals
     source="Yeom et al. 2018",
 )
 def loss(answers: Answers, generator: np.random.Generator) -> Attack:
-    """Ranked by phi, which has the order of the loss and still tells losses near 0 apart."""
+    """Ranks by phi, which has the order of the loss and resolves losses near 0."""
     phi = margins(answers.logits, answers.labels)
     return population([phi], [np.flatnonzero(answers.test)], answers, generator)
 
@@ -29,13 +29,16 @@ def loss(answers: Answers, generator: np.random.Generator) -> Attack:
     "margin",
     title="Margin",
     needs="logits",
-    definition="the larger the gap between the two likeliest classes, the likelier a member; needs no label",
+    definition=(
+        "the larger the gap between the two likeliest classes, the likelier a member; needs no"
+        " label"
+    ),
     source="Salem et al. 2019",
 )
 def margin(answers: Answers, generator: np.random.Generator) -> Attack:
     from munkey.evaluation.metrics import attack_features
 
-    gap = attack_features(answers.logits, answers.labels)[:, 3]
+    gap = attack_features(answers.logits, answers.labels)[:, 3]  # p1 - p2
     return population([gap], [np.flatnonzero(answers.test)], answers, generator)
 
 
@@ -43,35 +46,54 @@ def margin(answers: Answers, generator: np.random.Generator) -> Attack:
     "logistic",
     title="Logistic (the paper's MIA)",
     needs="logits",
-    definition="logistic regression on loss, entropy, confidence and margin, fitted to retain against half of test",
+    definition=(
+        "logistic regression on loss, entropy, confidence and margin, fitted to retain against"
+        " half of test"
+    ),
     source="the paper's MIA (sec. 4), with an interval",
 )
 def logistic(answers: Answers, generator: np.random.Generator) -> Attack:
-    """As the metric MIA: each half of test is scored by the attack that is fitted to the other half."""
+    """As the metric MIA: the attack that is fitted to one half of test scores the other half."""
     from munkey.evaluation.metrics import attack_features, cross_fits
 
-    features, test = attack_features(answers.logits, answers.labels), np.flatnonzero(answers.test)
-    fits = list(cross_fits(features[answers.retain], features[test], answers.labels[test], generator))
-    scores, scored = [score(features) for score, _ in fits], [test[rows] for _, rows in fits]
-    return population(scores, scored, answers, generator)
+    features = attack_features(answers.logits, answers.labels)
+    test = np.flatnonzero(answers.test)
+    scores = []
+    negatives = []
+    retain_features = features[answers.retain]
+    for score, rows in cross_fits(retain_features, features[test], answers.labels[test], generator):
+        scores.append(score(features))
+        negatives.append(test[rows])
+    return population(scores, negatives, answers, generator)
 
 
 def population(
-    scores: list[np.ndarray], negatives: list[np.ndarray], answers: Answers, generator: np.random.Generator
+    scores: list[np.ndarray],
+    negatives: list[np.ndarray],
+    answers: Answers,
+    generator: np.random.Generator,
 ) -> Attack:
-    """Forget samples against `negatives` (rows), by scores (N,); the mean over the parts of a cross-fit.
+    """Rates of forget samples against test samples, averaged over the parts of a cross-fit.
 
-    Intervals: bootstrap over forget samples, and over the negatives of each part.
+    scores: (N,), of each part; negatives: positions of the test samples of each part. Intervals:
+    bootstrap over forget samples, and over the negatives of each part.
     """
-    rankings = [Ranking(score[answers.forget], score[rows]) for score, rows in zip(scores, negatives, strict=True)]
+    rankings = []
+    for score, rows in zip(scores, negatives, strict=True):
+        rankings.append(Ranking(score[answers.forget], score[rows]))
 
     def redrawn() -> Rates:
-        forget = redraw(int(answers.forget.sum()), generator)
-        counted = [redraw(len(rows), generator) for rows in negatives]
-        return mean([ranking.rates(forget, each) for ranking, each in zip(rankings, counted, strict=True)])
+        forget_weights = redraw(int(answers.forget.sum()), generator)
+        part_weights = [redraw(len(rows), generator) for rows in negatives]
+        parts = zip(rankings, part_weights, strict=True)
+        return mean([ranking.rates(forget_weights, weights) for ranking, weights in parts])
 
-    return with_intervals(mean([each.rates() for each in rankings]), redrawn, min(map(len, negatives)))
+    rates = mean([ranking.rates() for ranking in rankings])
+    return with_intervals(rates, redrawn, min(len(rows) for rows in negatives))
 
 
 def mean(rates: list[Rates]) -> Rates:
-    return Rates(*np.mean([[each.auroc, each.tpr_1, each.tpr_5] for each in rates], axis=0).tolist())
+    """The mean rates over the parts of a cross-fit."""
+    return Rates(
+        *np.mean([[part.auroc, part.tpr_1, part.tpr_5] for part in rates], axis=0).tolist()
+    )

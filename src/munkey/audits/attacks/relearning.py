@@ -1,6 +1,7 @@
-"""Relearning: does what was forgotten come back when the system is trained on the retain set alone?
+"""Relearning: do forgotten samples come back when the system is trained on the retain set alone?
 
-What is only hidden comes back sooner than what was never there; the oracle, under the same steps, is the reference.
+Knowledge that is only hidden comes back sooner than in a model that never had it. The reference is
+the oracle, trained with the same steps.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ Role = Literal["nothing", "oracle", "method"]
 
 
 class RelearnedSystem(TypedDict):
-    """A system as the plan lists it (munkey.experiment.plan.relearning). curves: files, one for each seed."""
+    """A system in the plan (munkey.experiment.plan.relearning). curves: a file for each seed."""
 
     name: str
     title: str
@@ -27,7 +28,7 @@ class RelearnedSystem(TypedDict):
 
 @dataclass(frozen=True)
 class Spread(Finding):
-    """Over n seeds. sd: ddof 1; NaN for one seed."""
+    """Mean and standard deviation over n seeds. sd: with ddof 1; NaN for one seed."""
 
     mean: float
     sd: float
@@ -36,9 +37,9 @@ class Spread(Finding):
 
 @dataclass(frozen=True)
 class Relearned(Finding):
-    """How far above the oracle's curve, in the curves' unit; negative: below.
+    """Difference to the oracle's curve, in the unit of the curves; positive: above it.
 
-    before: at the first step; highest: at the step where it is most; area: on average over all steps.
+    before: at the first step; highest: the largest of all steps; area: the average over all steps.
     """
 
     before: Spread
@@ -50,14 +51,21 @@ class Relearned(Finding):
     "relearning",
     title="Relearning",
     needs="curves",
-    definition="how far the forget set's accuracy or margin rises above the oracle's when both train on the retain set",
+    definition=(
+        "how far the forget set's accuracy or margin rises above the oracle's when both train"
+        " on the retain set"
+    ),
     source="after arXiv 2505.22310; against the oracle under the same steps: this project",
 )
 def relearning(curves: Curves, generator: np.random.Generator | None = None) -> Relearned:
-    """Each seed by itself, then mean and sd; nothing is drawn. The area is that under straight lines between points."""
+    """Compares each seed with its own oracle; then mean and sd over seeds. Draws nothing."""
     above = curves.system - curves.oracle
     area = np.trapezoid(above, curves.steps, axis=1) / (curves.steps[-1] - curves.steps[0])
-    return Relearned(*(_spread(values) for values in (above[:, 0], above.max(axis=1), area)))
+    return Relearned(
+        before=_spread(above[:, 0]),
+        highest=_spread(above.max(axis=1)),
+        area=_spread(area),
+    )
 
 
 def _spread(values: np.ndarray) -> Spread:

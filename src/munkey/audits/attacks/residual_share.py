@@ -1,4 +1,4 @@
-"""Residual share, the headline: what is left of a deleted sample, in percent of what training on it had put there."""
+"""Residual share: the contrast after deletion, in percent of the contrast of doing nothing."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,15 @@ from munkey.audits.registry import Estimate, Finding, Refused, audit
 
 @dataclass(frozen=True)
 class Share(Finding):
-    """contrasts: of each pair, in normal scores among test samples; contrast: their mean, positive if any is left.
+    """The residual share of a method.
 
-    share: in percent of doing nothing, with its interval for this pool; unbounded where doing nothing cannot be told
-    from 0. training: the same share with the interval for the training set that the pool was drawn from.
-    chance: one sd of the share where nothing is left, percent. p_pairs: t over pairs, two-sided.
-    unit: sd of margins of test samples, over that of doing nothing: how far the method moved what it does not count by.
+    contrasts: of each pair, in normal scores; contrast: their mean. It is positive if deleted
+    samples are answered better than samples never seen. share: the mean in percent of doing
+    nothing, with its interval for this pool, unbounded if the contrast of doing nothing may be 0.
+    training: the same with the interval for the training set that the pool was drawn from. chance:
+    the sd that the share would have without any residue, percent. p_pairs: of a two-sided t test
+    over pairs. unit: sd of the margins of test samples over that of doing nothing: how much the
+    method changed the scale.
     """
 
     contrast: float
@@ -33,7 +36,9 @@ class Share(Finding):
     "residual-share",
     title="Residual share",
     needs="pairs",
-    definition="difference of margins, deleted less never seen, in percent of that of doing nothing",
+    definition=(
+        "difference of margins, deleted minus never seen, in percent of that of doing nothing"
+    ),
     source="this project; swapped halves after Hayes et al. 2024 and arXiv 2404.11577",
 )
 def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | Refused:
@@ -42,98 +47,136 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     if pairs.count < 2:
         return Refused("the residual share needs 2 pairs of models for its interval; there is 1")
     reference = pairs.nothing or pairs
-    counts, size = reference.below, int(pairs.halves.test.sum())
-    paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
-    if paired and reference is not pairs:
-        counts = coarsened(counts, pairs.margins, pairs.halves.test)
-    first, nothing_first = pairs.halves.first, reference.halves.first
-    differences, before = (
-        differences_of(pairs.scores, first),
-        differences_of(normal_scores(counts, size), nothing_first),
-    )
-    own, nothing = contrasts(differences, first), contrasts(before, nothing_first)
+    test = pairs.halves.test
+    first = pairs.halves.first
+    reference_first = reference.halves.first
+    is_paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
+    reference_counts = reference.below
+    if is_paired and reference is not pairs:
+        reference_counts = coarsened(reference_counts, pairs.margins, test)
+    reference_scores = normal_scores(reference_counts, int(test.sum()))
+    own_differences = differences_of(pairs.scores, first)
+    nothing_differences = differences_of(reference_scores, reference_first)
+    own = contrasts(own_differences, first)
+    nothing = contrasts(nothing_differences, reference_first)
     if not nothing.mean():
-        return Refused("doing nothing leaves nothing: deleted samples are answered as those that were never seen")
-    among = _among(differences, before) if paired else None
-    alike = not own.any()  # partners answer alike to the bit, and there is no test
-    sd = (margins[:, pairs.halves.test].std(axis=1, ddof=1).mean() for margins in (pairs.margins, reference.margins))
+        return Refused(
+            "doing nothing leaves nothing: deleted samples are answered as those that were"
+            " never seen"
+        )
+    over_samples = None
+    if is_paired:
+        over_samples = _covariance_over_samples(own_differences, nothing_differences)
+    p_pairs = 1.0  # if partners answer alike, to the bit, there is nothing to test
+    if own.any():
+        p_pairs = float(ttest_1samp(own, 0).pvalue)
+    own_sd = pairs.margins[:, test].std(axis=1, ddof=1).mean()
+    nothing_sd = reference.margins[:, test].std(axis=1, ddof=1).mean()
     return Share(
         contrast=float(own.mean()),
         contrasts=tuple(own.tolist()),
-        share=ratio(own, nothing, paired),
-        training=ratio(own, nothing, paired, among),
+        share=ratio(own, nothing, is_paired),
+        training=ratio(own, nothing, is_paired, over_samples),
         chance=100 * chance_sd(pairs) / abs(float(nothing.mean())),
-        p_pairs=1.0 if alike else float(ttest_1samp(own, 0).pvalue),
-        unit=float(next(sd) / next(sd)),
+        p_pairs=p_pairs,
+        unit=float(own_sd / nothing_sd),
     )
 
 
-def _among(differences: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """(2, 2): covariance over samples of what is left of each, for means over the pool; chance is taken out."""
-    both = np.stack([differences, before])  # (2, P, n)
-    around = both - both.mean(axis=1, keepdims=True)
+def _covariance_over_samples(own: np.ndarray, nothing: np.ndarray) -> np.ndarray:
+    """Covariance (2, 2) of the two means over the pool, if its samples are a random draw.
+
+    own, nothing: differences (P, n). The covariance over samples of their means over pairs includes
+    the luck of P trainings, which is estimated from the scatter over pairs and subtracted.
+    """
+    both = np.stack([own, nothing])  # (2, P, n)
     pairs, size = both.shape[1:]
-    chance = np.einsum("apn,bpn->ab", around, around) / ((pairs - 1) * pairs * size)
-    values, vectors = np.linalg.eigh(np.cov(both.mean(axis=1)) - chance)
+    residuals = both - both.mean(axis=1, keepdims=True)
+    luck = np.einsum("apn,bpn->ab", residuals, residuals) / ((pairs - 1) * pairs * size)
+    covariance = np.cov(both.mean(axis=1)) - luck
+    # The difference may have a negative eigenvalue, which no covariance has.
+    values, vectors = np.linalg.eigh(covariance)
     return np.asarray((vectors * values.clip(0)) @ vectors.T / size)
 
 
 def statistics(pairs: Pairs) -> Statistics:
-    """What is tested: the mean contrast, whatever its sign, as a function of the halves."""
-    return lambda first: {"share": abs(float(contrasts(differences_of(pairs.scores, first), first).mean()))}
+    """The test statistic: the absolute value of the mean contrast."""
+
+    def absolute_contrast(first: np.ndarray) -> dict[str, float]:
+        differences = differences_of(pairs.scores, first)
+        return {"share": abs(float(contrasts(differences, first).mean()))}
+
+    return absolute_contrast
 
 
 def differences_of(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """(P, n): score of the partner that deleted a sample less that of the other. A sample's difficulty cancels."""
+    """(P, n): score where deleted minus score where never seen. A sample's difficulty cancels."""
     score = roles(scores, first)
     return np.asarray(score.deleted - score.absent)
 
 
-def contrasts(differences: np.ndarray, first: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
-    """(P,): mean of differences (P, n) over the pool. The two halves count alike, so that a partner's level cancels.
+def contrasts(
+    differences: np.ndarray,
+    first: np.ndarray,
+    selected: np.ndarray | None = None,
+) -> np.ndarray:
+    """(P,): mean of differences (P, n) over the pool, or over `selected` samples (P, n) bool.
 
-    chosen: (P, n) bool, the samples that count; all where it is None.
+    Both halves have the same weight, so that a difference in level between partners cancels.
     """
-    halves = (first, ~first) if chosen is None else (first & chosen, ~first & chosen)
-    return np.asarray(sum((differences * half).sum(axis=1) / half.sum(axis=1) for half in halves) / 2)
+    in_first = first
+    in_second = ~first
+    if selected is not None:
+        in_first = in_first & selected
+        in_second = in_second & selected
+    mean_first = (differences * in_first).sum(axis=1) / in_first.sum(axis=1)
+    mean_second = (differences * in_second).sum(axis=1) / in_second.sum(axis=1)
+    return np.asarray((mean_first + mean_second) / 2)
 
 
 def chance_sd(pairs: Pairs) -> float:
-    """The sd of the mean contrast if the halves of every pair had been drawn again and nothing were left.
+    """The sd of the mean contrast over random halves, without any residue.
 
-    Partners' margins of a sample then differ by luck alone, by v in variance, and the two halves are random samples of
-    a and b of these differences: their means differ by v (1/a + 1/b). A contrast is half of that, and the mean over P
-    pairs has 1/P² of the sum. v is taken within the halves, so that what is left does not count as luck.
+    Partners' scores of a sample then differ by luck alone, with a variance v, and the halves are
+    random samples of a and b of these differences. The variance of the difference of their means is
+    v (1/a + 1/b). A contrast is half of that difference, and the mean over P pairs has 1/P² of the
+    sum of variances. v is estimated within halves, so that a residue does not count as luck.
     """
-    apart = zip(pairs.apart, pairs.halves.first, strict=True)
-    return float(np.sqrt(sum(_spread(each[half], each[~half]) for each, half in apart)) / (2 * pairs.count))
+    variance = 0.0
+    for apart, first in zip(pairs.apart, pairs.halves.first, strict=True):
+        one, other = apart[first], apart[~first]
+        variance += float(one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other))
+    return float(np.sqrt(variance) / (2 * pairs.count))
 
 
-def _spread(*halves: np.ndarray) -> float:
-    """The variance of the difference of two means."""
-    return float(sum(half.var(ddof=1) / len(half) for half in halves))
+def ratio(
+    own: np.ndarray,
+    nothing: np.ndarray,
+    paired: bool,
+    over_samples: np.ndarray | None = None,
+) -> Estimate:
+    """mean(own) / mean(nothing) in percent, with Fieller's 95 % interval over pairs (Fieller 1954).
 
-
-def ratio(own: np.ndarray, nothing: np.ndarray, paired: bool, among: np.ndarray | None = None) -> Estimate:
-    """mean(own) / mean(nothing) in percent, with Fieller's 95 % interval over pairs.
-
-    It holds the values r for which a t test does not reject that own - r * nothing is 0 on average; so it counts the
-    uncertainty of the denominator, exactly so for normal contrasts. Unbounded where doing nothing itself cannot be told
-    from 0. paired: both are of the same pairs, in order; otherwise they are independent. among: (2, 2), the covariance
-    of both means over samples, where these are a draw, too.
+    The interval has all r for which a t test does not reject that own - r * nothing is 0 on
+    average. So it includes the uncertainty of the denominator, exactly if contrasts are normal. It
+    is unbounded if the mean of `nothing` may be 0. paired: both are of the same pairs, in order;
+    otherwise they are independent. over_samples: (2, 2), further covariance of the two means.
     """
     from scipy.stats import norm, t
 
-    fewest = min(len(own), len(nothing))
-    variances = np.diag([own.var(ddof=1) / len(own), nothing.var(ddof=1) / len(nothing)])
+    t_quantile = t.ppf(0.975, min(len(own), len(nothing)) - 1)
     if paired:
-        variances = np.atleast_2d(np.cov(own, nothing)) / len(own)
-    if among is not None:
-        variances = variances + among * (norm.ppf(0.975) / t.ppf(0.975, fewest - 1)) ** 2  # of many samples
+        covariance = np.atleast_2d(np.cov(own, nothing)) / len(own)
+    else:
+        covariance = np.diag([own.var(ddof=1) / len(own), nothing.var(ddof=1) / len(nothing)])
+    if over_samples is not None:
+        # Samples are many: their part has a normal quantile, not one of t with few pairs.
+        covariance = covariance + over_samples * (norm.ppf(0.975) / t_quantile) ** 2
     means = np.array([own.mean(), nothing.mean()])
-    (c, b), (_, a) = np.outer(means, means) - t.ppf(0.975, fewest - 1) ** 2 * variances
-    value = 100 * means[0] / means[1]
+    value = float(100 * means[0] / means[1])
+    # (mean_own - r mean_nothing)^2 <= t^2 variance(own - r nothing) is a r^2 - 2 b r + c <= 0 in r.
+    (c, b), (_, a) = np.outer(means, means) - t_quantile**2 * covariance
     if a <= 0:
-        return Estimate(float(value), -np.inf, np.inf)
-    spread = np.sqrt(max(b**2 - a * c, 0))
-    return Estimate(float(value), float(100 * (b - spread) / a), float(100 * (b + spread) / a))
+        return Estimate(value, -np.inf, np.inf)
+    root = np.sqrt(max(b**2 - a * c, 0))
+    return Estimate(value, float(100 * (b - root) / a), float(100 * (b + root) / a))

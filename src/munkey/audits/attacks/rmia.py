@@ -1,4 +1,4 @@
-"""RMIA, offline: is a sample's confidence raised above its usual one by more than that of samples nobody trained on?"""
+"""RMIA, offline: is the confidence in a sample raised by more than that in test samples?"""
 
 import numpy as np
 
@@ -7,54 +7,73 @@ from munkey.audits.margins import below
 from munkey.audits.registry import Refused, audit
 from munkey.audits.roc import TOLERANCE, Attack, Scores, attacked
 
-GAMMA = 1.0  # by how much a sample must beat a test sample; the paper uses 1 and 2
-SLOPE = 0.3  # the paper's a: confidence once trained on is taken as a * confidence + 1 - a
+GAMMA = 1.0  # by what factor a sample must exceed a test sample; the paper uses 1 and 2
+SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p + 1 - a
 
 
 @audit(
     "rmia",
     title="RMIA",
     needs="pairs",
-    definition="share of test samples whose confidence exceeds that of reference models by less than the sample's",
+    definition=(
+        "share of test samples whose confidence exceeds that of reference models by less than"
+        " the sample's"
+    ),
     source="Zarifzadeh et al. 2024, Low-Cost High-Power Membership Inference Attacks",
 )
 def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
-    """Needs two pairs: the reference models of a target are those of the other pairs that never saw the sample."""
+    """Needs two pairs: the references of a target are models of other pairs that never saw x."""
     score = scores(pairs)
-    return score if isinstance(score, Refused) else attacked(score, pairs, generator)
+    if isinstance(score, Refused):
+        return score
+    return attacked(score, pairs, generator)
 
 
 def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | Refused:
-    """Shares of test samples that are beaten, as a function of the halves.
+    """Shares of test samples that a sample exceeds, as a function of the halves.
 
-    Confidence is the rank among the model's own test samples, not a probability: to scale all answers changes nothing.
+    As confidence counts the rank among the model's own test samples, not a probability: scaling all
+    answers changes nothing.
     """
     if pairs.count < 2:
-        return Refused("RMIA needs 2 pairs of models: one is the reference of the other; there is 1")
-    own = pairs.margins[:, pairs.halves.test]
-    ranks = below(own, np.ones(own.shape[1], dtype=bool))
-    pool, test = ((counts + 0.5) / (own.shape[1] + 1) for counts in (pairs.below, ranks))
-    reference = np.sort(_rounded(gamma * ratios(test, _others(test[::2] + test[1::2]) / 2, slope)), axis=1)
+        return Refused(
+            "RMIA needs 2 pairs of models: one is the reference of the other; there is 1"
+        )
+    test_margins = pairs.margins[:, pairs.halves.test]
+    size = test_margins.shape[1]
+    test_counts = below(test_margins, np.ones(size, dtype=bool))
+    pool_confidence = (pairs.below + 0.5) / (size + 1)
+    test_confidence = (test_counts + 0.5) / (size + 1)
+    # No model saw a test sample, so both models of each other pair are references.
+    test_references = _mean_of_others(test_confidence[::2] + test_confidence[1::2]) / 2
+    test_ratios = gamma * ratios(test_confidence, test_references, slope)
+    sorted_test_ratios = np.sort(_rounded(test_ratios), axis=1)
 
-    def beaten(first: np.ndarray) -> Roles:
-        raised = _rounded(ratios(pool, _others(roles(pool, first).absent), slope))
-        counts = [np.searchsorted(*each, side="right") for each in zip(reference, raised, strict=True)]
-        return roles(np.array(counts) / test.shape[1], first)
+    def exceeded(first: np.ndarray) -> Roles:
+        references = _mean_of_others(roles(pool_confidence, first).absent)
+        pool_ratios = _rounded(ratios(pool_confidence, references, slope))
+        shares = np.empty(pool_ratios.shape)
+        for row, model_ratios, thresholds in zip(
+            shares, pool_ratios, sorted_test_ratios, strict=True
+        ):
+            row[:] = np.searchsorted(thresholds, model_ratios, side="right") / size
+        return roles(shares, first)
 
-    return beaten
+    return exceeded
 
 
 def ratios(confidence: np.ndarray, out: np.ndarray, slope: float) -> np.ndarray:
-    """p(x; target) / p(x): confidence (S, n) of each model over what is usual, from that of models that never saw x.
+    """p(x | target) / p(x): confidence (S, n) of each model over the average one.
 
-    out: (P, n), for the targets of each pair. p(x) = ((1 + a) out + 1 - a) / 2, the mean of out and a * out + 1 - a.
+    out: (P, n), the confidence of references that never saw x, for the targets of each pair. p(x)
+    is the mean of `out` and of a * out + 1 - a, the confidence of models that saw x.
     """
-    usual = ((1 + slope) * out + 1 - slope) / 2
-    return np.asarray(confidence / np.repeat(usual, 2, axis=0))
+    average = ((1 + slope) * out + 1 - slope) / 2
+    return np.asarray(confidence / np.repeat(average, 2, axis=0))
 
 
-def _others(values: np.ndarray) -> np.ndarray:
-    """Mean of values (P, n) over all pairs but one, for each pair."""
+def _mean_of_others(values: np.ndarray) -> np.ndarray:
+    """For each pair, the mean of values (P, n) over all other pairs."""
     return np.asarray((values.sum(axis=0) - values) / (len(values) - 1))
 
 

@@ -1,4 +1,4 @@
-"""Storage: are the numbers of a deleted key or token, or its id, still in what is shipped?"""
+"""Storage: do the shipped files still contain a deleted key or token, or list its id?"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,16 +11,21 @@ from munkey.audits.evidence import Shipped
 from munkey.audits.registry import Finding, Refused, audit
 from munkey.audits.unpacked import UNREADABLE, unpacked
 
-NUMBERS, TELLING = 8, 5  # numbers in a row that are taken as its trace, and how many of them should differ
+NUMBERS = 8  # consecutive numbers of a row that serve as its trace
+TELLING = (
+    5  # different numbers, not 0, that a trace should have so that it occurs nowhere by chance
+)
 CHUNK = 1 << 22  # bytes read at a time
-MIX, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(44)
+# Multiplicative hashing (Knuth): 2^64 / golden ratio; the upper 64 - 44 = 20 bits are the hash.
+MIX = np.uint64(0x9E3779B97F4A7C15)
+SHIFT = np.uint64(44)
 
 
 @dataclass(frozen=True)
 class StorageFinding(Finding):
-    """rows: how many of the deleted rows were found, of how many; ids: the deleted ids that the memory still lists.
+    """rows: number of deleted rows that were found, of `of`. places: the files that they are in.
 
-    places: the files that hold any of the rows.
+    ids: deleted ids that the memory still lists.
     """
 
     rows: int
@@ -33,106 +38,152 @@ class StorageFinding(Finding):
     "storage",
     title="Storage",
     needs="models",
-    definition="deleted ids, keys and tokens in files: floats, by row or column, also in zip, gzip, bzip2, xz, zlib",
+    definition=(
+        "deleted ids, keys and tokens in files: floats, by row or column, also in zip, gzip,"
+        " bzip2, xz, zlib"
+    ),
     source="this project",
 )
 def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFinding | Refused:
-    """A row counts as found if 8 of its numbers are, in any of four precisions, by row or by column, packed or not.
+    """A row is found if 8 of its numbers are, in one of four precisions, by row or by column.
 
-    Kept rows are the control: they must be found. Deleted rows that equal a kept one, as the keys of a picture that is
-    there twice, tell nothing and are left out. Raises FileNotFoundError for a file that is not there.
+    Remaining rows are the control: they must be found. A deleted row that equals a remaining one,
+    as for a picture that is there twice, is not counted. Raises FileNotFoundError for a missing
+    file.
     """
-    gone, listed = set(shipped.deleted_ids.tolist()), set(shipped.listed_ids.tolist())
-    columns = {len(gone), len(listed - gone), len(gone | listed)}
+    deleted_ids = set(shipped.deleted_ids.tolist())
+    listed_ids = set(shipped.listed_ids.tolist())
+    # Stored by column, a matrix has as many numbers between two of a row as it has rows.
+    row_counts = {len(deleted_ids), len(listed_ids - deleted_ids), len(deleted_ids | listed_ids)}
     try:
-        deleted, kept = ([traces(row) for row in rows] for rows in (shipped.deleted, shipped.kept))
-        known = set().union(*kept)
-        found = {path: search(path, known.union(*deleted), columns) for path in files_of(shipped.files)}
+        deleted_traces = [traces(row) for row in shipped.deleted]
+        kept_traces = [traces(row) for row in shipped.kept]
+        of_kept = set().union(*kept_traces)
+        sought = of_kept.union(*deleted_traces)
+        in_files = {path: search(path, sought, row_counts) for path in files_of(shipped.files)}
     except ValueError as error:
         return Refused(str(error))
-    everywhere = set().union(*found.values())
-    missing = sum(everywhere.isdisjoint(each) for each in kept)
-    if missing or not kept:
+    in_any_file = set().union(*in_files.values())
+    missing = sum(in_any_file.isdisjoint(row) for row in kept_traces)
+    if missing or not kept_traces:
         return Refused(
-            f"{missing} of {len(kept)} rows that were kept are not found in these files either, so this search proves"
-            " nothing: are they stored in a form that is not looked for?"
+            f"{missing} of {len(kept_traces)} rows that were kept are not found in these files"
+            " either,"
+            " so this search proves nothing: are they stored in a form that is not looked for?"
         )
-    leaks = [set(each) - known for each in deleted if each[0] not in known]
-    rows = sum(not each.isdisjoint(everywhere) for each in leaks)
-    places = tuple(str(path) for path, held in found.items() if held & set().union(*leaks))
-    return StorageFinding(rows, len(leaks), tuple(sorted(gone & listed)), places)
+    counted = [set(row) - of_kept for row in deleted_traces if row[0] not in of_kept]
+    of_deleted = set().union(*counted)
+    return StorageFinding(
+        rows=sum(not row.isdisjoint(in_any_file) for row in counted),
+        of=len(counted),
+        ids=tuple(sorted(deleted_ids & listed_ids)),
+        places=tuple(str(path) for path, present in in_files.items() if present & of_deleted),
+    )
 
 
 def traces(row: np.ndarray) -> list[bytes]:
-    """The bytes of 8 numbers in a row that could not stand anywhere: float32, float64, then half precisions.
+    """The bytes of 8 consecutive numbers of a row: as float32, float64, then half precisions.
 
-    The first is not 0, and 5 that are not 0 differ. Where no 8 are like that, half precision is left out, and the rest
-    is taken where most differ, one in a very sparse key. Raises ValueError for a row in which no 2 that are not 0 do.
+    The first of the 8 is not 0, and at least 5 different ones are not 0. A row without such a run,
+    a very sparse one, gets the run with most different numbers, and no trace in half precision.
+    Raises ValueError for a row without two different numbers that are not 0.
     """
     exact = np.asarray(row, "<f4")
-    if not exact[: 1 - NUMBERS].any() or _telling(exact) < 2:
-        raise ValueError(f"a row of {len(row)} numbers has no {NUMBERS} in a row by which it could be recognized")
+    starts = exact[: 1 - NUMBERS]
+    if not starts.any() or _different_numbers(exact) < 2:
+        raise ValueError(
+            f"a row of {len(row)} numbers has no {NUMBERS} in a row by which it could be recognized"
+        )
     bits = exact.view("<u4")
-    brains = [(each >> 16).astype("<u2") for each in (bits, bits + 0x7FFF + (bits >> 16 & 1))]  # cut off, or rounded
+    truncated_bfloat16 = (bits >> 16).astype("<u2")
+    # Round to nearest, ties to even, on the bits: add just under half a unit, and the lowest kept
+    # bit.
+    rounded_bfloat16 = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
     with np.errstate(over="ignore"):
-        single, *halves = map(_best, (bits, exact.astype("<f2").view("<u2"), *brains))
-    telling = [half for half in halves if _telling(half) >= TELLING]
-    return [each.tobytes() for each in (single, single.view("<f4").astype("<f8"), *telling)]
+        float16 = exact.astype("<f2").view("<u2")
+    single = _best_run(bits)
+    double = single.view("<f4").astype("<f8")
+    found = [single.tobytes(), double.tobytes()]
+    for half in (float16, truncated_bfloat16, rounded_bfloat16):
+        run = _best_run(half)
+        if _different_numbers(run) >= TELLING:
+            found.append(run.tobytes())
+    return found
 
 
-def _best(words: np.ndarray) -> np.ndarray:
-    """The first 8 in a row, from one that is not 0 on, that tell enough, or else those that tell most."""
+def _best_run(words: np.ndarray) -> np.ndarray:
+    """The first run of 8 with enough different numbers, or else the one with most."""
     runs = sliding_window_view(words, NUMBERS)
-    telling = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1) * (runs[:, 0] != 0)
-    return runs[np.argmax(np.minimum(telling, TELLING))]
+    different = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1)  # without 0
+    different = different * (runs[:, 0] != 0)
+    return runs[np.argmax(np.minimum(different, TELLING))]
 
 
-def _telling(part: np.ndarray) -> int:
-    """How many numbers that are not 0 differ."""
-    return len({*part.tolist()} - {0})
+def _different_numbers(part: np.ndarray) -> int:
+    """Number of different values besides 0."""
+    return len(set(part.tolist()) - {0})
 
 
 def files_of(paths: tuple[Path, ...]) -> list[Path]:
-    """All files of these files and folders, each once. Raises FileNotFoundError for what is not there."""
+    """All files among and below these paths, each once. Raises FileNotFoundError."""
+    files: set[Path] = set()
     for path in paths:
         if not path.exists():
-            raise FileNotFoundError(f"{path}: not found; the storage audit needs the files that are shipped")
-    inside = [each for path in paths for each in (path.rglob("*") if path.is_dir() else [path])]
-    return sorted({each for each in inside if each.is_file()})
+            raise FileNotFoundError(
+                f"{path}: not found; the storage audit needs the files that are shipped"
+            )
+        entries = path.rglob("*") if path.is_dir() else [path]
+        files.update(entry for entry in entries if entry.is_file())
+    return sorted(files)
 
 
 def search(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
-    """Which of the traces are in the file, or packed in it, at any offset. Raises ValueError where it cannot be read.
+    """The traces that are in a file, or packed in it, at any offset. Raises ValueError.
 
-    columns: numbers of rows; traces that tell enough are also looked for by column, in matrices of so many rows.
+    columns: numbers of rows of matrices in which traces with enough different numbers are also
+    searched for by column.
     """
-    sought = []
-    for size in 2, 4, 8:  # bytes of a number
-        rows = {each for each in traces if len(each) == size * NUMBERS}
-        telling = {each for each in rows if _telling(np.frombuffer(each, f"<u{size}")) >= TELLING}
-        sought += [(size, 1, rows), *((size, apart, telling) for apart in {*columns} - {0, 1})]
-    overlap = max(size * apart * NUMBERS for size, apart, _ in sought)
-    found, last = set(), b""
+    kinds: list[tuple[int, int, set[bytes]]] = []  # bytes of a number, distance in numbers, traces
+    for size in (2, 4, 8):
+        of_size = {trace for trace in traces if len(trace) == size * NUMBERS}
+        telling = set()
+        for trace in of_size:
+            if _different_numbers(np.frombuffer(trace, f"<u{size}")) >= TELLING:
+                telling.add(trace)
+        kinds.append((size, 1, of_size))
+        for distance in set(columns) - {0, 1}:
+            kinds.append((size, distance, telling))
+    overlap = max(size * distance * NUMBERS for size, distance, _ in kinds)
+    found: set[bytes] = set()
+    tail = b""  # of the blocks before, since a trace may cross their border
     try:
         with path.open("rb") as file:
             for part in unpacked(file):
                 while chunk := part.read(CHUNK):
-                    found |= {each for kind in sought if kind[-1] for each in _inside(last + chunk, *kind)}
-                    last = (last + chunk)[-overlap:]
+                    block = tail + chunk
+                    for size, distance, of_kind in kinds:
+                        if of_kind:
+                            found.update(_inside(block, size, distance, of_kind))
+                    tail = block[-overlap:]
     except UNREADABLE as error:
-        raise ValueError(f"{path}: cannot be read, so what it holds is not known: {error}") from error
+        raise ValueError(f"{path}: cannot be read, so its content is not known: {error}") from error
     return found
 
 
-def _inside(block: bytes, size: int, apart: int, traces: set[bytes]) -> Iterator[bytes]:
-    """Those of the traces, numbers of `size` bytes, whose numbers are in the block, each `apart` from the next."""
-    heads = np.unique(np.frombuffer(b"".join(each[:8] for each in traces), "<u8"))
-    likely = np.zeros(1 << 20, bool)  # a sieve, by a hash of 20 bits: hardly any place has the head of a trace
-    likely[heads * MIX >> SHIFT] = True
-    for words in (np.frombuffer(block[shift:], f"<u{size}", (len(block) - shift) // size) for shift in range(size)):
-        count = max(len(words) - apart * (NUMBERS - 1), 0)
-        found = np.zeros(count, "<u8")
+def _inside(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:
+    """The traces in a block. size: bytes of a number; distance: to the next one, in numbers."""
+    # The first 8 bytes of a trace, its head, are looked for everywhere. A sieve by a hash of 20
+    # bits rules out nearly all places before heads, and then whole traces, are compared.
+    heads = np.unique(np.frombuffer(b"".join(trace[:8] for trace in traces), "<u8"))
+    may_be_head = np.zeros(1 << 20, bool)
+    may_be_head[heads * MIX >> SHIFT] = True
+    for offset in range(size):  # of the numbers in the file
+        words = np.frombuffer(block[offset:], f"<u{size}", (len(block) - offset) // size)
+        count = max(len(words) - distance * (NUMBERS - 1), 0)
+        starts_with = np.zeros(count, "<u8")  # the 8 bytes that a trace from here would start with
         for number in range(8 // size):
-            found |= words[number * apart :][:count].astype("<u8") << np.uint64(8 * size * number)
-        starts = np.flatnonzero(likely[found * MIX >> SHIFT])
-        yield from {words[at::apart][:NUMBERS].tobytes() for at in starts[np.isin(found[starts], heads)]} & traces
+            word = words[number * distance :][:count].astype("<u8")
+            starts_with |= word << np.uint64(8 * size * number)
+        starts = np.flatnonzero(may_be_head[starts_with * MIX >> SHIFT])
+        starts = starts[np.isin(starts_with[starts], heads)]
+        yield from {words[start::distance][:NUMBERS].tobytes() for start in starts} & traces

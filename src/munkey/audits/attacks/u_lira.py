@@ -1,4 +1,4 @@
-"""U-LiRA: is this margin likelier of a model that deleted the sample, or of one that never saw it?"""
+"""U-LiRA: is a margin likelier if the model deleted the sample, or if it never saw it?"""
 
 import numpy as np
 
@@ -11,35 +11,53 @@ from munkey.audits.roc import TOLERANCE, Attack, Scores, attacked
     "u-lira",
     title="U-LiRA",
     needs="pairs",
-    definition="likelihood ratio of two Gaussians for each sample: margins of models that deleted it, and never saw it",
+    definition=(
+        "likelihood ratio of two Gaussians for each sample: margins of models that deleted it,"
+        " and never saw it"
+    ),
     source="Hayes et al. 2024, arXiv 2403.01218",
 )
 def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
-    """Needs three pairs: a sample's Gaussians are fitted to the pairs that are not attacked."""
+    """Needs three pairs: the Gaussians of a sample are fitted to all pairs but the target's."""
     score = scores(pairs)
-    return score if isinstance(score, Refused) else attacked(score, pairs, generator)
+    if isinstance(score, Refused):
+        return score
+    return attacked(score, pairs, generator)
 
 
 def scores(pairs: Pairs) -> Scores | Refused:
     """Log-likelihood ratios, as a function of the halves."""
     if pairs.count < 3:
         return Refused(
-            f"U-LiRA needs 3 pairs of models to fit its Gaussians and attack another; there are {pairs.count}"
+            "U-LiRA needs 3 pairs of models to fit its Gaussians and attack another; there are"
+            f" {pairs.count}"
         )
     return lambda first: log_ratios(pairs.scores, first)
 
 
 def log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
-    """log N(phi; deleted) - log N(phi; never seen), of normal scores (S, n) under Halves.first.
+    """log N(phi; deleted) - log N(phi; never seen), of normal scores (S, n).
 
-    The means are those of the sample, over the other pairs: neither the target nor its partner is among them. The
-    variance is one for each target, that about these means, pooled over both kinds, all samples and all other pairs.
+    The means are a sample's own, over all other pairs. The variance about them is pooled over both
+    roles, all samples and all other pairs, since few pairs say little of a single sample's.
     """
-    known = roles(phi, first)
-    others = len(first) - 1
-    deleted, absent = ((part.sum(axis=0) - part) / others for part in known)
-    squares = sum(
-        (x**2).sum(axis=0) - x**2 - others * mean**2 for x, mean in zip(known, (deleted, absent), strict=True)
+    scores = roles(phi, first)
+    others = len(first) - 1  # pairs besides the target's
+    samples = first.shape[1]
+    mean_deleted = (scores.deleted.sum(axis=0) - scores.deleted) / others
+    mean_absent = (scores.absent.sum(axis=0) - scores.absent) / others
+    squares = _squares_about(scores.deleted, mean_deleted) + _squares_about(
+        scores.absent, mean_absent
     )
-    variance = squares.sum(axis=1, keepdims=True) / (2 * first.shape[1] * (others - 1)) + TOLERANCE**2
-    return Roles(*(((x - absent) ** 2 - (x - deleted) ** 2) / (2 * variance) for x in known))
+    degrees_of_freedom = 2 * samples * (others - 1)
+    variance = squares.sum(axis=1, keepdims=True) / degrees_of_freedom + TOLERANCE**2
+
+    def log_ratio(x: np.ndarray) -> np.ndarray:
+        return np.asarray(((x - mean_absent) ** 2 - (x - mean_deleted) ** 2) / (2 * variance))
+
+    return Roles(log_ratio(scores.deleted), log_ratio(scores.absent))
+
+
+def _squares_about(x: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """For each pair, the sum over all other pairs of squared deviations from their mean (P, n)."""
+    return np.asarray((x**2).sum(axis=0) - x**2 - (len(x) - 1) * means**2)
