@@ -1,4 +1,4 @@
-"""Search for the constants of a family that is fitted, on validation data alone: no test sample takes part."""
+"""Search for the constants of a closed-form family on validation data; the test set is not used."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -16,11 +16,13 @@ from munkey.memory.neighbors import nearest
 from munkey.models.family import FittedFamily, Retrieval
 from munkey.settings import DataSettings
 
-ANYTHING = DataSettings(image_size=1, pixel_mean=0.0, pixel_std=1.0)  # these families read no pixels
+NO_PIXELS = DataSettings(image_size=1, pixel_mean=0.0, pixel_std=1.0)  # these families read none
+
+NEIGHBORS = 100  # retrieved per query: enough for every k that KNN tries
 
 
 class FittedCandidate(NamedTuple):
-    """Constants, with the mean negative log-likelihood of the validation samples, and their accuracy in percent."""
+    """Constants with their mean negative log-likelihood and accuracy (percent) on validation."""
 
     settings: Mapping[str, object]
     loss: float
@@ -28,27 +30,33 @@ class FittedCandidate(NamedTuple):
 
 
 def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCandidate]:
-    """Every combination of the family's `tried`, fitted to the training samples; the smallest loss first."""
+    """All combinations of the family's `tried`, fitted to training samples; smallest loss first."""
     dataset = prepared.load(folder)
-    train, val = (keys.read(keyfile, dataset.ids_of(split)) for split in ("train", "val"))
-    labels, samples = dataset.labels[dataset.rows(train.ids)], image_set(dataset, val.ids)
-    asked = Retrieval(nearest(val, train, 100), keys=val.keys)
-    found: list[FittedCandidate] = []
+    train = keys.read(keyfile, dataset.ids_of("train"))
+    val = keys.read(keyfile, dataset.ids_of("val"))
+    train_labels = dataset.labels[dataset.rows(train.ids)]
+    samples = image_set(dataset, val.ids)
+    retrieval = Retrieval(nearest(val, train, NEIGHBORS), keys=val.keys)
+    candidates: list[FittedCandidate] = []
     names, values = zip(*family.tried, strict=True)
-    for chosen in progress(list(product(*values)), family.name, "settings"):
-        settings = dict(zip(names, chosen, strict=True))
-        system = family.fitted(train, labels, len(dataset.classes), family.section({family.name: settings}))
-        logits = family.logits(system, samples, ANYTHING, "cpu", asked).astype(np.float64)
-        right = logits[np.arange(len(logits)), samples.labels]
-        loss = float(np.mean(np.logaddexp.reduce(logits, axis=1) - right))
-        found.append(FittedCandidate(settings, loss, accuracy(logits, samples.labels)))
-    return sorted(found, key=lambda each: each.loss)
+    for combination in progress(list(product(*values)), family.name, "settings"):
+        settings = dict(zip(names, combination, strict=True))
+        section = family.section({family.name: settings})
+        system = family.fitted(train, train_labels, len(dataset.classes), section)
+        logits = family.logits(system, samples, NO_PIXELS, "cpu", retrieval).astype(np.float64)
+        true_logits = logits[np.arange(len(logits)), samples.labels]
+        loss = float(np.mean(np.logaddexp.reduce(logits, axis=1) - true_logits))
+        candidates.append(FittedCandidate(settings, loss, accuracy(logits, samples.labels)))
+    return sorted(candidates, key=lambda candidate: candidate.loss)
 
 
-def lines(found: list[FittedCandidate], count: int) -> list[str]:
-    """The best ones, a line each."""
-    return [
-        f"  {', '.join(f'{name} {value}' for name, value in each.settings.items())}: log-likelihood {-each.loss:.3f},"
-        f" accuracy {each.accuracy:.2f} %"
-        for each in found[:count]
-    ]
+def lines(candidates: list[FittedCandidate], count: int) -> list[str]:
+    """The first `count` candidates, a line each."""
+    described = []
+    for candidate in candidates[:count]:
+        settings = ", ".join(f"{name} {value}" for name, value in candidate.settings.items())
+        described.append(
+            f"  {settings}: log-likelihood {-candidate.loss:.3f}, accuracy"
+            f" {candidate.accuracy:.2f} %"
+        )
+    return described

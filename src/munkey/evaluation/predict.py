@@ -1,4 +1,4 @@
-"""Predictions of a system on samples of every split, and of a memory's members with either pathway cut."""
+"""Predictions of a system on all splits, and on its memory's samples with either pathway cut."""
 
 from typing import NamedTuple
 
@@ -11,9 +11,9 @@ from munkey.settings import DataSettings
 
 
 class Asked(NamedTuple):
-    """What a system is asked. ids: of the samples, sorted; retrieval: of these, for a system with a memory.
+    """The samples to predict. ids: sorted; retrieval: their neighbors, for a system with a memory.
 
-    other: for an audit, another retrieval to ask a system with pathways with; adds path_NAME logits.
+    other: another retrieval, with which audits ask a system with pathways; adds path_NAME logits.
     """
 
     ids: np.ndarray
@@ -24,15 +24,20 @@ class Asked(NamedTuple):
 def predictions(
     system: System, dataset: Dataset, asked: Asked, data: DataSettings, device: str
 ) -> dict[str, np.ndarray]:
-    """What the metrics are computed from.
+    """The arrays that metrics are computed from.
 
-    ids, labels, splits, logits of the samples, and units where there are any; for a family with pathways also
-    memory_ids, memory_labels, image_logits, token_logits and both_logits of all members. Raises KeyError where a
-    retrieval names a sample that the memory does not hold.
+    ids, labels, splits and logits of the samples, and units if the data set has them. For a family
+    with pathways also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
+    memory's samples. Raises KeyError if a neighbor is not in the memory.
     """
-    family, samples = FAMILIES[system.family], image_set(dataset, asked.ids)
-    logits = family.logits(system, samples, data, device, asked.retrieval)
-    arrays = {"ids": asked.ids, "labels": samples.labels, "splits": dataset.splits[samples.rows], "logits": logits}
+    family = FAMILIES[system.family]
+    samples = image_set(dataset, asked.ids)
+    arrays = {
+        "ids": asked.ids,
+        "labels": samples.labels,
+        "splits": dataset.splits[samples.rows],
+        "logits": family.logits(system, samples, data, device, asked.retrieval),
+    }
     if dataset.units:
         arrays["units"] = np.array([dataset.units[row] or "" for row in samples.rows])
     if family.has_pathways and system.memory is not None:

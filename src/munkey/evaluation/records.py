@@ -1,14 +1,15 @@
-"""Which files belong to one system, evaluated against one forget set."""
+"""The files of one evaluation: a system against a forget set."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A system of a data set, and where its results lie.
+    """A system of a data set, and the files of its results.
 
-    case: KNOB/VALUE for a case of an ablation or of the selection, else empty. rate: of the forget set, as it stands in
-    paths. training: the record of the training that the system started from. sampling: of the forget set.
+    case: KNOB/VALUE for a case of an ablation or of the selection, else empty. rate: forget rate,
+    as in paths. training: the record of the training that the system started from. sampling: how
+    the forget set was drawn.
     """
 
     dataset: str
@@ -24,6 +25,8 @@ class Evaluation:
 
     @property
     def key(self) -> dict[str, object]:
-        """What names it in a table of metrics."""
-        case = {"case": self.case} if self.case else {}
-        return {"dataset": self.dataset} | case | {"rate": self.rate, "seed": self.seed, "method": self.method}
+        """The columns that identify it in a table of metrics."""
+        key: dict[str, object] = {"dataset": self.dataset}
+        if self.case:
+            key["case"] = self.case
+        return key | {"rate": self.rate, "seed": self.seed, "method": self.method}

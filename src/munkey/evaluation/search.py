@@ -1,7 +1,8 @@
-"""Search for the settings of a method on validation data alone (app. B.2): which unlearned model to take.
+"""Search for the settings of a method on validation data alone (app. B.2).
 
-`munkey search-summary results/default/search/digits` prints, for each method, every candidate with its mean validation
-gap and its worst loss of validation accuracy over all seeds and rates, best first: what params.yaml commits as tuned.
+`munkey search-summary results/default/search/digits` prints the candidates of each method, best
+first, with their mean validation gap and their largest loss of validation accuracy over all seeds
+and rates. The best ones are the defaults in params.yaml.
 """
 
 import math
@@ -24,21 +25,22 @@ from munkey.settings import DataSettings
 
 @dataclass(frozen=True)
 class Candidate:
-    """The accuracies of one candidate in percent. Neither the test set nor the oracle takes part in the choice."""
+    """Accuracies of a candidate in percent. The search uses neither the test set nor the oracle."""
 
     val_accuracy: float
     forget_accuracy: float
 
     @property
     def gap(self) -> float:
-        """The validation utility gap |val - forget| (sec. 3.2)."""
+        """The validation utility gap |val - forget| (sec. 3.2; app. B.2)."""
         return abs(self.val_accuracy - self.forget_accuracy)
 
 
 class SearchResult(TypedDict):
-    """What a search found, as it is written. chosen: position of the candidate; search_s: seconds of all of it.
+    """The result of a search in its file. chosen: position of a candidate; search_s: seconds.
 
-    A candidate that diverged has its settings and the reason alone. original_val_accuracy: None where all did.
+    A candidate that diverged has only its settings and the reason. original_val_accuracy: None if
+    all candidates diverged.
     """
 
     chosen: int
@@ -47,31 +49,43 @@ class SearchResult(TypedDict):
     candidates: list[dict[str, Any]]
 
 
-def scorer(dataset: Dataset, forget_file: Path, data: DataSettings, device: str) -> Callable[[Path], Candidate]:
-    """A function from the file of a system to its accuracies on the validation set and on the forget set."""
-    ids = dataset.ids_of("val"), forget_sets.split(dataset, forget_file).forget
-    val, forget = (image_set(dataset, part) for part in ids)
+def scorer(
+    dataset: Dataset, forget_file: Path, data: DataSettings, device: str
+) -> Callable[[Path], Candidate]:
+    """A function from the file of a system to its validation and forget accuracy."""
+    val = image_set(dataset, dataset.ids_of("val"))
+    forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
     def score(path: Path) -> Candidate:
         loaded = system.load(path, device=device)
-        answers = [FAMILIES[loaded.family].logits(loaded, part, data, device, None) for part in (val, forget)]
-        return Candidate(metrics.accuracy(answers[0], val.labels), metrics.accuracy(answers[1], forget.labels))
+        family = FAMILIES[loaded.family]
+        val_logits = family.logits(loaded, val, data, device, None)
+        forget_logits = family.logits(loaded, forget, data, device, None)
+        return Candidate(
+            val_accuracy=metrics.accuracy(val_logits, val.labels),
+            forget_accuracy=metrics.accuracy(forget_logits, forget.labels),
+        )
 
     return score
 
 
-def choose(candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None) -> int:
-    """The position of the candidate with the smallest gap; the first of equal ones.
+def choose(
+    candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
+) -> int:
+    """The position of the candidate with the smallest gap; of equal ones, the first.
 
-    drop: only candidates that lose at most this many points of the original's validation accuracy are eligible. If all
-    lose more, the one that loses least is taken. None: no such limit [ours: by its gap alone, a collapsed model wins].
+    drop: largest loss of the original's validation accuracy, in points, with which a candidate is
+    eligible; None: any [ours: by its gap alone, a collapsed model wins]. If all lose more, the one
+    that loses least is chosen.
     """
-    if drop is None:
-        eligible = list(range(len(candidates)))
-    else:
-        eligible = [i for i, c in enumerate(candidates) if original_val_accuracy - c.val_accuracy <= drop]
+    positions = range(len(candidates))
+    eligible = list(positions)
+    if drop is not None:
+        eligible = [
+            i for i in positions if original_val_accuracy - candidates[i].val_accuracy <= drop
+        ]
     if not eligible:
-        return max(range(len(candidates)), key=lambda i: candidates[i].val_accuracy)
+        return max(positions, key=lambda i: candidates[i].val_accuracy)
     return min(eligible, key=lambda i: candidates[i].gap)
 
 
@@ -82,7 +96,7 @@ def search_result(
     original_val_accuracy: float | None,
     scoring_s: float,
 ) -> SearchResult:
-    """The outcome of a search, with the settings, accuracies and seconds of every candidate; None: it diverged."""
+    """The result of a search. candidates: None for one that diverged."""
     table: list[dict[str, Any]] = []
     for record, candidate in zip(records, candidates, strict=True):
         line = {"settings": record["settings"]["method"]}
@@ -102,7 +116,7 @@ def search_result(
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate over all runs. gap: mean |val - forget| accuracy; drop: largest loss of validation accuracy."""
+    """A candidate over all runs. gap: mean; drop: the largest loss of validation accuracy."""
 
     settings: Mapping[str, object]
     gap: float
@@ -110,45 +124,63 @@ class Tried:
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        return f"{settings}: " + (f"gap {self.gap:.2f}, drop {self.drop:.1f}" if math.isfinite(self.gap) else DIVERGED)
+        if not math.isfinite(self.gap):
+            return f"{settings}: {DIVERGED}"
+        return f"{settings}: gap {self.gap:.2f}, drop {self.drop:.1f}"
 
 
 def ranked(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
-    """The candidates of a method, best first: by gap among those that never lose more than `drop`, then by drop; one
-    that ever diverged last.
+    """The candidates of a method over all runs, best first.
 
-    drop: points of the original's validation accuracy that a setting may lose in any run. Raises ValueError where the
-    searches tried different ones.
+    First those that never lose more than `drop` points of the original's validation accuracy, by
+    gap; then the others, by drop. One that ever diverged has an infinite drop. Raises ValueError if
+    the searches tried different candidates.
     """
     tried = []
-    settings = [[candidate["settings"] for candidate in search["candidates"]] for search in searches]
-    if any(each != settings[0] for each in settings):
-        raise ValueError("these searches tried different settings, so some are of an earlier run: search all anew")
-    for place, of_candidate in enumerate(settings[0]):
-        gaps, drops = list[float](), list[float]()
+    settings = [
+        [candidate["settings"] for candidate in search["candidates"]] for search in searches
+    ]
+    if any(of_search != settings[0] for of_search in settings):
+        raise ValueError(
+            "these searches tried different settings, so some are of an earlier run: search all"
+            " anew"
+        )
+    for position, candidate_settings in enumerate(settings[0]):
+        gaps: list[float] = []
+        drops: list[float] = []
         for search in searches:
-            candidate = search["candidates"][place]
-            before = search["original_val_accuracy"]
+            candidate = search["candidates"][position]
+            original = search["original_val_accuracy"]
             gaps.append(candidate.get("gap", math.inf))
-            drops.append(math.inf if before is None or DIVERGED in candidate else before - candidate["val_accuracy"])
-        tried.append(Tried(of_candidate, sum(gaps) / len(gaps), max(drops)))
-    return sorted(tried, key=lambda each: (each.drop > drop, each.gap if each.drop <= drop else each.drop))
+            if original is None or DIVERGED in candidate:
+                drops.append(math.inf)
+            else:
+                drops.append(original - candidate["val_accuracy"])
+        tried.append(Tried(candidate_settings, sum(gaps) / len(gaps), max(drops)))
+    eligible = [each for each in tried if each.drop <= drop]
+    others = [each for each in tried if each.drop > drop]
+    eligible.sort(key=lambda each: each.gap)
+    others.sort(key=lambda each: each.drop)
+    return eligible + others
 
 
 def report(folder: Path, drop: float) -> Iterable[str]:
     """A block of lines per method, from the folder of a data set's searches.
 
-    Raises ValueError for searches that do not belong together, FileNotFoundError where there are none.
+    Raises ValueError for searches that do not belong together, FileNotFoundError without any.
     """
     searches: dict[str, list[SearchResult]] = defaultdict(list)
     for path in sorted(folder.glob("seed*/rate*/*/search.json")):
         searches[path.parent.name].append(read_json(path))
     if not searches:
-        raise FileNotFoundError(f"{folder}: no search.json of a method here; results/NAME/search/DATASET has them")
-    for method, found in sorted(searches.items()):
+        raise FileNotFoundError(
+            f"{folder}: no search.json of a method here; results/NAME/search/DATASET has them"
+        )
+    for method, of_method in sorted(searches.items()):
         try:
-            best = ranked(found, drop)
+            candidates = ranked(of_method, drop)
         except ValueError as error:
             raise ValueError(f"{folder}, {method}: {error}") from None
-        yield f"{method} (n = {len(found)} seeds x rates)"
-        yield from (f"  {tried}" for tried in best)
+        yield f"{method} (n = {len(of_method)} seeds x rates)"
+        for candidate in candidates:
+            yield f"  {candidate}"

@@ -1,4 +1,4 @@
-"""Requests one after another: each method goes on from its own last result, with the retain set that is left."""
+"""Streams of requests: a method goes on from its own last result, with the remaining retain set."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,8 +20,10 @@ from munkey.settings import DataSettings, InferenceSettings
 
 @dataclass(frozen=True)
 class Stream:
-    """Sorted ids. kept: training samples that no request is about; requests: in their order; added: what comes after
-    each request with its labels, none for most; it is deleted by none.
+    """A sequence of requests; all ids are sorted.
+
+    kept: training samples that no request deletes. requests: ids to forget, in order. added: ids of
+    samples that are added after each request, often none; no request deletes them.
     """
 
     kept: np.ndarray
@@ -29,38 +31,50 @@ class Stream:
     added: Sequence[np.ndarray]
 
     def additions(self, done: int) -> np.ndarray:
-        """All that has been added after so many requests."""
+        """Ids of all samples added after `done` requests."""
         return np.sort(np.concatenate([self.kept[:0], *self.added[:done]]))
 
     def members(self, done: int) -> np.ndarray:
-        """The training samples that are left after so many requests, without additions."""
+        """The remaining training samples after `done` requests, without additions."""
         return np.sort(np.concatenate([self.kept, *self.requests[done:]]))
 
     def request(self, number: int) -> ForgetSplit:
-        """What the request of this number, from 1, forgets and what a method may still use."""
-        left = np.union1d(self.members(number), self.additions(number - 1))
-        return ForgetSplit(left, self.requests[number - 1])
+        """The retain and forget set of a request, numbered from 1."""
+        retain = np.union1d(self.members(number), self.additions(number - 1))
+        return ForgetSplit(retain, self.requests[number - 1])
 
 
-def stream_of(split: ForgetSplit, new: np.ndarray, requests: int, additions: Sequence[int], stage: Stage) -> Stream:
-    """The forget set of a split in so many requests of equal size, in an order drawn from `stage`.
+def stream_of(
+    split: ForgetSplit,
+    new: np.ndarray,
+    requests: int,
+    additions: Sequence[int],
+    stage: Stage,
+) -> Stream:
+    """The forget set of a split in `requests` equal parts, in an order drawn from `stage`.
 
-    new: ids of samples that no model was trained on; as many as a request has of them come after each request that
-    `additions` lists. Raises ValueError where requests would be empty.
+    new: ids of samples that no model was trained on. After each request that `additions` lists, as
+    many of them are added as the request deletes. Raises ValueError if requests would be empty.
     """
     if len(split.forget) < requests:
-        raise ValueError(f"{len(split.forget)} samples cannot be forgotten in {requests} requests: raise audit.pool")
+        raise ValueError(
+            f"{len(split.forget)} samples cannot be forgotten in {requests} requests: raise"
+            " audit.pool"
+        )
     generator = stage.numpy_generator()
-    parts = [np.sort(part) for part in np.array_split(generator.permutation(split.forget), requests)]
-    coming, added = generator.permutation(new), []
-    for number, part in enumerate(parts, 1):
-        taken, coming = np.split(coming, [len(part) if number in additions else 0])
-        added.append(np.sort(taken))
-    return Stream(split.retain, parts, added)
+    parts = np.array_split(generator.permutation(split.forget), requests)
+    new_order = generator.permutation(new)
+    added = []
+    used = 0
+    for number, part in enumerate(parts, start=1):
+        size = len(part) if number in additions else 0
+        added.append(np.sort(new_order[used : used + size]))
+        used += size
+    return Stream(split.retain, [np.sort(part) for part in parts], added)
 
 
 class Answered(NamedTuple):
-    """What a system answers after some of the requests. logits: (N, C) of all samples of the data set."""
+    """The answers of a system after `done` requests. logits: (N, C), of all samples."""
 
     done: int
     seconds: float
@@ -69,7 +83,7 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True)
 class Asker:
-    """Asks a system about every sample of a data set, what was added in its memory. keys: of all; depth: neighbors."""
+    """Asks a system about every sample of a data set. keys: of all samples; depth: neighbors."""
 
     dataset: Dataset
     keys: Keys | None
@@ -78,17 +92,23 @@ class Asker:
     device: str
 
     def answers(self, system: System, added: np.ndarray) -> np.ndarray:
-        """Logits (N, C). added: ids. Raises DivergedError where they are not finite."""
-        family, samples = FAMILIES[system.family], image_set(self.dataset, self.dataset.ids)
-        data, retrieval = DataSettings(**self.settings["data"]), None
+        """Logits (N, C) of the system with added samples. Raises DivergedError if not finite."""
+        family = FAMILIES[system.family]
+        samples = image_set(self.dataset, self.dataset.ids)
+        data = DataSettings(**self.settings["data"])
+        retrieval = None
         if self.keys is not None and system.memory is not None:
-            inference = InferenceSettings(**self.settings["inference"]) if self.settings["inference"] else None
+            inference = None
+            if self.settings["inference"]:
+                inference = InferenceSettings(**self.settings["inference"])
             if len(added):
                 labels = self.dataset.labels[self.dataset.rows(added)]
                 system = family.extended(system, self.of(added), labels, inference)
             assert system.memory is not None
-            members = self.of(system.memory.ids.numpy())
-            near = None if family.asks_keys else nearest(self.keys, members, self.depth)
+            near = None
+            if not family.asks_keys:
+                members = self.of(system.memory.ids.numpy())
+                near = nearest(self.keys, members, self.depth)
             retrieval = Retrieval(near, inference, self.keys.keys)
         logits = family.logits(system, samples, data, self.device, retrieval)
         if not np.isfinite(logits).all():
@@ -102,11 +122,18 @@ class Asker:
 
 
 def moments(
-    stream: Stream, system: System, forget: Callable[[System, ForgetSplit, int], tuple[System, float]], ask: Asker
+    stream: Stream,
+    system: System,
+    forget: Callable[[System, ForgetSplit, int], tuple[System, float]],
+    ask: Asker,
 ) -> list[Answered]:
-    """A method's answers before the first and after each request. forget: what is left, and how long it took [s]."""
-    found = [Answered(0, 0.0, ask.answers(system, stream.additions(0)))]
+    """The answers of a system before the first and after each request.
+
+    forget: (system, split, number of the request) -> (unlearned system, seconds).
+    """
+    answered = [Answered(0, 0.0, ask.answers(system, stream.additions(0)))]
     for number in range(1, len(stream.requests) + 1):
         system, seconds = forget(system, stream.request(number), number)
-        found.append(Answered(number, seconds, ask.answers(system, stream.additions(number))))
-    return found
+        logits = ask.answers(system, stream.additions(number))
+        answered.append(Answered(number, seconds, logits))
+    return answered

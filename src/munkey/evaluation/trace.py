@@ -1,4 +1,4 @@
-"""What happens during a training whose pathways can be cut: P_s by epoch, and tokens and features at three moments."""
+"""Traces of a training of MUNKEY: P_s by epoch, and tokens and features at three moments."""
 
 import numpy as np
 
@@ -9,19 +9,21 @@ from munkey.models.family import FAMILIES, Recipe, System
 
 
 class Trace:
-    """Watches a training on `samples`. `watch` goes to the training; it changes nothing."""
+    """A trace of a training on `samples`. The training calls `watch`, which changes nothing."""
 
     def __init__(self, samples: ImageSet, recipe: Recipe, device: str) -> None:
-        self.samples, self.recipe, self.device = samples, recipe, device
+        self.samples = samples
+        self.recipe = recipe
+        self.device = device
         self.moments = {0, recipe.train.epochs // 2, recipe.train.epochs}  # start, middle, end
         self.lines: list[dict[str, float]] = []
         self.vectors: dict[str, np.ndarray] = {}
 
     def watch(self, epoch: int, system: System) -> None:
-        """Note the accuracies of each pathway after an epoch; at the three moments tokens and [CLS] features too."""
-        family, labels = FAMILIES[system.family], self.samples.labels
+        """Record accuracies by pathway, and at the three moments tokens and [CLS] features."""
+        family = FAMILIES[system.family]
         cut = family.cut_logits(system, self.samples, self.recipe.data, self.device)
-        self.lines.append({"epoch": epoch, **metrics.pathways(cut, labels)})
+        self.lines.append({"epoch": epoch, **metrics.pathways(cut, self.samples.labels)})
         if epoch in self.moments:
             assert system.memory is not None
             features = family.features(system, self.samples, self.recipe.data, self.device)
@@ -29,6 +31,9 @@ class Trace:
             self.vectors[f"features_{epoch}"] = features
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """labels (N,); by epoch: epoch, A_image, A_token, A_both, P_s; tokens_E (N, m) and features_E (N, width)."""
+        """labels (N,); epoch, A_image, A_token, A_both, P_s, a number per epoch; vectors.
+
+        Vectors: tokens_E (N, m) and features_E (N, width), at the three moments E.
+        """
         columns = {name: np.array([line[name] for line in self.lines]) for name in self.lines[0]}
         return {"labels": np.asarray(self.samples.labels), **self.vectors, **columns}
