@@ -1,1 +1,1 @@
-"""Files, randomness, registries, sample ids, messages and devices: independent of all other packages."""
+"""Files, randomness, registries, ids, messages and devices: used by all other packages."""

@@ -1,4 +1,4 @@
-"""What jobs and commands say. Nothing here can change a result."""
+"""Messages of jobs and commands. Nothing here can change a result."""
 
 import re
 import sys
@@ -8,36 +8,40 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Report = Callable[[str], None]
-UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters but tab and line feed, marks of text direction, and lone surrogates.
+UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:
-    """The text with terminal commands and marks that reverse its direction as \\uXXXX; line breaks and tabs stay.
+    """The text with control characters and marks of direction as \\uXXXX.
 
-    Names of files and classes may come from elsewhere. JSON stays the same JSON.
+    Names of files and classes may come from strangers. Line breaks and tabs stay. JSON stays the
+    same JSON.
     """
-    return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
-    """The same, with line breaks and tabs as \\n and \\t, for names inside a line."""
+    """The same with line breaks and tabs as \\n and \\t, for names within a line."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def warn(message: str) -> None:
-    """Write to the job's log, and to the terminal too: nobody reads the log of a job that succeeds."""
+    """Write to the job's log, and to the terminal: logs of successful jobs are not read."""
     message = printable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
 
 
 def counted(count: int, noun: str) -> str:
-    """The number with the noun: 1 sample, 1,200 samples."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """A number with its noun: 1 sample, 1,200 samples."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def duration(seconds: float) -> str:
-    """A length of time in words: 0.4 s, 12 s, 4 min, 2 h 5 min."""
+    """A duration in words: 0.4 s, 12 s, 4 min, 2 h 5 min."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 99.5:
@@ -48,14 +52,25 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def progress(items: Iterable[T], what: str, unit: str, every_s: float = 2.0, each: int = 1) -> Iterator[T]:
-    """Pass items on; about every `every_s` seconds, and at the end, print a line with the rate and the time left."""
+def progress(
+    items: Iterable[T], what: str, unit: str, every_s: float = 2.0, each: int = 1
+) -> Iterator[T]:
+    """Yield the items. Every `every_s` seconds, and at the end, print the rate and the time left.
+
+    each: units per item.
+    """
     total = len(items) if isinstance(items, Sized) else 0
     start = last = time.monotonic()
     for done, item in enumerate(items, start=1):
         yield item
         now = time.monotonic()
         if now - last >= every_s or done == total:
-            last, rate = now, done / max(now - start, 1e-9)
-            left = f", {(total - done) / rate:.0f} s left" if total else ""
-            print(f"{what} {done}/{total or '?'}: {rate * each:.2f} {unit}/s{left}")
+            last = now
+            rate = done / max(now - start, 1e-9)
+            if total:
+                seconds_left = (total - done) / rate
+                print(
+                    f"{what} {done}/{total}: {rate * each:.2f} {unit}/s, {seconds_left:.0f} s left"
+                )
+            else:
+                print(f"{what} {done}/?: {rate * each:.2f} {unit}/s")

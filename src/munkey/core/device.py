@@ -1,4 +1,4 @@
-"""The device that a job computes on: which one, copying to it and back, and timing it."""
+"""The device of a job: which one, copying to it and back, and timing it."""
 
 import os
 import time
@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 
 
 def gpu_visible() -> bool:
-    """Whether this machine shows an NVIDIA GPU; asked while planning, so without torch."""
-    allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "all") not in {"", "-1"}
-    return allowed and any(Path(sign).exists() for sign in ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg"))
+    """Whether this machine has an NVIDIA GPU. Called while planning, so without torch."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in {"", "-1"}:
+        return False
+    signs = ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg")  # the last one in WSL
+    return any(Path(sign).exists() for sign in signs)
 
 
 def device_of(gpus: int) -> str:
-    """The device of a job that was granted `gpus` GPUs. Raises RuntimeError where a promised GPU is not there.
+    """The device of a job that was granted `gpus` GPUs. Raises RuntimeError if there is none.
 
-    Of several GPUs of this machine, the process sees one from now on: CUDA must not have started before.
+    From now on the process sees one of the machine's GPUs, so CUDA must not have started before.
     """
     if not gpus:
         return "cpu"
@@ -37,7 +39,7 @@ def device_of(gpus: int) -> str:
 
 
 def to_device(tensor: "Tensor", device: str) -> "Tensor":
-    """A tensor of the host on the device. Does not wait for a GPU."""
+    """Copy a tensor from the host to the device. Does not wait for a GPU."""
     if device == "cuda":
         from munkey.core import gpu
 
@@ -46,12 +48,12 @@ def to_device(tensor: "Tensor", device: str) -> "Tensor":
 
 
 def to_host(tensor: "Tensor") -> "Tensor":
-    """A tensor of the device on the host. Waits for a GPU; apart from AMUN's attack, nothing else does."""
+    """Copy a tensor to the host. Waits for a GPU; besides AMUN's attack, nothing else does."""
     return tensor.cpu()
 
 
 class Stopwatch:
-    """Wall time of a block in `seconds`; work queued on a GPU is waited for at both ends."""
+    """Wall time of a block in `seconds`. Waits for a GPU's queue at both ends."""
 
     seconds = 0.0
 

@@ -1,14 +1,15 @@
-"""Models that diverged: how a job says so, and how the files between jobs carry it.
+"""Models that diverged: how a job reports them, and how files pass it on.
 
-A run that meets NaN loses a row of a table, not the table. The job that trains or unlearns writes a system without
-weights, whose file says why and names the job's log; whoever asks such a system for answers gets NaN, and the reason.
+NaN costs a run a row of a table, not the table. The job that trains or unlearns writes a system
+without weights; its file gives the reason and names the log. Later jobs write NaN as the answers
+of such a system, with the reason.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 
-DIVERGED = "diverged"  # of a system's metadata, of answers, and of a record: why, and which log says more
+DIVERGED = "diverged"  # key of the reason in metadata of systems, in answers and in records
 LOG = "; log: "
 
 
@@ -16,17 +17,19 @@ class DivergedError(ValueError):
     """A loss, a weight or an answer is not finite; the message says which."""
 
     def reason(self, log: str) -> str:
-        """The message with a job's log; as it is where it names one, that of the job where the trouble began."""
+        """The message and a job's log. A message that names a log, of an earlier job, stays."""
         message = str(self)
-        return message if LOG in message else f"{message}{LOG}{log}"
+        if LOG in message:
+            return message
+        return f"{message}{LOG}{log}"
 
 
 def no_answers(arrays: Mapping[str, np.ndarray], classes: int, why: str) -> dict[str, np.ndarray]:
-    """What a diverged model answers: NaN. arrays: the ids of the samples, and what else goes with them."""
+    """The answers of a diverged model: NaN. arrays: ids of the samples, and further arrays."""
     logits = np.full((len(arrays["ids"]), classes), np.nan, dtype=np.float32)
     return {**arrays, "logits": logits, DIVERGED: np.array(why)}
 
 
 def why_diverged(arrays: Mapping[str, np.ndarray]) -> str:
-    """Why the model behind these answers diverged; empty where it did not."""
+    """Why the model of these answers diverged; empty if it did not."""
     return str(arrays[DIVERGED]) if DIVERGED in arrays else ""

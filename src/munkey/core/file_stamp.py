@@ -1,4 +1,4 @@
-"""The state of files that are not the project's own, so that what was made from them is made anew when they change."""
+"""The state of external files, so that results made from them are made anew when they change."""
 
 import hashlib
 import os
@@ -8,14 +8,17 @@ from pathlib import Path
 
 
 def state_of(path: str | Path, *more: Path) -> str:
-    """A digest over place, size and time of change of every file at or below a path; nothing is read.
+    """A digest of path, size and modification time of all files at or below a path; reads none.
 
-    more: files elsewhere, in their order.
-
-    Links are followed, but no folder is entered twice, so a link that leads back to its own folder does no harm.
+    more: further files, in this order. Follows links, but enters no folder twice, so a link to its
+    own folder does no harm.
     """
     root = Path(path).absolute()
-    stamps = sorted((os.fsencode(str(file)[len(str(root)) :]), _stamp(file)) for file in _at_or_below(root))
+    stamps = []
+    for file in _at_or_below(root):
+        relative = str(file)[len(str(root)) :]
+        stamps.append((os.fsencode(relative), _stamp(file)))
+    stamps.sort()
     stamps += [(b"", _stamp(file)) for file in more]
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
 
@@ -25,20 +28,22 @@ def _at_or_below(root: Path) -> Iterator[Path]:
     yield root
     entered: set[Path] = set()
     for folder, folders, files in os.walk(root, followlinks=True):
-        folders.sort()  # the same order everywhere, so that of two links to one folder always the same is entered
-        if (real := Path(folder).resolve()) in entered:
+        folders.sort()  # so that of two links to one folder, the same one is entered everywhere
+        real_folder = Path(folder).resolve()
+        if real_folder in entered:
             folders.clear()
-        else:
-            entered.add(real)
-            yield from (Path(folder, name) for name in [*folders, *files])
+            continue
+        entered.add(real_folder)
+        for name in [*folders, *files]:
+            yield Path(folder, name)
 
 
 def _stamp(path: Path) -> str:
-    """Size and time of change of a file; of a folder, where it really is if it is a link."""
+    """Size and modification time of a file; the target of a link to a folder."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
-        return "cannot be read"  # as a link that leads nowhere
-    if stat.S_ISDIR(found.st_mode):
-        return str(path.resolve()) if path.is_symlink() else "folder"
-    return f"{found.st_size} {found.st_mtime_ns}"
+        return "cannot be read"  # such as a dangling link
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{status.st_size} {status.st_mtime_ns}"
+    return str(path.resolve()) if path.is_symlink() else "folder"

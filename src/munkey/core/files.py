@@ -1,7 +1,8 @@
-"""Files of the pipeline: written so that a killed job or a full disk leaves no half file, checked before they are read.
+"""Files of the pipeline: written atomically, and checked before they are read.
 
-Beside every file lies its SHA-256, as `.NAME.sha256` in the format of sha256sum. A reader compares the two and refuses
-a file that is not what was written, or that has no sum. That takes half a second a GiB (docs/performance.md).
+A killed job or a full disk leaves no partial file. Beside every file is its SHA-256, as
+`.NAME.sha256` in the format of sha256sum. Readers refuse a file without a checksum, or with
+another one. The check takes half a second per GiB (docs/performance.md).
 """
 
 import csv
@@ -25,11 +26,11 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-CONFIGFILES = "MUNKEY_CONFIGFILES"  # the environment variable that holds the run's own configuration files, quoted
+CONFIGFILES = "MUNKEY_CONFIGFILES"  # environment variable: the run's configuration files, quoted
 
 
 class DamagedFileError(ValueError):
-    """A file is not what the pipeline wrote; the message says which one and which command makes it anew."""
+    """A file is not what the pipeline wrote. The message has the command that recreates it."""
 
     def __init__(self, path: str | Path, why: str) -> None:
         again = f"`{command_to_make(path, '--force')}`{overlays_of(path)}"
@@ -37,28 +38,35 @@ class DamagedFileError(ValueError):
 
 
 def command_to_make(path: str | Path, *options: str) -> str:
-    """The command that makes a file of the run that is going on, or that CONFIGFILES names."""
-    configured = [f"--configfile {files}"] if (files := os.environ.get(CONFIGFILES)) else []
-    return " ".join(["snakemake --cores all --resources gpu=1", *configured, *options, "--", shlex.quote(str(path))])
+    """The command that makes a file of the current run, or of the run that CONFIGFILES names."""
+    words = ["snakemake --cores all --resources gpu=1"]
+    configfiles = os.environ.get(CONFIGFILES)
+    if configfiles:
+        words.append(f"--configfile {configfiles}")
+    return " ".join([*words, *options, "--", shlex.quote(str(path))])
 
 
 def overlays_of(path: str | Path) -> str:
-    """What to add to a command that makes a file of an overlay's results, where no run has named the overlay."""
+    """A hint to add to `command_to_make` if it lacks the overlays of the file's run."""
     folders = Path(path).parts[:-1]
-    name = folders[folders.index("results") + 1] if "results" in folders[:-1] else "default"
-    return "" if name == "default" or os.environ.get(CONFIGFILES) else ", with each --configfile that the run had"
+    name = "default"
+    if "results" in folders[:-1]:
+        name = folders[folders.index("results") + 1]
+    if name == "default" or os.environ.get(CONFIGFILES):
+        return ""
+    return ", with each --configfile that the run had"
 
 
 class UnwritableFileError(OSError):
-    """A file cannot be written, e.g. on a full disk; the message says why."""
+    """A file cannot be written, e.g. to a full disk. The message says why."""
 
 
 @contextmanager
 def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
-    """Yield a temporary path beside `path` that takes its place only if the block succeeds.
+    """Yield a temporary path beside `path`, which replaces it only if the block succeeds.
 
-    mode: of the new file, less what the user's umask takes. Removes what killed processes left of earlier attempts.
-    Raises UnwritableFileError that names `path` when it cannot be written; what stood there before stays.
+    mode: of the new file, before the user's umask. Removes temporary files of killed processes.
+    Raises UnwritableFileError if `path` cannot be written; an existing file stays as it is.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,47 +82,52 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     except UnwritableFileError:
         raise
     except OSError as error:
-        why = error.strerror or f"{error}: is the disk full?"  # numpy names no error number
-        said = f"cannot be written ({why}); no half file was left"
-        raise UnwritableFileError(error.errno or errno.EIO, said, str(path)) from error
+        why = error.strerror or f"{error}: is the disk full?"  # numpy gives no error number
+        message = f"cannot be written ({why}); no half file was left"
+        raise UnwritableFileError(error.errno or errno.EIO, message, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def abandoned(path: Path) -> Iterator[Path]:
-    """Temporary files for `path` whose process is gone."""
-    for beside in path.parent.glob(f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"):
-        process = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}", beside.name)
+    """Temporary files for `path` of processes that have ended."""
+    candidates = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
+    pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
+    for candidate in path.parent.glob(candidates):
+        process = re.fullmatch(pattern, candidate.name)
         if process and not is_running(int(process[1])):
-            yield beside
+            yield candidate
 
 
 def is_running(process: int) -> bool:
-    """Whether a process of this number runs; true where that cannot be asked."""
+    """Whether a process of this number runs; true on systems that cannot tell."""
     try:
         if os.name == "posix":
             os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it runs, and is somebody else's
+    except PermissionError:  # it runs, but belongs to another user
         return True
     return True
 
 
 @contextmanager
 def sealed(path: str | Path) -> Iterator[Path]:
-    """As `atomic`, and leaves the checksum of the file beside it.
+    """As `atomic`, with a checksum file.
 
-    The checksum takes its place first: if the process is killed in between, no other file passes for this one.
+    The checksum is replaced first: if the process is killed in between, the old file does not
+    match.
     """
     with atomic(path) as temporary:
         yield temporary
-        with temporary.open("rb") as written, atomic(sum_file(path)) as beside:
-            beside.write_bytes(_line(path, hashlib.file_digest(written, "sha256").hexdigest()))
+        with temporary.open("rb") as written:
+            digest = hashlib.file_digest(written, "sha256").hexdigest()
+        with atomic(sum_file(path)) as temporary_sum:
+            temporary_sum.write_bytes(_line(path, digest))
 
 
 def sum_file(path: str | Path) -> Path:
-    """Where the sum of a file lies."""
+    """The path of a file's checksum."""
     return Path(path).with_name(f".{Path(path).name}.sha256")
 
 
@@ -123,26 +136,35 @@ def _line(path: str | Path, digest: str) -> bytes:
 
 
 def _require(path: str | Path, digest: str) -> None:
-    """Raise DamagedFileError unless this is the digest that was written beside the file."""
-    beside = sum_file(path)
-    if not beside.exists():
-        raise DamagedFileError(path, f"its checksum {beside.name} is missing, so nothing tells whether it is whole")
-    if beside.read_bytes() != _line(path, digest):
-        raise DamagedFileError(path, f"damaged, since its SHA-256 is not the one in {beside.name}")
+    """Raise DamagedFileError unless this is the digest in the file's checksum."""
+    checksum = sum_file(path)
+    if not checksum.exists():
+        raise DamagedFileError(
+            path,
+            f"its checksum {checksum.name} is missing, so nothing tells whether it is whole",
+        )
+    if checksum.read_bytes() != _line(path, digest):
+        raise DamagedFileError(
+            path, f"damaged, since its SHA-256 is not the one in {checksum.name}"
+        )
 
 
 def given_text(path: str | Path) -> str:
-    """The text of a file that a person named; `-` is standard input. Raises ValueError that names what is not text."""
+    """The text of a user's file; `-` is standard input. Raises ValueError if it is not text."""
+    name = str(path)
     try:
-        return (sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()).decode()
+        if name == "-":
+            name = "standard input"
+            return sys.stdin.buffer.read().decode()
+        return Path(path).read_bytes().decode()
     except IsADirectoryError:
         raise ValueError(f"{path}: is a folder; name a text file") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{'standard input' if str(path) == '-' else path}: is not text in UTF-8") from None
+        raise ValueError(f"{name}: is not text in UTF-8") from None
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file that the pipeline wrote. Raises DamagedFileError where it is not what was written."""
+    """The content of a file of the pipeline. Raises DamagedFileError if it has changed."""
     content = Path(path).read_bytes()
     _require(path, hashlib.sha256(content).hexdigest())
     return content
@@ -161,8 +183,10 @@ def read_json(path: str | Path) -> Any:
     return json.loads(read_bytes(path))
 
 
-def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
-    """Write rows of equal keys under a header line. columns: the keys, needed where there may be no rows."""
+def write_csv(
+    path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()
+) -> None:
+    """Write rows with equal keys. columns: the keys, needed if there may be no rows."""
     with sealed(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=columns or list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -190,13 +214,14 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def map_npy(path: str | Path) -> np.ndarray:
-    """An array of any size, mapped into memory: checked in full, and the same open file is then read from."""
+    """A memory map of an array, checked in full. Maps the open file that was checked."""
     with Path(path).open("rb") as file:
         _require(path, hashlib.file_digest(file, "sha256").hexdigest())
         file.seek(0)
         np.lib.format.read_magic(file)
         shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
-        return np.memmap(file, dtype, "r", file.tell(), shape, "F" if fortran_order else "C")
+        order = "F" if fortran_order else "C"
+        return np.memmap(file, dtype, "r", file.tell(), shape, order)  # type: ignore[call-overload]
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -205,8 +230,9 @@ def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
-    """The named arrays of an NPZ file, by default all. Raises DamagedFileError where it is damaged or lacks one."""
+    """The named arrays of an NPZ file, by default all. Raises DamagedFileError."""
     with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as archive:
-        if missing := set(names) - set(archive.files):
+        missing = set(names) - set(archive.files)
+        if missing:
             raise DamagedFileError(path, f"lacks the arrays {sorted(missing)}")
         return {name: archive[name] for name in names or archive.files}

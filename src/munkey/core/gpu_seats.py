@@ -1,9 +1,9 @@
-"""Which GPU of this machine a job computes on. Snakemake counts the jobs that may use one, and does not say which.
+"""The GPU that a job uses. Snakemake limits the number of GPU jobs, but assigns no GPU to them.
 
-`--resources gpu=4` lets four such jobs run at once. They are spread evenly: every GPU has equally many seats, each seat
-is a file, and a job holds the lock of one for as long as it lives. The kernel releases the lock when the process ends,
-even if it is killed. The files are shared by all runs of a user on this machine, so two runs do not meet on one GPU
-while another is idle.
+`--resources gpu=4` lets four such jobs run at once. To spread them evenly, every GPU has the same
+number of seats. A seat is a file, and a job locks one as long as it runs. The kernel releases the
+lock when the process ends, even if it is killed. All runs of a user on this machine share the
+files, so two runs do not compete for one GPU while another is idle.
 """
 
 import errno
@@ -20,58 +20,65 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from filelock import FileLock
 
-AT_ONCE = "MUNKEY_GPU_JOBS"  # set for the jobs of a local run: how many of them may use a GPU at once
+AT_ONCE = "MUNKEY_GPU_JOBS"  # environment variable of a local run's jobs: how many use GPUs at once
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 DEVICES = Path("/dev")
 LOOK_AGAIN_S = 0.1
 
 
 def share(at_once: int | None) -> None:
-    """Let this process's jobs share the GPUs, `at_once` of them at a time; None: one on each GPU."""
+    """Let `at_once` jobs of this process share the GPUs; None: one."""
     os.environ[AT_ONCE] = str(at_once or 1)
 
 
 @functools.cache  # a process has one seat, whose lock it keeps
 def take_one() -> "FileLock | None":
-    """Have CUDA see a single GPU in this process, where its run shares them. Waits while no seat is free.
+    """Restrict CUDA in this process to a single GPU. Waits for a free seat.
 
-    To be called before CUDA starts. On a cluster the scheduler has chosen the GPU: there this does nothing.
+    Call it before CUDA starts. On a cluster, where the scheduler assigns GPUs, it does nothing.
     """
     if AT_ONCE not in os.environ:
         return None
     names = _names()
     folder = own_folder(Path(tempfile.gettempdir()) / f"munkey-gpus-{os.getuid()}")
-    rows = range(math.ceil(int(os.environ[AT_ONCE]) / len(names)))
-    seats = {folder / f"{name.replace('/', '-')}.{row}": name for row in rows for name in names}
+    seats: dict[Path, str] = {}  # GPU by file; the first seat of every GPU, then the second, ...
+    for number in range(math.ceil(int(os.environ[AT_ONCE]) / len(names))):
+        for name in names:
+            seats[folder / f"{name.replace('/', '-')}.{number}"] = name
     lock = _lock_any(list(seats))
     os.environ[VISIBLE] = seats[Path(lock.lock_file)]
     return lock
 
 
 def own_folder(folder: Path) -> Path:
-    """A folder that nobody else may enter, made where it is not there. Raises PermissionError where it is another's.
+    """Create a folder that only this user may enter. Raises PermissionError if it is another's.
 
-    Anybody may put a folder of this name into /tmp, or a link.
+    In /tmp, any user may have created a folder or a link of this name.
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        said = "is not a folder of yours, so nobody may lock files in it; set TMPDIR to a folder of your own"
-        raise PermissionError(errno.EPERM, said, str(folder))
+        message = (
+            "is not a folder of yours, so nobody may lock files in it; set TMPDIR to a folder"
+            " of your own"
+        )
+        raise PermissionError(errno.EPERM, message, str(folder))
     folder.chmod(0o700)
     return folder
 
 
 def _names() -> list[str]:
-    """CUDA's names of the GPUs that it would show this process."""
-    if allowed := os.environ.get(VISIBLE):
+    """CUDA's names of the GPUs that this process may use."""
+    allowed = os.environ.get(VISIBLE)
+    if allowed:
         return [name.strip() for name in allowed.split(",")]
-    return [str(number) for number in range(max(1, len(list(DEVICES.glob("nvidia[0-9]*")))))]
+    count = len(list(DEVICES.glob("nvidia[0-9]*")))
+    return [str(number) for number in range(max(1, count))]
 
 
 def _lock_any(paths: list[Path]) -> "FileLock":
-    """Lock the first of these files that is free, for as long as the lock is kept. Waits for one."""
+    """Lock the first of these files that is free. Waits for one."""
     waited = False
     while True:
         for path in paths:
@@ -85,7 +92,7 @@ def _lock_any(paths: list[Path]) -> "FileLock":
 
 
 def _lock(path: Path) -> "FileLock | None":
-    """The lock of a file; None where another process has it."""
+    """The lock of a file; None if another process has it."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path, mode=0o600)

@@ -1,15 +1,17 @@
-"""Sample ids, and where they stand in sorted arrays of them."""
+"""Sample ids, and their positions in sorted arrays."""
 
 import numpy as np
 
-NOBODY = -1  # stands for the id or row of a neighbor where a memory holds fewer rows than were asked for
+NOBODY = -1  # the id or row of an absent neighbor, of a memory with too few rows
 
 
 def rows_of(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Positions of `ids` (any shape) in the ascending array `sorted_ids`. Raises KeyError for unknown ids."""
+    """Positions of `ids` (any shape) in the ascending array `sorted_ids`. Raises KeyError."""
     positions = np.searchsorted(sorted_ids, ids)
-    known = np.take(sorted_ids, positions, mode="clip") == ids if len(sorted_ids) else np.zeros(np.shape(ids), bool)
-    if not np.all(known):
-        unknown = np.asarray(ids)[~known].ravel()
+    is_known = np.zeros(np.shape(ids), dtype=bool)
+    if len(sorted_ids):
+        is_known = np.take(sorted_ids, positions, mode="clip") == ids
+    if not np.all(is_known):
+        unknown = np.asarray(ids)[~is_known].ravel()
         raise KeyError(f"{unknown.size} sample ids are unknown here, e.g. {unknown[:5].tolist()}")
     return positions

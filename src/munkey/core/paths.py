@@ -1,7 +1,7 @@
-"""Every path of a configuration's results, once. Names in braces are wildcards.
+"""All paths of a configuration's results. Names in braces are wildcards.
 
-case: a data set, or DATASET/KNOB/VALUE for the same experiment with one thing changed. subset: `full`, or `rateR` for
-what is trained or answers without a forget set. scope: `full` or `seedS/rateR`, of the memory that is searched.
+case: a data set, or DATASET/KNOB/VALUE for an ablation. subset: `full`, or `rateR` for a system
+without a forget set. scope: `full` or `seedS/rateR`, of the memory that is searched.
 """
 
 import re
@@ -12,7 +12,7 @@ DEFAULT = "default"  # the name of the configuration without an overlay
 
 
 class Layout:
-    """The paths of the configuration `name`: its results and logs lie in folders of its own."""
+    """The paths of the configuration `name`, which has its own folders of results and logs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,8 +28,12 @@ class Layout:
         self.forget = at("forget/{case}/seed{seed}/rate{rate}.csv")
         self.system = at("models/{case}/seed{seed}/{subset}/{system}/system.safetensors")
         self.record = at("models/{case}/seed{seed}/{subset}/{system}/record.json")
-        self.candidate_system = at("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/system.safetensors")
-        self.candidate_record = at("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/record.json")
+        self.candidate_system = at(
+            "search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/system.safetensors"
+        )
+        self.candidate_record = at(
+            "search/{case}/seed{seed}/rate{rate}/{method}/{candidate}/record.json"
+        )
         self.search = at("search/{case}/seed{seed}/rate{rate}/{method}/search.json")
         self.logits = at("logits/{case}/seed{seed}/{subset}/{system}.npz")
         self.metrics = at("metrics/{dataset}.csv")
@@ -60,23 +64,26 @@ class Layout:
         self.exported = at("exports/{dataset}/seed{seed}.json")
 
     def log(self, name: str) -> str:
-        """Where a job's output goes."""
+        """The log of a job."""
         return f"logs/{self.name}/{name}.log"
 
 
 def fill(pattern: str, **values: object) -> str:
-    """A path with these wildcards filled in; the others stay wildcards."""
-    return re.sub(r"\{(\w+)\}", lambda wildcard: str(values.get(wildcard[1], wildcard[0])), pattern)
+    """A path with these wildcards filled in; others stay wildcards."""
+    return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), pattern)
 
 
 def name_of(named: str, overlays: Iterable[Path], params: Path) -> str:
-    """A configuration's name: the one that it gives itself, or else the names of its overlays' files.
+    """The name of a configuration: its setting `name`, or else the file names of its overlays.
 
-    named: `default` where no overlay gives a name; overlays: the files given with `--configfile`; params: the project's
-    `params.yaml`, which may be among them. An overlay called default.yaml makes `default-overlay`.
+    named: the setting, `default` if no overlay sets it. overlays: the files of `--configfile`.
+    params: the project's `params.yaml`, which may be among them. For an overlay default.yaml the
+    name is `default-overlay`.
     """
     if named != DEFAULT:
         return named
-    stems = (path.stem for path in overlays if path != params)
-    name = re.sub(r"[^\w.-]+", "-", "-".join(stems))
-    return f"{name}-overlay" if name == DEFAULT else name or DEFAULT
+    stems = "-".join(path.stem for path in overlays if path != params)
+    name = re.sub(r"[^\w.-]+", "-", stems)
+    if name == DEFAULT:
+        return f"{name}-overlay"
+    return name or DEFAULT

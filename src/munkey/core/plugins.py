@@ -1,7 +1,7 @@
-"""Plug-ins: entries of registries in other people's packages, which announce them by entry points (docs/extending.md).
+"""Plug-ins: registry entries of other packages, announced by entry points (docs/extending.md).
 
-The group of an entry point is the package of munkey whose files register the same, e.g. munkey.unlearn.methods; its
-name is that of the entry, its value the module that registers it.
+The group of an entry point is the munkey package whose files register such entries, e.g.
+munkey.unlearn.methods. Its name is that of the entry, its value the module that registers it.
 """
 
 from contextlib import suppress
@@ -11,41 +11,48 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-installed = cache(entry_points)  # once in a process: it reads a file of everything that is installed
+# Once per process: it reads a file of every installed package.
+installed = cache(entry_points)
 
 
 def announced(package: str) -> list[EntryPoint]:
-    """The plug-ins of a package and of all below it, by name."""
-    groups = [group for group in installed().groups if f"{group}.".startswith(f"{package}.")]
-    found = [plugin for group in groups for plugin in installed().select(group=group)]
-    return sorted(found, key=lambda plugin: (plugin.name, origin(plugin)))
+    """The plug-ins of a package and its subpackages, sorted by name."""
+    plugins: list[EntryPoint] = []
+    for group in installed().groups:
+        if group == package or group.startswith(f"{package}."):
+            plugins += installed().select(group=group)
+    return sorted(plugins, key=lambda plugin: (plugin.name, origin(plugin)))
 
 
 def origin(plugin: EntryPoint) -> str:
-    """The distribution that a plug-in came with: NAME VERSION."""
-    return f"{plugin.dist.name} {plugin.dist.version}" if plugin.dist else plugin.module
+    """The distribution of a plug-in: NAME VERSION."""
+    if plugin.dist is None:
+        return plugin.module
+    return f"{plugin.dist.name} {plugin.dist.version}"
 
 
 class Package(NamedTuple):
-    """place: its folder, or the file of one module; origin: a plug-in's distribution, NAME VERSION."""
+    """place: its folder, or its file; origin: distribution of a plug-in, NAME VERSION."""
 
     place: Path
     origin: str = ""
 
 
 def plugin_packages() -> dict[str, Package]:
-    """The packages that hold plug-ins: of each, the outermost that is one folder or file, as a namespace is not.
+    """The packages of all plug-ins, without importing them.
 
-    None is imported. What cannot be found is left out: its registry refuses it.
+    Of nested packages, the outermost one that is a folder or a file, which a namespace is not.
+    Plug-ins that cannot be found are left out: their registry refuses them.
     """
     packages: dict[str, Package] = {}
     for plugin in announced("munkey"):
         parts = plugin.module.split(".")
         with suppress(ImportError, ValueError):
-            specs = (find_spec(".".join(parts[: number + 1])) for number in range(len(parts)))
-            spec = next((spec for spec in specs if spec and spec.origin), None)
-            if spec:
-                place = Path(str(spec.origin))
-                package = Package(place.parent if spec.submodule_search_locations else place, origin(plugin))
-                packages.setdefault(spec.name, package)
+            for length in range(1, len(parts) + 1):
+                spec = find_spec(".".join(parts[:length]))
+                if spec and spec.origin:
+                    file = Path(spec.origin)
+                    place = file.parent if spec.submodule_search_locations else file
+                    packages.setdefault(spec.name, Package(place, origin(plugin)))
+                    break
     return packages

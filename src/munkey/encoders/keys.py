@@ -1,4 +1,4 @@
-"""Keys k_i = g_phi(x_i) (sec. 3.2): extracted once with a frozen encoder, at unit norm, and kept with sample ids."""
+"""Keys k_i = g_phi(x_i) (sec. 3.2), of unit norm: extracted once, and stored with sample ids."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,11 +15,13 @@ from munkey.encoders.registry import Encoder
 ShowProgress: TypeAlias = Callable[[Sequence[int]], Iterable[int]]
 
 BLOCK = 16  # batches that an interruption can cost
-LEAST = 16  # images at once: kernels for fewer round otherwise, and a picture's key must not depend on its company
+# Images at once. Kernels for fewer round differently, but the key of an image must not depend on
+# the other images in its batch.
+LEAST = 16
 
 
 class Keys(NamedTuple):
-    """ids: (N,) int64; keys: (N, d) float32 of unit norm. Row i is the key of ids[i]."""
+    """Keys of samples. ids: (N,) int64; keys: (N, d) float32 of unit norm, keys[i] of ids[i]."""
 
     ids: np.ndarray
     keys: np.ndarray
@@ -33,13 +35,12 @@ def extract(
     show_progress: ShowProgress,
     folder: Path | None = None,
 ) -> np.ndarray:
-    """Keys of images (N, H, W, 3) uint8: (N, d) float32 of unit norm, so that a dot product is the cosine.
+    """Keys (N, d) float32 of unit norm, of images (N, H, W, 3) uint8.
 
-    Half precision on a GPU. show_progress: passes on the batches, each as the number of its first image. folder: where
-    finished blocks of batches are kept, so that an interrupted extraction continues after the last one, to the same
-    bytes; it must belong to these images, this encoder, this batch size and this device alone.
-
-    Raises ValueError if a feature is zero or not finite.
+    Uses half precision on a GPU. show_progress: yields the batches, each as the number of its
+    first image. folder: where finished blocks of batches are stored, so that an interrupted
+    extraction continues after the last one, with the same bytes. It must belong to these images,
+    encoder, batch size and device alone. Raises ValueError if a feature is zero or not finite.
     """
     import torch
 
@@ -49,30 +50,40 @@ def extract(
     starts = range(0, len(images), batch_size)
     blocks = [starts[i : i + BLOCK] for i in range(0, len(starts), BLOCK)]
     block_of_last_batch = {block[-1]: block for block in blocks}
-    features = _kept_blocks(blocks, folder) if folder else {}  # by the first image of a block
+    features = _stored_blocks(blocks, folder) if folder else {}  # by the first image of a block
+    remaining: list[int] = []
+    for block in blocks:
+        if block.start not in features:
+            remaining += block
+    dtype = torch.float16 if device == "cuda" else torch.float32
     batches: list[np.ndarray] = []
-    with torch.inference_mode(), products_in(torch.float16 if device == "cuda" else torch.float32, device):
-        for start in show_progress([start for block in blocks if block.start not in features for start in block]):
+    with torch.inference_mode(), products_in(dtype, device):
+        for start in show_progress(remaining):
             batch = images[start : start + batch_size]
-            encoded = encode(to_unit(to_device(torch.from_numpy(filled_up(batch)), device)))
-            batches.append(to_host(encoded[: len(batch)].float()).numpy())
-            if block := block_of_last_batch.get(start):
-                features[block.start], batches = np.concatenate(batches), []
+            pixels = to_unit(to_device(torch.from_numpy(filled_up(batch)), device))
+            encoded = encode(pixels)[: len(batch)]
+            batches.append(to_host(encoded.float()).numpy())
+            if start in block_of_last_batch:
+                block = block_of_last_batch[start]
+                features[block.start] = np.concatenate(batches)
+                batches = []
                 if folder:
                     write_npy(_block_file(folder, block), features[block.start])
     return _unit(np.concatenate([features[block.start] for block in blocks]))
 
 
 def filled_up(images: np.ndarray) -> np.ndarray:
-    """A copy of the images (N, H, W, 3), with repetitions of the last one where there are fewer than LEAST."""
-    return np.concatenate([images, np.repeat(images[-1:], max(0, LEAST - len(images)), axis=0)])
+    """A copy of the images (N, H, W, 3), and copies of the last one up to LEAST."""
+    missing = max(0, LEAST - len(images))
+    return np.concatenate([images, np.repeat(images[-1:], missing, axis=0)])
 
 
-def _kept_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
-    """The features of finished blocks, by the first image of a block. Damaged ones are left out, with a warning."""
+def _stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
+    """Features of finished blocks, by the first image; without damaged ones, with a warning."""
     features = {}
     for block in blocks:
-        if (file := _block_file(folder, block)).exists():
+        file = _block_file(folder, block)
+        if file.exists():
             try:
                 features[block.start] = read_npy(file)
             except DamagedFileError:
@@ -85,18 +96,21 @@ def _block_file(folder: Path, block: range) -> Path:
 
 
 def _unit(features: np.ndarray) -> np.ndarray:
-    """Features (N, d) at unit norm. Raises ValueError if one is zero or not finite."""
+    """Features (N, d), scaled to unit norm. Raises ValueError if one is zero or not finite."""
     norms = np.linalg.norm(features, axis=1, keepdims=True)
-    bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
-    if bad.size:
-        raise ValueError(f"{bad.size} images have no usable key (not finite, or zero), e.g. rows {bad[:5].tolist()}")
+    unusable = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
+    if unusable.size:
+        raise ValueError(
+            f"{unusable.size} images have no usable key (not finite, or zero), e.g. rows {unusable[:5].tolist()}"
+        )
     return features / norms
 
 
 def at_unit_norm(X: np.ndarray) -> np.ndarray:
-    """Rows (N, d) of anybody's embeddings as float32 of unit norm, each by itself alone. A row of zeros stays one."""
+    """Embeddings (N, d) of any origin, each scaled to unit norm, as float32. Zeros stay zeros."""
     X = np.ascontiguousarray(X, dtype=np.float64)
-    largest = np.abs(X).max(axis=1, keepdims=True)  # first, since squares of large numbers are infinite
+    # First divided by the largest number, since squares of very large numbers are infinite.
+    largest = np.abs(X).max(axis=1, keepdims=True)
     X = X / np.where(largest > 0, largest, 1)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return (X / np.where(norms > 0, norms, 1)).astype(np.float32)
@@ -109,7 +123,8 @@ def write(path: str | Path, ids: np.ndarray, keys: np.ndarray) -> None:
 def read(path: str | Path, ids: np.ndarray | None = None) -> Keys:
     """The keys of the samples `ids`, in their order; by default of all samples.
 
-    Raises DamagedFileError if the file is damaged or a key is not of unit norm, KeyError for an unknown id.
+    Raises DamagedFileError if the file is damaged or a key is not of unit norm, and KeyError for an
+    unknown id.
     """
     stored = read_npz(path, "ids", "keys")
     norms = np.linalg.norm(stored["keys"], axis=1)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class PixelSize(NamedTuple):
-    """In pixels."""
+    """Height and width in pixels."""
 
     height: int
     width: int
@@ -16,10 +16,10 @@ class PixelSize(NamedTuple):
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Resizes, center-crops and normalizes batches (B, 3, H, W) in [0, 1]; what is None is left out.
+    """Resizes, center-crops and normalizes batches (B, 3, H, W) in [0, 1]; None: skips the step.
 
-    resize: the length of the shortest edge in pixels, or the exact size; mean, std: of pixels in [0, 1], by channel;
-    interpolation: as torchvision names it, e.g. `bicubic`.
+    resize: the length of the shortest edge in pixels, or the exact size. mean, std: of pixels in
+    [0, 1], by channel. interpolation: a name of torchvision, e.g. `bicubic`.
     """
 
     resize: int | PixelSize | None

@@ -1,12 +1,13 @@
-"""Which published encoder a folder on disk is a copy of, as far as its configuration tells.
+"""The published encoder that a folder is a copy of, by its configuration; weights are not compared.
 
-Weights are not compared. What tells the paper's encoder from its relatives on the hub (DeiT, DINO, the model before its
-training on ImageNet-1k, a model fine-tuned from it) is its architecture, its preprocessing and its classes together.
-`_name_or_path` does not: what was fine-tuned keeps the name of what it started from.
+Architecture, preprocessing and classes together tell the paper's encoder from related models on
+the hub (DeiT, DINO, the model before its training on ImageNet-1k, and fine-tuned ones).
+`_name_or_path` does not: a fine-tuned model keeps the name of the model that it started from.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from munkey.encoders.registry import read_json
 
@@ -19,18 +20,27 @@ ARCHITECTURE = {  # of google/vit-base-patch16-224
     "patch_size": 16,
     "image_size": 224,
 }
-SIZES = (224, {"height": 224, "width": 224})  # as older and newer versions of transformers write it
+SIZES = (224, {"height": 224, "width": 224})  # in older and newer versions of transformers
 HALF = [0.5, 0.5, 0.5]  # mean and standard deviation of its pixels
 
 
 def known_as(encoder: str) -> str:
-    """The registered name of the encoder that a folder holds a copy of; other values of keys.encoder as they are."""
+    """The registered name of the encoder in a folder; other values of keys.encoder as they are."""
     if encoder.startswith("timm:") or "/" not in encoder:
         return encoder
-    files = [Path(encoder) / f"{part}config.json" for part in ("", "preprocessor_")]
-    config, processor = (read_json(file) if file.is_file() else {} for file in files)
-    alike = all(config.get(key) == value for key, value in ARCHITECTURE.items())
-    pixels = processor.get("image_mean") == processor.get("image_std") == HALF and processor.get("size") in SIZES
-    names = config.get("id2label")  # the 1,000 of ImageNet-1k, in their order
-    imagenet = isinstance(names, Mapping) and len(names) == 1000 and names.get("285") == "Egyptian cat"
-    return "vit-b16" if alike and pixels and imagenet else encoder
+    config = _json_or_empty(Path(encoder) / "config.json")
+    processor = _json_or_empty(Path(encoder) / "preprocessor_config.json")
+    has_architecture = all(config.get(key) == value for key, value in ARCHITECTURE.items())
+    has_pixels = processor.get("image_mean") == processor.get("image_std") == HALF
+    has_size = processor.get("size") in SIZES
+    names = config.get("id2label")
+    has_classes = (  # the 1,000 of ImageNet-1k, in their order
+        isinstance(names, Mapping) and len(names) == 1000 and names.get("285") == "Egyptian cat"
+    )
+    if has_architecture and has_pixels and has_size and has_classes:
+        return "vit-b16"
+    return encoder
+
+
+def _json_or_empty(file: Path) -> Mapping[str, Any]:
+    return read_json(file) if file.is_file() else {}

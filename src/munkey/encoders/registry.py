@@ -1,8 +1,8 @@
 """The registry of frozen key encoders g_phi (sec. 3.2).
 
-An encoder is built by one decorated function. It maps images (B, 3, H, W) in [0, 1] to features (B, d) and does its own
-published preprocessing. Heavy libraries are imported only when an encoder is built, because Snakemake imports this
-package while it plans.
+A decorated function builds an encoder: a function from images (B, 3, H, W) in [0, 1] to features
+(B, d), with the preprocessing that the encoder was published with. Snakemake imports this package
+while it plans, so builders import torch and other heavy libraries inside the function.
 """
 
 import json
@@ -24,11 +24,11 @@ Weights: TypeAlias = Callable[[EncoderSettings], str | None]
 
 
 class MissingEncoderError(FileNotFoundError):
-    """An encoder's weights are not here and cannot be downloaded. The message says what to put where."""
+    """Weights of an encoder are missing and cannot be downloaded. The message says what to do."""
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
-    """A file of the configuration of an encoder in a folder. Raises ValueError that names it if it holds none."""
+    """A configuration file of an encoder in a folder. Raises ValueError if it is not one."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
@@ -40,12 +40,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class EncoderEntry:
-    """size: `free` if keys.image_size chooses the side of the input, `own` if the published preprocessing fixes it.
-
-    revision: the hub revision that keys.revision should pin, None if nothing comes from a hub; hub: the repository
-    there; weights: what tells the weights from others, at no cost, as it is asked while planning: with other weights,
-    keys are extracted anew. By default the hub revision; None where the builder's code alone says what they are.
-    """
+    """An entry of the registry of encoders. The decorator `encoder` explains its fields."""
 
     name: str
     description: str
@@ -67,7 +62,52 @@ def encoder(
     hub: str | None = None,
     weights: Weights = lambda settings: settings.revision,
 ) -> Callable[[Builder], Builder]:
-    """Register a key encoder. The function takes (settings, device) and returns the encoder on that device."""
+    """Register a key encoder: a function (settings, device) -> Encoder.
+
+    Parameters
+    ----------
+    name : str
+        Its value of `keys.encoder`.
+    description : str
+        One line for docs/encoders.md.
+    size : {"free", "own"}
+        "free" if `keys.image_size` sets the side of the input, "own" if the published preprocessing
+        fixes it.
+    revision : str, optional
+        The hub revision that `keys.revision` should pin, for weights from a hub.
+    hub : str, optional
+        The repository on the hub.
+    weights : callable, optional
+        Settings -> a string that changes with the weights, or None if they follow from the
+        builder's code. If it changes, keys are extracted again. It is called while planning, so it
+        must be fast. By default, `keys.revision`.
+
+    Returns
+    -------
+    callable
+        The decorator. It returns the function unchanged.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken or cannot be part of a path.
+
+    Examples
+    --------
+    An encoder that averages the pixels of each channel, d = 3:
+
+    >>> @encoder(
+    ...     "mean-color",
+    ...     "mean of each channel, d = 3",
+    ...     size="own",
+    ...     weights=lambda settings: None,
+    ... )
+    ... def mean_color(settings, device):
+    ...     return lambda images: images.mean(dim=(2, 3))
+    >>> ENCODERS["mean-color"].size
+    'own'
+    >>> ENCODERS.remove("mean-color")
+    """
 
     def register(build: Builder) -> Builder:
         ENCODERS.add(name, EncoderEntry(name, description, size, revision, hub, weights, build))
@@ -77,9 +117,9 @@ def encoder(
 
 
 def find(name: str) -> EncoderEntry:
-    """The entry for a value of keys.encoder: a registered name, `timm:NAME`, or a folder on disk (with a slash).
+    """The entry for a value of keys.encoder: a name, `timm:NAME`, or a folder (with a slash).
 
-    Raises KeyError that lists the valid names.
+    Raises KeyError with the valid names.
     """
     if name.startswith("timm:"):
         return ENCODERS["timm:NAME"]
@@ -89,6 +129,10 @@ def find(name: str) -> EncoderEntry:
 
 
 def cache_name(name: str, revision: str | None, image_size: int | None) -> str:
-    """The folder of an encoder's keys: one for each encoder, revision and input size."""
-    parts = [re.sub(r"[^\w.-]+", "-", name).strip("-"), revision and revision[:8], image_size and f"{image_size}px"]
-    return "_".join(part for part in parts if part)
+    """The name of the folder of keys: one for each encoder, revision and input size."""
+    parts = [re.sub(r"[^\w.-]+", "-", name).strip("-")]
+    if revision:
+        parts.append(revision[:8])
+    if image_size:
+        parts.append(f"{image_size}px")
+    return "_".join(parts)

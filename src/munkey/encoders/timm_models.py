@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 
 def _weights(settings: EncoderSettings) -> str:
-    """timm's version, which says where a name's weights come from; of a model in a folder, the state of its files."""
+    """The state of a folder's files, or timm's version, which determines the weights of a name."""
     folder = settings.encoder.partition("local-dir:")[2]
-    return state_of(folder) if folder else f"timm {version('timm')}"
+    if folder:
+        return state_of(folder)
+    return f"timm {version('timm')}"
 
 
 @encoder(
@@ -29,9 +31,10 @@ def timm_model(settings: EncoderSettings, device: str) -> Encoder:
 
 
 def published(name: str, setting: str, **arguments: Any) -> "nn.Module":
-    """timm's model of that name, or a saved one in `local-dir:FOLDER`, with its weights and without a head.
+    """timm's model of that name, or one saved in `local-dir:FOLDER`, with weights and no head.
 
-    setting: of params.yaml that names it; arguments: timm's. Raises MissingEncoderError if it cannot be loaded.
+    setting: the one in params.yaml that names it; arguments: of `timm.create_model`. Raises
+    MissingEncoderError if it cannot be loaded.
     """
     import timm
     from safetensors import SafetensorError
@@ -40,14 +43,16 @@ def published(name: str, setting: str, **arguments: Any) -> "nn.Module":
         return timm.create_model(name, pretrained=True, num_classes=0, **arguments)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise MissingEncoderError(
-            f"timm's model {name!r} cannot be loaded ({type(error).__name__}: {str(error).splitlines()[0]}). Without a"
-            " network, save it on a machine that has one with timm.models.save_for_hf(model, FOLDER) and set"
+            f"timm's model {name!r} cannot be loaded ({type(error).__name__}:"
+            f" {str(error).splitlines()[0]}). Without a"
+            " network, save it on a machine that has one with timm.models.save_for_hf(model,"
+            " FOLDER) and set"
             f" {setting} to the folder"
         ) from error
 
 
 def from_timm(name: str, device: str) -> Encoder:
-    """As an encoder. Raises MissingEncoderError if it cannot be loaded."""
+    """A timm model as an encoder. Raises MissingEncoderError if it cannot be loaded."""
     model = published(name, "keys.encoder")
     preprocess = _preprocess(model)
     model.eval().to(device)
@@ -55,16 +60,19 @@ def from_timm(name: str, device: str) -> Encoder:
 
 
 def _preprocess(model: "nn.Module") -> Preprocess:
-    """The preprocessing in a timm model's configuration. Raises MissingEncoderError for one that pads pictures."""
+    """The preprocessing of a timm model. Raises MissingEncoderError for one that pads images."""
     from timm.data.config import resolve_data_config
 
     config = resolve_data_config({}, model=model)
     if config["crop_mode"] not in ("center", "squash"):
-        raise MissingEncoderError(f"this timm model wants crop_mode {config['crop_mode']!r}, which is not implemented")
+        raise MissingEncoderError(
+            f"this timm model wants crop_mode {config['crop_mode']!r}, which is not implemented",
+        )
     crop = PixelSize(*config["input_size"][1:])
-    whole = PixelSize(*(int(side / config["crop_pct"]) for side in crop))
+    height = int(crop.height / config["crop_pct"])
+    width = int(crop.width / config["crop_pct"])
     return Preprocess(
-        resize=whole if config["crop_mode"] == "squash" else whole.height,
+        resize=PixelSize(height, width) if config["crop_mode"] == "squash" else height,
         crop=crop,
         mean=list(config["mean"]),
         std=list(config["std"]),
