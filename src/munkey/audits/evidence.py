@@ -255,13 +255,13 @@ class Curves:
 class Shipped:
     """The files of a system that is shipped, and what must or must not be in them.
 
-    files: files or folders. deleted, kept: float32 rows, keys or tokens, that must not be there,
-    and that must. deleted_ids: sample ids; listed_ids: the ids in the shipped memory, by its
-    reader. Ids are not searched for as bytes: any file has 8 such bytes by chance.
+    files: files or folders. deleted, remaining: float32 rows, keys or tokens, that must not be
+    there, and that must. deleted_ids: sample ids; listed_ids: the ids in the shipped memory, by
+    its reader. Ids are not searched for as bytes: any file has 8 such bytes by chance.
     """
 
     files: tuple[Path, ...]
     deleted: Sequence[np.ndarray]
-    kept: Sequence[np.ndarray]
+    remaining: Sequence[np.ndarray]
     deleted_ids: np.ndarray
     listed_ids: np.ndarray

@@ -95,8 +95,8 @@ class FamilyAudit:
         controls = []
         for system in self.systems:
             if system.role in CONTROLS and not self._unaudited(system):
-                found = self._findings(system, DEPLOYED)
-                controls.append(control(CONTROLS[system.role], found))
+                row = self._findings(system, DEPLOYED)
+                controls.append(control(CONTROLS[system.role], row))
         nothing = self._pairs(self._only("nothing"), DEPLOYED)
         controls.append(sham_control(nothing, self.generator))
         return controls
@@ -133,17 +133,17 @@ class FamilyAudit:
         if why:
             return [facts | {"path": DEPLOYED, "pairs": 0, "verdict": DIVERGED, "words": why}]
         by_path = {path: self._findings(system, path) for path in system.margins}
-        over_paths = holm({path: found.p for path, found in by_path.items() if found.tests})
+        over_paths = holm({path: row.p for path, row in by_path.items() if row.tests})
         lines = []
-        for path, found in by_path.items():
+        for path, row in by_path.items():
             line = facts | {"path": path, "pairs": len(system.margins[path]) // 2}
-            line |= numbers(found.share, found.attacks)
-            line |= {f"{name}_p": test.p for name, test in found.tests.items()}
-            if found.tests:
-                line |= {"p": found.p, "limit": found.limit}
+            line |= numbers(row.share, row.attacks)
+            line |= {f"{name}_p": test.p for name, test in row.tests.items()}
+            if row.tests:
+                line |= {"p": row.p, "limit": row.limit}
             line["p_paths"] = over_paths.get(path)
             if path == DEPLOYED:
-                line |= self._conclusion(system, found)
+                line |= self._conclusion(system, row)
             lines.append(line)
         return lines
 
@@ -153,15 +153,15 @@ class FamilyAudit:
         auroc = before.auroc.value if isinstance(before, Attack) else None
         return power_words(self.halves.first.shape[1], pairs, auroc)
 
-    def _conclusion(self, system: AuditedSystem, found: Findings) -> Line:
+    def _conclusion(self, system: AuditedSystem, row: Findings) -> Line:
         """The verdict on a method, or the outcome of a control, by its deployed path."""
         if system.role == "method":
             power = self._power(len(system.margins[DEPLOYED]) // 2)
-            judged = verdict(found, self.controls, power)
+            judged = verdict(row, self.controls, power)
             line: Line = {
                 "verdict": judged.kind,
                 "words": judged.words,
-                "flagged": " ".join(found.flagged),
+                "flagged": " ".join(row.flagged),
             }
         else:
             name = CONTROLS.get(system.role)

@@ -42,7 +42,8 @@ class Questions:
         logits = FAMILIES[system.family].logits(
             system, self.samples, self.data, self.device, self.retrieval
         )
-        labels, forget = self.samples.labels, self.forget
+        labels = self.samples.labels
+        forget = self.forget
         is_test = ~forget
         counts = below(margins(logits, labels)[None], is_test)
         scores = normal_scores(counts, int(is_test.sum()))[0]

@@ -97,14 +97,14 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
         matrices.append(original.tokens.numpy())
     is_deleted = np.isin(original.ids.numpy(), forgotten)
     deleted: list[np.ndarray] = []
-    kept: list[np.ndarray] = []
+    remaining: list[np.ndarray] = []
     for matrix in matrices:
         deleted.extend(matrix[is_deleted])
-        kept.extend(matrix[~is_deleted])
+        remaining.extend(matrix[~is_deleted])
 
     lines = []
     for kind, file, memory in zip(FILES, system["files"], memories, strict=True):
-        finding = storage(Shipped((Path(file),), deleted, kept, forgotten, memory.ids.numpy()))
+        finding = storage(Shipped((Path(file),), deleted, remaining, forgotten, memory.ids.numpy()))
         numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
         if isinstance(finding, Refused):
             numbers["why"] = finding.why

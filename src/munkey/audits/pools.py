@@ -39,8 +39,8 @@ def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:
 def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:
     """Sorted ids of the samples with the fewest votes, as many per class as in a random pool.
 
-    votes: (N,), from `vote_shares`; ties are drawn. Of an odd number, one is left out. Raises
-    ValueError as `draw` does.
+    votes: (N,), from `vote_shares`; ties are drawn. One is left out if their number is odd.
+    Raises ValueError as `draw` does.
     """
     random_pool = draw(members.ids, members.labels, share, "stratified", stage.numpy_generator())
     pool_labels = members.labels[rows_of(members.ids, random_pool)]

@@ -36,9 +36,9 @@ def family_audits(
     forgotten = [forget_sets.read(path) for path in halves]
     units = forget_sets.read_units(halves[:2])
     for family in dict.fromkeys(system["family"] for system in systems):
-        own = [system for system in systems if system["family"] == family]
-        audited = [_audited_system(system, forgotten[0]) for system in own]
-        all_halves = halves_of(own[0]["logits"][0], forgotten, units)
+        of_family = [system for system in systems if system["family"] == family]
+        audited = [_audited_system(system, forgotten[0]) for system in of_family]
+        all_halves = halves_of(of_family[0]["logits"][0], forgotten, units)
         yield FamilyAudit(family, audited, all_halves, (stage / family).numpy_generator())
 
 

@@ -1,4 +1,4 @@
-"""Differencing: versions of a system before and after a deletion reveal what was deleted.
+"""Differencing: a system before and after a deletion reveals the deleted samples.
 
 After Chen et al. 2021, arXiv 2005.02205; attackers and measure: this project.
 """
@@ -135,7 +135,7 @@ class Holder:
 def precision(scores: np.ndarray, deleted: np.ndarray) -> float:
     """Percent of the b deleted samples, (N,) bool, among the b with the highest scores.
 
-    Of samples that tie at the threshold, the expected number counts.
+    If samples tie at the threshold, the expected number counts.
     """
     count = deleted.sum()
     threshold = np.sort(scores)[-count]

@@ -30,7 +30,7 @@ CONFIGFILES = "MUNKEY_CONFIGFILES"  # environment variable: the run's configurat
 
 
 class DamagedFileError(ValueError):
-    """A file is not what the pipeline wrote. The message has the command that recreates it."""
+    """A file differs from the one that was written. The message says how to recreate it."""
 
     def __init__(self, path: str | Path, why: str) -> None:
         again = f"`{command_to_make(path, '--force')}`{overlays_of(path)}"

@@ -233,8 +233,8 @@ def probe(logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Gen
     """How well a linear probe tells a forgotten class from all others, percent; 50 is chance.
 
     The balanced accuracy of a logistic regression on logits (N, C) of test samples, in two-fold
-    cross-validation: what the logits say of the class, whatever its own output does. is_forgotten:
-    (N,) bool.
+    cross-validation: the information on the
+    class in all logits, not only in its own. is_forgotten: (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)

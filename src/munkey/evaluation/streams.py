@@ -22,21 +22,21 @@ from munkey.settings import DataSettings, InferenceSettings
 class Stream:
     """A sequence of requests; all ids are sorted.
 
-    kept: training samples that no request deletes. requests: ids to forget, in order. added: ids of
-    samples that are added after each request, often none; no request deletes them.
+    retained: training samples that no request deletes. requests: ids to forget, in order. added:
+    ids of samples that are added after each request, often none; no request deletes them.
     """
 
-    kept: np.ndarray
+    retained: np.ndarray
     requests: Sequence[np.ndarray]
     added: Sequence[np.ndarray]
 
     def additions(self, done: int) -> np.ndarray:
         """Ids of all samples added after `done` requests."""
-        return np.sort(np.concatenate([self.kept[:0], *self.added[:done]]))
+        return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
 
     def members(self, done: int) -> np.ndarray:
         """The remaining training samples after `done` requests, without additions."""
-        return np.sort(np.concatenate([self.kept, *self.requests[done:]]))
+        return np.sort(np.concatenate([self.retained, *self.requests[done:]]))
 
     def request(self, number: int) -> ForgetSplit:
         """The retain and forget set of a request, numbered from 1."""

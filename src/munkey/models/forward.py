@@ -1,4 +1,4 @@
-"""What families share: supervised training of a network, and its answers to a set of samples."""
+"""Supervised training of a network, and its answers to a set of samples: common to families."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,81 +19,96 @@ from munkey.training.checkpoint import Checkpoint
 from munkey.training.loop import Fit, Outcome, adamw, classified, cosine, shuffled
 from munkey.training.precision import Precision
 
-PASSES = 256  # passes of a model at once; a constant, so that results do not depend on it
+PASSES = 256  # forward passes at once; not a setting, so that results do not depend on it
 
 
 def supervise(learner: Learner, training: Training) -> Trained:
-    """Minimize the cross-entropy of random crops, all randomness derived from the recipe's stage."""
-    recipe, samples, watch = training.recipe, training.samples, training.watch
-    settings, stage = recipe.train, recipe.stage
-    order, crops = (stage / "order").torch_generator(), (stage / "crops").torch_generator()
+    """Minimize the cross-entropy of random crops (sec. 3.2, eq. 2; app. B.3).
+
+    All random numbers derive from the recipe's stage.
+    """
+    recipe = training.recipe
+    samples = training.samples
+    settings = recipe.train
+    order = (recipe.stage / "order").torch_generator()
+    crops = (recipe.stage / "crops").torch_generator()
     augment = Augmentation.of(recipe.data, settings)
+    model = learner.system.model
+    assert model is not None
+
+    def batches(_: int) -> Loader:
+        positions = shuffled(len(samples), settings.batch_size, order)
+        return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
-        return classified(learner.answer(augment(batch.images, crops), batch.index), batch.labels)
+        logits = learner.answer(augment(batch.images, crops), batch.index)
+        return classified(logits, batch.labels)
 
     def after_epoch(epoch: int) -> dict[str, float]:
-        if watch:
-            watch(epoch, learner.system)
+        if training.watch:
+            training.watch(epoch, learner.system)
         return {}
 
-    generators, model = [order, crops, *learner.generators], learner.system.model
-    assert model is not None
-    after_epoch(0)
+    checkpoint = None
+    if training.checkpoint:
+        generators = [order, crops, *learner.generators]
+        checkpoint = Checkpoint(training.checkpoint, generators, buffers=model.buffers())
+    after_epoch(0)  # before the first one
     fit = Fit(
         epochs=settings.epochs,
-        batches=lambda _: Loader(samples, shuffled(len(samples), settings.batch_size, order), training.device),
+        batches=batches,
         step=step,
         optimizer=adamw(learner.parameters(), settings.betas, settings.weight_decay),
         rate=cosine(settings.lr, settings.epochs, settings.warmup_epochs),
         report=training.report,
         precision=Precision(settings.precision, training.device),
-        checkpoint=Checkpoint(training.checkpoint, generators, buffers=model.buffers())
-        if training.checkpoint
-        else None,
+        checkpoint=checkpoint,
         after_epoch=after_epoch,
     )
-    with ExitStack() as own:
-        if settings.compile:  # killed while it links, it leaves an empty library, which no other training may find
+    with ExitStack() as contexts:
+        if settings.compile:
             from torch._inductor.utils import fresh_cache
 
-            own.enter_context(fresh_cache())
+            # A compilation that is killed while it links leaves an empty library in its cache.
+            # With a cache of its own, no other training finds it.
+            contexts.enter_context(fresh_cache())
         history = fit.run()
     model.eval()
     return Trained(learner.system, history)
 
 
 def compiled(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:
-    """The model's forward pass, compiled where the settings want it."""
+    """The model's forward pass, compiled if the settings say so."""
     forward: Callable[..., Tensor] = torch.compile(model) if settings.compile else model
     return forward
 
 
 class ImageBlock(NamedTuple):
-    """Some of the samples. where: their positions; images: (B, 3, S, S) as the model reads them, on the device."""
+    """A block of samples. where: their positions; images: (B, 3, S, S), normalized, on the device."""
 
     where: slice
     images: Tensor
 
 
 def blocks(samples: ImageSet, data: DataSettings, device: str, passes: int = 1) -> Iterator[ImageBlock]:
-    """All samples in order, resized and normalized. passes: how many passes of the model each of them takes."""
+    """All samples in order, resized and normalized. passes: forward passes for each of them."""
     start = 0
     positions = torch.arange(len(samples)).split(max(1, PASSES // passes))
     for batch in Loader(samples, positions, device):
-        images = normalize(resize(batch.images, data.image_size), data.pixel_mean, data.pixel_std)
+        resized = resize(batch.images, data.image_size)
+        images = normalize(resized, data.pixel_mean, data.pixel_std)
         yield ImageBlock(slice(start, start + len(batch)), images)
         start += len(batch)
 
 
 def answers(blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]) -> np.ndarray:
-    """`answer` of every block, as one float32 array on the host."""
+    """The answers to all blocks as one float32 array on the host."""
     with torch.inference_mode():
         return to_host(torch.cat([answer(block).float() for block in blocks])).numpy()
 
 
 def image_logits(system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
-    """Logits (S, C) float32 of a system that reads nothing but the image."""
+    """Logits (S, C) float32 of a system whose only input is the image."""
     model = system.model
     assert model is not None
     return answers(blocks(samples, data, device), lambda block: model(block.images))

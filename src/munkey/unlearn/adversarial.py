@@ -41,9 +41,9 @@ def untargeted_l2(
     clean: (B, 3, H, W) in [0, 1]; labels: (B,). In a ball of each radius in turn, an image makes
     `steps` steps of length stride * radius along the L2-normalized gradient of the cross-entropy.
     After each step it is projected into the ball around the clean image and clamped to [0, 1].
-    There is no random start: an image that is misclassified already stays clean. An image leaves
-    the batch at its first error; the others go on from where they are in the next ball. One with
-    a zero gradient never succeeds. Reads back, at every step, which images err.
+    Attacks start from the clean image: one that is misclassified already stays clean. An image
+    leaves the batch at its first error; the others go on from where they are in the next ball. One
+    with a zero gradient never succeeds. Reads back, at every step, which images err.
     """
     images = clean.clone()
     predicted = labels.clone()

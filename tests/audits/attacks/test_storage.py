@@ -105,7 +105,7 @@ def test_rows_that_are_alike_in_half_precision_are_told_apart_in_full(shipped, t
     kept = np.concatenate([ROWS[10:], ROWS[:9] * np.float32(1 + 2**-20)])
     save_file({"keys": kept}, tmp_path / "memory.safetensors")
     (tmp_path / "half").write_bytes(kept.astype("<f2").tobytes() + bfloat16(kept).tobytes())
-    near = replace(shipped, kept=kept)
+    near = replace(shipped, remaining=kept)
     assert (storage(near).rows, storage(near).of) == (0, 10)
     (tmp_path / "leak").write_bytes(ROWS[:2].tobytes())
     assert storage(near).rows == 2
@@ -135,7 +135,7 @@ def test_a_deleted_row_that_equals_a_kept_one_is_left_out(shipped):
 
 
 def test_rows_too_short_to_be_recognized_are_said_to_be_so(shipped):
-    refused = storage(replace(shipped, deleted=ROWS[:10, :4], kept=ROWS[10:, :4]))
+    refused = storage(replace(shipped, deleted=ROWS[:10, :4], remaining=ROWS[10:, :4]))
     assert isinstance(refused, Refused) and "a row of 4 numbers" in refused.why
 
 
@@ -153,7 +153,7 @@ def test_where_kept_rows_are_not_found_nothing_is_said(shipped, tmp_path):
     save_file({"keys": 2 * ROWS[10:]}, tmp_path / "memory.safetensors")
     refused = storage(shipped)
     assert isinstance(refused, Refused) and "30 of 30" in refused.why
-    assert isinstance(storage(replace(shipped, kept=ROWS[:0])), Refused)
+    assert isinstance(storage(replace(shipped, remaining=ROWS[:0])), Refused)
 
 
 def test_files_that_are_not_there_are_named(shipped, tmp_path):

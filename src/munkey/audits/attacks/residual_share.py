@@ -55,9 +55,9 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     if is_paired and reference is not pairs:
         reference_counts = coarsened(reference_counts, pairs.margins, test)
     reference_scores = normal_scores(reference_counts, int(test.sum()))
-    own_differences = differences_of(pairs.scores, first)
+    after_differences = differences_of(pairs.scores, first)
     nothing_differences = differences_of(reference_scores, reference_first)
-    own = contrasts(own_differences, first)
+    after = contrasts(after_differences, first)
     nothing = contrasts(nothing_differences, reference_first)
     if not nothing.mean():
         return Refused(
@@ -66,20 +66,20 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
         )
     over_samples = None
     if is_paired:
-        over_samples = _covariance_over_samples(own_differences, nothing_differences)
+        over_samples = _covariance_over_samples(after_differences, nothing_differences)
     p_pairs = 1.0  # if partners answer alike, to the bit, there is nothing to test
-    if own.any():
-        p_pairs = float(ttest_1samp(own, 0).pvalue)
-    own_sd = pairs.margins[:, test].std(axis=1, ddof=1).mean()
+    if after.any():
+        p_pairs = float(ttest_1samp(after, 0).pvalue)
+    after_sd = pairs.margins[:, test].std(axis=1, ddof=1).mean()
     nothing_sd = reference.margins[:, test].std(axis=1, ddof=1).mean()
     return Share(
-        contrast=float(own.mean()),
-        contrasts=tuple(own.tolist()),
-        share=ratio(own, nothing, is_paired),
-        training=ratio(own, nothing, is_paired, over_samples),
+        contrast=float(after.mean()),
+        contrasts=tuple(after.tolist()),
+        share=ratio(after, nothing, is_paired),
+        training=ratio(after, nothing, is_paired, over_samples),
         chance=100 * chance_sd(pairs) / abs(float(nothing.mean())),
         p_pairs=p_pairs,
-        unit=float(own_sd / nothing_sd),
+        unit=float(after_sd / nothing_sd),
     )
 
 

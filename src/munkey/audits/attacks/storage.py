@@ -57,7 +57,7 @@ def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFi
     row_counts = {len(deleted_ids), len(listed_ids - deleted_ids), len(deleted_ids | listed_ids)}
     try:
         deleted_traces = [traces(row) for row in shipped.deleted]
-        kept_traces = [traces(row) for row in shipped.kept]
+        kept_traces = [traces(row) for row in shipped.remaining]
         of_kept = set().union(*kept_traces)
         sought = of_kept.union(*deleted_traces)
         in_files = {path: search(path, sought, row_counts) for path in files_of(shipped.files)}
@@ -103,12 +103,12 @@ def traces(row: np.ndarray) -> list[bytes]:
         float16 = exact.astype("<f2").view("<u2")
     single = _best_run(bits)
     double = single.view("<f4").astype("<f8")
-    found = [single.tobytes(), double.tobytes()]
+    parts = [single.tobytes(), double.tobytes()]
     for half in (float16, truncated_bfloat16, rounded_bfloat16):
         run = _best_run(half)
         if _different_numbers(run) >= TELLING:
-            found.append(run.tobytes())
-    return found
+            parts.append(run.tobytes())
+    return parts
 
 
 def _best_run(words: np.ndarray) -> np.ndarray:
@@ -154,7 +154,7 @@ def search(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[b
         for distance in set(columns) - {0, 1}:
             kinds.append((size, distance, telling))
     overlap = max(size * distance * NUMBERS for size, distance, _ in kinds)
-    found: set[bytes] = set()
+    matches: set[bytes] = set()
     tail = b""  # of the blocks before, since a trace may cross their border
     try:
         with path.open("rb") as file:
@@ -163,11 +163,11 @@ def search(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[b
                     block = tail + chunk
                     for size, distance, of_kind in kinds:
                         if of_kind:
-                            found.update(_inside(block, size, distance, of_kind))
+                            matches.update(_inside(block, size, distance, of_kind))
                     tail = block[-overlap:]
     except UNREADABLE as error:
         raise ValueError(f"{path}: cannot be read, so its content is not known: {error}") from error
-    return found
+    return matches
 
 
 def _inside(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:

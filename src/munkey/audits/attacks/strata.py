@@ -64,12 +64,12 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | Refus
         has_both_halves = (first & is_in_stratum).any(axis=1) & (~first & is_in_stratum).any(axis=1)
         if not has_both_halves.all():
             return Refused("the pool is too small for strata")
-        own = contrasts(residue, first, is_in_stratum)
+        after = contrasts(residue, first, is_in_stratum)
         nothing = contrasts(memorization, first, is_in_stratum)
         put[name] = float(nothing.mean())
         shares[name] = Estimate(np.nan, -np.inf, np.inf)
         if nothing.any():
-            shares[name] = ratio(own, nothing, paired=True)
+            shares[name] = ratio(after, nothing, paired=True)
     return Strata(shares, put)
 
 

@@ -49,7 +49,7 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
     residue = signs(first) * pairs.apart  # (P, n)
     memorization = signs(first) * nothing.apart[: len(first)]
     tenth = most(residue)
-    own = np.take_along_axis(residue, tenth, 1).mean(axis=1)
+    tenth_contrasts = np.take_along_axis(residue, tenth, 1).mean(axis=1)
     of_nothing = np.take_along_axis(memorization, tenth, 1).mean(axis=1)
     square = 1.0
     by_chance = (pairs.apart**2).mean() / len(first)
@@ -57,8 +57,8 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
         square = float((residue.mean(axis=0) ** 2).mean() / by_chance)
     return Tail(
         square=square,
-        tenth=float(own.mean()),
-        tenth_share=ratio(own, of_nothing, paired=True),
+        tenth=float(tenth_contrasts.mean()),
+        tenth_share=ratio(tenth_contrasts, of_nothing, paired=True),
         scatter=float(np.exp(scatter(distances(pairs.scores, first)))),
     )
 

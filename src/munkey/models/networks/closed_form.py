@@ -90,10 +90,10 @@ def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: flo
         a_mu = a @ normal.means.T  # a^T mu_c
         z_mu = z @ weight.T  # z^T Sigma^-1 mu_c
         mu_mu = np.tile(squared_lengths, (len(z), 1))  # mu_c^T Sigma^-1 mu_c
-        own = (np.arange(len(z)), y)
-        mu_mu[own] += q / (n - 1) ** 2 - 2 * a_mu[own] / (n - 1)
-        z_mu[own] -= z_a / (n - 1)
-        a_mu[own] -= q / (n - 1)
+        own_class = (np.arange(len(z)), y)
+        mu_mu[own_class] += q / (n - 1) ** 2 - 2 * a_mu[own_class] / (n - 1)
+        z_mu[own_class] -= z_a / (n - 1)
+        a_mu[own_class] -= q / (n - 1)
         # z^T Sigma'^-1 mu_c' - mu_c'^T Sigma'^-1 mu_c' / 2 + log(n_c / n)
         scores = z_mu + u * z_a[:, None] * a_mu - 0.5 * (mu_mu + u * a_mu**2) + normal.log_priors
         logits[start : start + BLOCK, normal.present] = scores

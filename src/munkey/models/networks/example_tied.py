@@ -71,12 +71,12 @@ class ExampleTied(ViT):
         """
         a = self.architecture
         if held is None:
-            own = a.p_mem * self.on[None]
+            sample_factors = a.p_mem * self.on[None]
             fixed = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
         else:
-            own = (held & self.on).float()
+            sample_factors = (held & self.on).float()
             fixed = torch.ones((), device=held.device)
-        return torch.cat([fixed.expand(len(own), a.fixed), own], dim=1)
+        return torch.cat([fixed.expand(len(sample_factors), a.fixed), sample_factors], dim=1)
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)
