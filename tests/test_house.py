@@ -163,6 +163,40 @@ def test_no_function_has_more_than_12_parameters():
     none_of(violations, "a function has at most 12 parameters: make a record of those that belong together")
 
 
+# Plain code: figures per 1,000 lines, as nanoGPT, timm and scikit-learn have them
+
+PLAIN_ROOMS = ("audits", "core", "evaluation", "memory", "models/networks", "training", "unlearn")  # the others follow
+VAGUE_NAMES = {"found", "own", "left", "chosen", "held", "said", "asked", "kept", "given", "made", "wanted", "told"}
+AT_MOST = {"packed assignments": 3, "conditional expressions": 14, "walrus": 1, "vague names": 1, "long lines": 35}
+
+
+def is_packed(node: ast.AST) -> bool:
+    """Whether it is `a, b = x, y`; a swap, `a, b = b, a`, is not."""
+    if not (
+        isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
+    ):
+        return False
+    return {ast.unparse(each) for each in node.targets[0].elts} != {ast.unparse(each) for each in node.value.elts}
+
+
+@pytest.mark.parametrize("room", PLAIN_ROOMS)
+def test_a_room_reads_as_plainly_as_its_models(room: str) -> None:
+    paths = sorted((ROOT / "src/munkey" / room).rglob("*.py"))
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+    names = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    fields = {id(node.target) for node in nodes if isinstance(node, ast.AnnAssign) and node.value is None}
+    counts = {
+        "packed assignments": sum(map(is_packed, nodes)),
+        "conditional expressions": sum(isinstance(node, ast.IfExp) for node in nodes),
+        "walrus": sum(isinstance(node, ast.NamedExpr) for node in nodes),
+        "vague names": sum(node.id in VAGUE_NAMES and id(node) not in fields for node in names),
+        "long lines": sum(len(line) > 100 for line in lines),
+    }
+    above = {what: count for what, count in counts.items() if 1000 * count > AT_MOST[what] * len(lines)}
+    assert not above, f"{len(lines)} lines of {room}: one statement a line, a name for each thing"
+
+
 # Pages and the files around the code
 
 PAGES = sorted([*ROOT.glob("*.md"), ROOT / "data" / "README.md", *(ROOT / "docs").rglob("*.md")])

@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "contents",
     "docstrings",
+    "sphinx.ext.napoleon",  # after docstrings, whose text it reads
     "files",
     "formulas",
     "tables",
@@ -49,6 +50,8 @@ apidoc_modules = [
 autodoc_default_options = {"exclude-members": "model_config"}  # of pydantic
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
 add_module_names = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88

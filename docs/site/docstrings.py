@@ -1,17 +1,33 @@
-"""Docstrings are plain text with code in single backticks; here they become what autodoc reads."""
+"""Docstrings are plain text with code in single backticks; here they become what autodoc reads.
+
+Sections as numpydoc has them, with underlined titles, are left to Sphinx's napoleon, which runs after this.
+"""
 
 import re
 
 from sphinx.application import Sphinx
 
-CODE = re.compile(r"(`[^`]+`)")
+CODE = re.compile(r"(``[^`]+``|`[^`]+`)")  # the former in docstrings that come from scikit-learn
 SPECIAL = re.compile(r"([\\*|_])")  # would start emphasis, a substitution, a link
 
 
 def marked_up(text: str) -> str:
-    """The same text, in which only code is marked up."""
-    parts = CODE.split(text)
-    return "".join(f"`{part}`" if CODE.fullmatch(part) else SPECIAL.sub(r"\\\1", part) for part in parts)
+    """The same text, in which only code is marked up. Examples stay as they are."""
+    return "\n\n".join(_marked_up_paragraph(paragraph) for paragraph in text.split("\n\n"))
+
+
+def _marked_up_paragraph(paragraph: str) -> str:
+    if paragraph.lstrip().startswith(">>>"):
+        return paragraph
+    marked = []
+    for part in CODE.split(paragraph):
+        if not CODE.fullmatch(part):
+            marked.append(SPECIAL.sub(r"\\\1", part))
+        elif part.startswith("``"):
+            marked.append(part)
+        else:
+            marked.append(f"`{part}`")
+    return "".join(marked)
 
 
 def convert(_: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
