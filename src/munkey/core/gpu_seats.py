@@ -27,7 +27,7 @@ LOOK_AGAIN_S = 0.1
 
 
 def share(at_once: int | None) -> None:
-    """Let `at_once` jobs of this process share the GPUs; None: one."""
+    """Let `at_once` jobs of this process share the GPUs; None: one on each GPU."""
     os.environ[AT_ONCE] = str(at_once or 1)
 
 
