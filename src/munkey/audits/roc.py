@@ -90,8 +90,8 @@ def with_intervals(
     def rate(name: str, percent: int) -> Estimate | Refused:
         if negatives * percent < 100:
             return Refused(
-                f"{percent} % of {negatives} negatives is less than one: {100 // percent} are"
-                " needed"
+                f"{percent} % of {negatives} negatives is less than one:"
+                f" {100 // percent} are needed"
             )
         return estimate(name)
 

@@ -128,8 +128,7 @@ def drawn_weights(weights: Tensor, quantile: Tensor) -> Tensor:
 
     quantile: (B,) uniform in [0, 1). Zero where all weights are zero.
     """
-    # Inverse transform sampling: the first neighbor at which the cumulative weight exceeds the
-    # quantile.
+    # Inverse transform sampling: the first neighbor whose cumulative weight exceeds the quantile.
     cumulative = weights.cumsum(dim=1)
     exceeds = cumulative > quantile[:, None] * cumulative[:, -1:]
     first = exceeds.int().argmax(dim=1, keepdim=True)

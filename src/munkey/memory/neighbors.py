@@ -156,8 +156,7 @@ class _Search:
         while len(places):
             with np.errstate(over="ignore", invalid="ignore"):
                 if len(places) == 1:
-                    # Reading the keys takes the time here; threads of a BLAS would only slow it
-                    # down.
+                    # Here reading the keys takes the time, and threads of a BLAS slow it down.
                     products = np.einsum("qd,nd->qn", self.queries[places], keys)
                 else:
                     products = self.queries[places] @ keys.T

@@ -57,21 +57,21 @@ def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFi
     row_counts = {len(deleted_ids), len(listed_ids - deleted_ids), len(deleted_ids | listed_ids)}
     try:
         deleted_traces = [traces(row) for row in shipped.deleted]
-        kept_traces = [traces(row) for row in shipped.remaining]
-        of_kept = set().union(*kept_traces)
-        sought = of_kept.union(*deleted_traces)
+        remaining_traces = [traces(row) for row in shipped.remaining]
+        of_remaining = set().union(*remaining_traces)
+        sought = of_remaining.union(*deleted_traces)
         in_files = {path: search(path, sought, row_counts) for path in files_of(shipped.files)}
     except ValueError as error:
         return Refused(str(error))
     in_any_file = set().union(*in_files.values())
-    missing = sum(in_any_file.isdisjoint(row) for row in kept_traces)
-    if missing or not kept_traces:
+    missing = sum(in_any_file.isdisjoint(row) for row in remaining_traces)
+    if missing or not remaining_traces:
         return Refused(
-            f"{missing} of {len(kept_traces)} rows that were kept are not found in these files"
-            " either,"
-            " so this search proves nothing: are they stored in a form that is not looked for?"
+            f"{missing} of {len(remaining_traces)} rows that were kept are not found in these"
+            " files either, so this search proves nothing: are they stored in a form that is not"
+            " looked for?"
         )
-    counted = [set(row) - of_kept for row in deleted_traces if row[0] not in of_kept]
+    counted = [set(row) - of_remaining for row in deleted_traces if row[0] not in of_remaining]
     of_deleted = set().union(*counted)
     return StorageFinding(
         rows=sum(not row.isdisjoint(in_any_file) for row in counted),
@@ -96,8 +96,7 @@ def traces(row: np.ndarray) -> list[bytes]:
         )
     bits = exact.view("<u4")
     truncated_bfloat16 = (bits >> 16).astype("<u2")
-    # Round to nearest, ties to even, on the bits: add just under half a unit, and the lowest kept
-    # bit.
+    # Round to nearest, ties to even: add just under half a unit, and the lowest bit that stays.
     rounded_bfloat16 = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
     with np.errstate(over="ignore"):
         float16 = exact.astype("<f2").view("<u2")

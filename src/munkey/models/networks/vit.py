@@ -67,8 +67,7 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Pre-norm transformer block: (B, n, width) -> (B, length, width).
 
-    It attends to all tokens and returns the first `length`: after the last block, only [CLS] is
-    read.
+    It attends to all tokens and returns the first `length`. After the last block only [CLS] counts.
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:

@@ -74,8 +74,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
         is_forget = batch.labels[:, None]
         with torch.no_grad():
             teacher_logits = teacher(images).float()
-        # With Gumbel noise on the logits, their argmax is a draw from the softmax (Gumbel-max
-        # trick).
+        # With Gumbel noise on logits, their argmax is a draw from the softmax (Gumbel-max trick).
         uniform = torch.rand(teacher_logits.shape, generator=request.generator).clamp(min=1e-20)
         gumbel = to_device(-(-uniform.log()).log(), request.device)
         noisy_logits = teacher_logits + gumbel
