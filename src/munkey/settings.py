@@ -6,7 +6,7 @@ These sections know no registry. Sections of a family of models and of an unlear
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -31,6 +31,14 @@ class Section(BaseModel):
     """A section of `params.yaml`: strict, frozen, without unknown keys, NaN and infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+Sections = Mapping[str, Section]  # by the name that they have in params.yaml
+
+
+def values_of(sections: Sections) -> dict[str, dict[str, object]]:
+    """Sections as they stand in a JSON file."""
+    return {name: section.model_dump() for name, section in sections.items()}
 
 
 def _one_group(pattern: str) -> str:
@@ -190,6 +198,25 @@ class FinetuneSettings(Section):
     batch_size: Count
     betas: Betas
     weight_decay: NonNegative
+
+
+class AuditInference(Section):
+    """How an audit asks a memory a second time: what differs from `inference`."""
+
+    k: Count
+    fusion: Fusion
+
+
+class NetworkName(Section):
+    """The family that post-hoc methods start from."""
+
+    name: str
+
+
+class WeightsOrigin(Section):
+    """What tells the pretrained weights that a training starts from from others."""
+
+    of: str
 
 
 class SelectionSettings(Section):

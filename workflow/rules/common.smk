@@ -15,6 +15,7 @@ from munkey.core.files import CONFIGFILES
 from munkey.experiment.plan import audits, plan, relearning, streams, exhibits
 from munkey.experiment.run import code_digest, fork_server, outcome, reasons
 from munkey.experiment.tracking import mlflow_log
+from munkey.experiment.run.dispatch import dumped
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of
 from munkey.experiment.params.load import ParamsError, memory_family, load, refusals

@@ -3,7 +3,7 @@
 After Chen et al. 2021, arXiv 2005.02205; attackers and measure: this project.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import Neighbors, nearest
 from munkey.models.family import Retrieval, System
 from munkey.models.networks.closed_form import Head
-from munkey.settings import DataSettings
+from munkey.settings import DataSettings, Sections
 from munkey.unlearn.contract import Method, Request
 
 DELETIONS = {1: 40, 10: 10, 100: 4}  # by how many are deleted at once: how often, each time of all
@@ -39,9 +39,7 @@ class Holder:
     stage: Stage
     device: str
 
-    def lines(
-        self, method: Method, original: System, settings: Mapping[str, Mapping[str, object]]
-    ) -> Iterator[dict[str, object]]:
+    def lines(self, method: Method, original: System, settings: Sections) -> Iterator[dict[str, object]]:
         """How well each attacker names deleted samples, by how many are deleted at once. settings: as for a job.
 
         Suspected, by `answers`: whose log-probabilities moved farthest; by `margins`, which needs labels: whose fell
@@ -52,7 +50,7 @@ class Holder:
 
         def without(system: System, gone: np.ndarray) -> System:
             request = Request(gone, self.stage.torch_generator(), self.device, print, frozenset(), {})
-            return method.forgotten(system, request, method.settings.model_validate(settings["method"]))
+            return method.forgotten(system, request, settings["method"])
 
         def logits(system: System, at: np.ndarray, near: Neighbors) -> np.ndarray:
             asks = Retrieval(None, keys=keys[at]) if family.asks_keys else family.retrieval(near, settings["inference"])

@@ -14,8 +14,7 @@ from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, Retrieval, System
-from munkey.models.training_inputs import Sections
-from munkey.settings import DataSettings, InferenceSettings
+from munkey.settings import DataSettings, InferenceSettings, Sections
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,11 @@ class Asker:
     def answers(self, system: System, added: np.ndarray) -> np.ndarray:
         """Logits (N, C). added: ids. Raises DivergedError where they are not finite."""
         family, samples = FAMILIES[system.family], image_set(self.dataset, self.dataset.ids)
-        data, retrieval = DataSettings(**self.settings["data"]), None
+        data, retrieval = DataSettings.model_validate(self.settings["data"]), None
         if self.keys is not None and system.memory is not None:
-            inference = InferenceSettings(**self.settings["inference"]) if self.settings["inference"] else None
+            inference = None
+            if family.reads_inference:
+                inference = InferenceSettings.model_validate(self.settings["inference"])
             if len(added):
                 labels = self.dataset.labels[self.dataset.rows(added)]
                 system = family.extended(system, self.of(added), labels, inference)

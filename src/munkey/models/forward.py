@@ -37,8 +37,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
             watch(epoch, learner.system)
         return {}
 
-    generators, model = [order, crops, *learner.generators], learner.system.model
-    assert model is not None
+    generators, model = [order, crops, *learner.generators], learner.system.weights()
     after_epoch(0)
     fit = Fit(
         epochs=settings.epochs,
@@ -94,6 +93,5 @@ def answers(blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
 
 def image_logits(system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
     """Logits (S, C) float32 of a system that reads nothing but the image."""
-    model = system.model
-    assert model is not None
+    model = system.weights()
     return answers(blocks(samples, data, device), lambda block: model(block.images))

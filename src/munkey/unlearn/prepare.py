@@ -9,15 +9,16 @@ from munkey.data.image_set import ImageSet, image_set, resident
 from munkey.data.prepared import Dataset
 from munkey.models import system
 from munkey.models.family import Recipe, System
-from munkey.models.training_inputs import Sections
-from munkey.settings import FinetuneSettings
+from munkey.settings import FinetuneSettings, NetworkName, Sections
 from munkey.unlearn.contract import METHODS, Method, Tuning
 
 
 def applied(name: str, sections: Sections) -> Method:
     """The method of that name, as it starts from the family that the sections name, if they name one."""
     method = METHODS[name]
-    return method.on(str(sections["network"]["name"])) if "network" in sections else method
+    if "network" not in sections:
+        return method
+    return method.on(NetworkName.model_validate(sections["network"]).name)
 
 
 def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:

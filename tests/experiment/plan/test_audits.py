@@ -6,6 +6,7 @@ from munkey.experiment.params.load import ParamsError, load
 from munkey.experiment.plan.audits import AuditPlan, attacks
 from munkey.experiment.plan.plan import Plan
 from munkey.experiment.plan.relearning import RelearnPlan
+from munkey.settings import AuditInference
 from tests.experiment.inputs import small_config, small_plan
 
 POOL, CONTROL = "digits/audit/pool", "digits/audit/control"
@@ -55,8 +56,8 @@ def test_an_audit_shares_no_model_with_the_main_run_or_with_an_ablation(plan: Pl
 
 def test_the_control_differs_in_its_knobs_alone(plan: Plan):
     control, pool = (plan.train_settings(case, "m") for case in (CONTROL, POOL))
-    assert (control["munkey"]["p_token"], control["train"]["crop_scale"]) == (0.9, [1.0, 1.0])
-    assert control["munkey"] | {"p_image": 0.3, "p_token": 0.1} == pool["munkey"]
+    assert (control["munkey"].p_token, control["train"].crop_scale) == (0.9, [1.0, 1.0])
+    assert control["munkey"].model_copy(update={"p_image": 0.3, "p_token": 0.1}) == pool["munkey"]
     assert control["model"] == pool["model"]
 
 
@@ -161,7 +162,7 @@ def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_fro
     assert len(other["before"]) == len(other["after"]) == 2 * plan.params.audit.grid_pairs
     assert other["knobs"] == {"munkey.p_image": 0.1, "munkey.p_token": 0.0}
     trained = plan.train_settings("digits/audit/p_image-0.1_p_token-0.0", "m")
-    assert (trained["munkey"]["p_image"], trained["munkey"]["p_token"]) == (0.1, 0.0)
+    assert (trained["munkey"].p_image, trained["munkey"].p_token) == (0.1, 0.0)
 
 
 def test_beside_a_head_stands_the_family_that_it_is_of_where_that_is_in_the_plan():
@@ -212,8 +213,8 @@ def test_wrong_labels_reach_all_of_an_audit_and_nothing_else():
 
 
 def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
-    assert plan.evaluate_settings(POOL, "munkey")["audit"] == {"k": 16, "fusion": "softmax"}
-    assert small_plan(AUDIT | {"audit.k": 34}).evaluate_settings(POOL, "munkey")["audit"]["k"] == 33  # keys.depth
+    assert plan.evaluate_settings(POOL, "munkey")["audit"] == AuditInference(k=16, fusion="softmax")
+    assert small_plan(AUDIT | {"audit.k": 34}).evaluate_settings(POOL, "munkey")["audit"].k == 33  # keys.depth
     assert "audit" not in plan.evaluate_settings(POOL, "cf")
     assert "audit" not in plan.evaluate_settings("digits", "munkey")
 

@@ -11,6 +11,7 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import load
 from munkey.experiment.plan.plan import Plan, files_of, one_of
 from munkey.models.family import FAMILIES
+from munkey.settings import InferenceSettings, Section
 from munkey.unlearn.contract import METHODS
 from tests.experiment.inputs import small_plan
 
@@ -278,6 +279,6 @@ def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():
     assert {name for name, sections in asked.items() if sections} == {
         *("original-m", "retrain-m", "munkey", "original-k", "retrain-k", "knn")
     }
-    assert asked["munkey"]["inference"] == {"k": 4, "fusion": "ensemble", "temperature": 0.07}
-    assert asked["knn"]["inference"] == {}
-    assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"]["image_size"] == 96
+    assert asked["munkey"]["inference"] == InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
+    assert asked["knn"]["inference"] == Section()
+    assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"].image_size == 96

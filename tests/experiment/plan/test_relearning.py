@@ -4,6 +4,7 @@ import pytest
 
 from munkey.experiment.params.load import ParamsError, load
 from munkey.experiment.plan.relearning import RelearnPlan
+from munkey.settings import Section
 from tests.experiment.inputs import small_config, small_plan
 
 RESULTS = "results/default"
@@ -56,10 +57,10 @@ def test_the_selection_has_its_say_as_in_training():
 
 def test_a_job_depends_on_how_its_family_is_trained_and_asked_and_on_no_more(relearn: RelearnPlan):
     assert set(relearn.settings("digits", "cf")) == {"data", "model", "train", "inference", "relearn"}
-    assert relearn.settings("digits", "cf")["inference"] == {}
+    assert relearn.settings("digits", "cf")["inference"] == Section()
     munkey = relearn.settings("digits", "munkey")
     assert set(munkey) == {"data", "model", "train", "munkey", "inference", "relearn"}
-    assert munkey["relearn"] == relearn.params.audit.relearn.model_dump()
+    assert munkey["relearn"] == relearn.params.audit.relearn
 
 
 @pytest.mark.parametrize("steps", [[0], [1, 2], [0, 2, 1], [0, 1, 1], [0, 1.5]])

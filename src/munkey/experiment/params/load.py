@@ -137,13 +137,12 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
         if (count := params.candidate_count(dataset, method)) > MOST_CANDIDATES:
             faults.append(f"search_grid: {method}: {count:,} combinations; at most {MOST_CANDIDATES:,}")
             continue
-        candidates = params.candidates(dataset, method)
-        if params.search and len(candidates) > 1 and params.method(method).original.has_memory:
+        if params.search and count > 1 and params.method(method).original.has_memory:
             faults.append(f"search_grid: {method}: only methods of a family without a memory can be searched")
         settings = METHODS[method].settings
-        for candidate in candidates:
+        for values in params.candidate_values(dataset, method):
             with noted(faults, settings, f"search_grid: {method}: "):
-                settings.model_validate(candidate)
+                settings.model_validate(values)
     return faults
 
 
