@@ -1,15 +1,8 @@
 # The experiment as one DAG, in the paper's order. Knobs: params.yaml. Rules: workflow/rules. Code: src/munkey.
-include: "workflow/rules/strict.smk"
-
-
-configfile: "params.yaml"
-
-
 report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/job.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/keys.smk"
 include: "workflow/rules/forget.smk"

@@ -32,6 +32,11 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
+    @classmethod
+    def typed(cls, section: object) -> Self:
+        """A section of this kind: what is typed, as it is; a mapping, e.g. from a file, is checked."""
+        return section if isinstance(section, cls) else cls.model_validate(section)
+
 
 Sections = Mapping[str, Section]  # by the name that they have in params.yaml
 

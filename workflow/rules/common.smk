@@ -1,4 +1,5 @@
-# Parameters, checked before anything else; the plan made from them; wildcards; and what the rules share.
+# The parameters: params.yaml and overlays, checked before anything else. The plan made from them, wildcards, what all
+# rules inherit, and what a run says.
 import atexit
 import os
 import shlex
@@ -18,7 +19,7 @@ from munkey.experiment.tracking import mlflow_log
 from munkey.experiment.run.dispatch import dumped
 from munkey.experiment.run.job import last_words
 from munkey.core.paths import fill, name_of
-from munkey.experiment.params.load import ParamsError, memory_family, load, refusals
+from munkey.experiment.params.load import ParamsError, memory_family, load, read_file, refusals
 from munkey.report.figures.charts import caption
 from munkey.unlearn.contract import METHODS
 
@@ -31,6 +32,17 @@ if set("{}") & set(str(workflow.basedir)):
     raise WorkflowError(
         f"{workflow.basedir} has braces, which Snakemake takes for wildcards: rename or move the folder"
     )
+# Where a key stands twice, Snakemake would silently take the last one: files are checked before it reads them.
+try:
+    for path in filter(Path.is_file, map(Path, ["params.yaml", *workflow.overwrite_configfiles])):
+        read_file(path)
+except ParamsError as error:
+    raise WorkflowError(str(error)) from None
+
+
+configfile: "params.yaml"
+
+
 for refusal in refusals():
     logger.warning(f"skipping what cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
@@ -96,6 +108,30 @@ wildcard_constraints:
     letter=plan.one_of(family.letter for family in PLAN.families),
     candidate=r"\d+",
     method=plan.one_of(METHODS),
+
+
+# What all rules inherit: `use rule job as X with:`. The script runs the function of munkey.jobs that params.code names.
+rule job:
+    log:
+        LAYOUT.log("job"),
+    conda:
+        "../envs/munkey.yaml"
+    threads: 1
+    params:
+        code="",
+    script:
+        "../scripts/job.py"
+
+
+# A job that computes with as many threads as `threads` in params.yaml says.
+use rule job as cpu_job with:
+    threads: PARAMS.threads
+
+
+# The same on a GPU, if there is one.
+use rule cpu_job as gpu_job with:
+    resources:
+        gpu=GPUS,
 
 
 def lost(jobs):

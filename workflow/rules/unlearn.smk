@@ -35,7 +35,9 @@ use rule unlearn as unlearn_audited with:
         case=r"[\w-]+/audit/[\w.-]+",
         method=plan.one_of(name for name in METHODS if name not in PLAN.searched),
     params:
-        settings=lambda w: dumped({**PLAN.unlearn_settings(w.case, w.method), **PLAN.evaluate_settings(w.case, w.method)}),
+        settings=lambda w: dumped(
+            {**PLAN.unlearn_settings(w.case, w.method), **PLAN.evaluate_settings(w.case, w.method)}
+        ),
         code=code("evaluate.unlearn_audited", lambda w: PLAN.method_code(w.method)),
 
 

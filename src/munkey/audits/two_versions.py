@@ -54,7 +54,7 @@ class Holder:
 
         def logits(system: System, at: np.ndarray, near: Neighbors) -> np.ndarray:
             asks = Retrieval(None, keys=keys[at]) if family.asks_keys else family.retrieval(near, settings["inference"])
-            data = DataSettings.model_validate(settings["data"])
+            data = DataSettings.typed(settings["data"])
             return family.logits(system, image_set(self.dataset, ids[at]), data, self.device, asks)
 
         before = without(original, ids[:0])  # with the sums that a linear head follows from

@@ -79,11 +79,11 @@ class Asker:
     def answers(self, system: System, added: np.ndarray) -> np.ndarray:
         """Logits (N, C). added: ids. Raises DivergedError where they are not finite."""
         family, samples = FAMILIES[system.family], image_set(self.dataset, self.dataset.ids)
-        data, retrieval = DataSettings.model_validate(self.settings["data"]), None
+        data, retrieval = DataSettings.typed(self.settings["data"]), None
         if self.keys is not None and system.memory is not None:
             inference = None
             if family.reads_inference:
-                inference = InferenceSettings.model_validate(self.settings["inference"])
+                inference = InferenceSettings.typed(self.settings["inference"])
             if len(added):
                 labels = self.dataset.labels[self.dataset.rows(added)]
                 system = family.extended(system, self.of(added), labels, inference)

@@ -77,7 +77,7 @@ def _answer(
         if "audit" in settings:
             inference = InferenceSettings.model_validate({**dict(settings["inference"]), **dict(settings["audit"])})
             other = family.retrieval(near, inference, asked_keys)
-    data, asked = DataSettings.model_validate(settings["data"]), Asked(ids, retrieval, other)
+    data, asked = DataSettings.typed(settings["data"]), Asked(ids, retrieval, other)
     arrays = predictions(system, dataset, asked, data, around.device)
     if not np.isfinite(arrays["logits"]).all():
         why = DivergedError("answers are not finite, though the weights are").reason(around.log)

@@ -64,7 +64,7 @@ def relearn(
     questions = Questions(asked_of, np.isin(asked_of.ids, split.forget), recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
-        lines = trained_further(loaded, training, RelearnSettings.model_validate(settings["relearn"]), questions)
+        lines = trained_further(loaded, training, RelearnSettings.typed(settings["relearn"]), questions)
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")

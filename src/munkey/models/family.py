@@ -225,9 +225,9 @@ class Family(ABC, Generic[Settings]):
         return self.checked(sections[self.name]) if self.settings else cast("Settings", None)
 
     def checked(self, section: object) -> Settings:
-        """A section of this family. Only a mapping, e.g. from a file, is checked; what is typed is handed on."""
+        """A section of this family, as `Section.typed` makes it."""
         assert self.settings is not None
-        return self.settings.model_validate(section)
+        return self.settings.typed(section)
 
     def recipe(
         self, sections: Mapping[str, object], stage: Stage, selected: Mapping[str, float] | None = None
@@ -239,11 +239,10 @@ class Family(ABC, Generic[Settings]):
         own = self.section(sections)
         if selected:
             own = self.checked({**dict(own), **selected})
-        # Of a section that is typed already, `model_validate` hands on the very object; it checks mappings alone.
         return Recipe(
-            DataSettings.model_validate(sections["data"]),
-            ModelSettings.model_validate(sections["model"]) if "model" in self.sections else None,
-            self.training(TrainSettings.model_validate(sections["train"]), own),
+            DataSettings.typed(sections["data"]),
+            ModelSettings.typed(sections["model"]) if "model" in self.sections else None,
+            self.training(TrainSettings.typed(sections["train"]), own),
             own,
             stage,
         )
@@ -270,7 +269,7 @@ class Family(ABC, Generic[Settings]):
 
     def retrieval(self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None) -> Retrieval:
         """How its memory is asked. inference: the section, of which only some families read anything."""
-        settings = InferenceSettings.model_validate(inference) if self.reads_inference else None
+        settings = InferenceSettings.typed(inference) if self.reads_inference else None
         return Retrieval(neighbors, settings, keys)
 
     def epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:

@@ -18,7 +18,7 @@ def applied(name: str, sections: Sections) -> Method:
     method = METHODS[name]
     if "network" not in sections:
         return method
-    return method.on(NetworkName.model_validate(sections["network"]).name)
+    return method.on(NetworkName.typed(sections["network"]).name)
 
 
 def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
@@ -56,5 +56,5 @@ def tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
         return None
     for name in ("torch._dynamo", "munkey.training.loop", "munkey.unlearn.finetune"):
         importlib.import_module(name)
-    settings = FinetuneSettings.model_validate(sections["finetune"])
+    settings = FinetuneSettings.typed(sections["finetune"])
     return Tuning(settings, recipe.train.lr, Augmentation.of(recipe.data, recipe.train), recipe.train.precision)

@@ -87,6 +87,11 @@ def test_sections_reach_a_job_as_they_were_through_text_alone():
         assert restored(ast.literal_eval(text)) == settings
 
 
+def test_what_is_no_section_passes_as_it_is():
+    config = {"scenarios": {"class": None, "three": {"names": ["3"]}}, "seeds": [0, 1]}
+    assert restored(dumped(config)) == config
+
+
 def job_of_sections(settings: Sections):
     given.append(settings)
 

@@ -85,7 +85,7 @@ class Cases:
     def searched(self) -> list[str]:
         """The methods whose settings are searched; the others run with those of their section."""
         params, dataset = self.params, self.params.datasets[0]
-        return [name for name in params.methods if params.search and len(params.candidates(dataset, name)) > 1]
+        return [name for name in params.methods if params.search and params.candidate_count(dataset, name) > 1]
 
     def family_of(self, system: str) -> Family:
         """The family of an original, an oracle or what a method leaves."""

@@ -132,7 +132,7 @@ class Plan(Cases):
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
         """Systems and records of every candidate of a method's search, in the order of the grid."""
-        numbers = range(len(self.params.candidates(case, method)))
+        numbers = range(self.params.candidate_count(case, method))
         paths = {"systems": self.layout.candidate_system, "records": self.layout.candidate_record}
         return {
             kind: [fill(path, case=case, seed=seed, rate=rate, method=method, candidate=n) for n in numbers]

@@ -14,7 +14,7 @@ from munkey.settings import Section
 
 Function = Callable[..., None]
 Named = Mapping[str, Any]
-CLASS = "class"  # of a dumped section; a keyword of Python, so that no setting can have this name
+CLASS = "@class"  # of a dumped section: no setting and no case can have this name
 
 
 def dumped(value: object) -> object:
