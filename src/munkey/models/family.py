@@ -353,8 +353,12 @@ class FittedFamily(Family[Settings]):
 
     def forget(self, system: System, ids: np.ndarray) -> System:
         """The system without these samples. Raises KeyError for an id that it does not hold."""
-        memory = system.rows().forget(ids)
-        return replace(system, memory=memory, model=self.head(self.shape(system), memory))
+        remaining = system.rows().forget(ids)
+        return replace(system, memory=remaining, model=self.head_without(system, ids, remaining))
+
+    def head_without(self, system: System, ids: np.ndarray, remaining: ExemplarMemory) -> nn.Module | None:
+        """The weights that follow from the rows that remain when those of `ids` have left a system."""
+        return self.head(self.shape(system), remaining)
 
     def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
         """As a fit on all of them."""

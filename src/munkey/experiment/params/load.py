@@ -11,7 +11,7 @@ from munkey.core.paths import name_of as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import reader_faults, source_faults
-from munkey.experiment.params.messages import ParamsError, noted, shortened, unknown
+from munkey.experiment.params.messages import ParamsError, noted, shortened
 from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
 from munkey.experiment.params.schema import Params, memory_family, models, rate_name
 from munkey.models.family import FAMILIES
@@ -73,9 +73,8 @@ def load(config: Values) -> Params:
     faults: list[str] = []
     with noted(faults, models().whole):
         params = models().whole.model_validate(config)
-        faults += _override_faults(params)
         others = [name for name in params.overrides if name not in DATASETS.refused]
-        for dataset in dict.fromkeys([*params.datasets, *others]) if not faults else ():
+        for dataset in dict.fromkeys([*params.datasets, *others]):
             faults += _dataset_faults(params, dataset)
         faults += _number_faults(config) if not faults else []
         if not faults:
@@ -103,17 +102,6 @@ def _number_faults(config: Values) -> list[str]:
             below = value.items() if isinstance(value, Mapping) else enumerate(value)
             left += [(f"{where}.{key}" if where else str(key), each) for key, each in below]
     return faults
-
-
-def _override_faults(params: Params) -> list[str]:
-    """Sections of `overrides` that a data set cannot override."""
-    allowed = models().dataset.model_fields
-    return [
-        unknown(f"overrides.{dataset}.{section}", value, section, allowed)
-        for dataset, sections in params.overrides.items()
-        for section, value in sections.items()
-        if section not in allowed
-    ]
 
 
 def _dataset_faults(params: Params, dataset: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
@@ -64,18 +63,19 @@ class LinearFamily(FittedFamily[Settings]):
         head.sums = sums
         return head
 
-    def forget(self, system: System, ids: np.ndarray) -> System:
-        """As a fit on the rows left, to the bit: what the deleted added to the sums is taken out, if sums are here."""
+    def head_without(self, system: System, ids: np.ndarray, remaining: ExemplarMemory) -> nn.Module | None:
+        """Those of a fit on the remaining rows, to the bit. Sums, if they are here, lose what the others added."""
         import numpy as np
 
-        memory, sums = system.memory, cast("Head", system.model).sums
-        if memory is None or sums is None:
-            return super().forget(system, ids)
-        gone = memory.rows(np.unique(ids))
-        left, rest = memory.forget(ids), copy.deepcopy(sums)
-        labels = to_host(memory.tokens[gone]).numpy()[:, 0]
-        rest.add(to_host(memory.keys[gone]).numpy(), labels.astype(int), sign=-1)
-        return replace(system, memory=left, model=self.headed(rest, self.shape(system), left))
+        sums = cast("Head", system.weights()).sums
+        if sums is None:
+            return super().head_without(system, ids, remaining)
+        memory = system.rows()
+        dropped = memory.rows(np.unique(ids))
+        labels = to_host(memory.tokens[dropped]).numpy()[:, 0]
+        remaining_sums = copy.deepcopy(sums)
+        remaining_sums.add(to_host(memory.keys[dropped]).numpy(), labels.astype(int), sign=-1)
+        return self.headed(remaining_sums, self.shape(system), remaining)
 
     def build(self, architecture: FittedArchitecture, generator: torch.Generator | None) -> nn.Module:  # type: ignore[override]
         """One whose weights are yet to be loaded."""
