@@ -2,6 +2,7 @@
 report: "workflow/report/workflow.rst"
 
 
+include: "workflow/rules/base.smk"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/keys.smk"

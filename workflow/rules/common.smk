@@ -1,67 +1,19 @@
-# The parameters: params.yaml and overlays, checked before anything else. The plan made from them, wildcards, what all
-# rules inherit, and what a run says.
+# What the rules share: functions and wildcards; and what a run says.
 import atexit
 import os
-import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from munkey.core import gpu_seats
-from munkey.core.device import gpu_visible
-from munkey.core.files import CONFIGFILES
-from munkey.experiment.plan import audits, plan, relearning, streams, exhibits
 from munkey.experiment.run import code_digest, fork_server, outcome, reasons
 from munkey.experiment.tracking import mlflow_log
-from munkey.experiment.run.dispatch import dumped
 from munkey.experiment.run.job import last_words
-from munkey.core.paths import fill, name_of
-from munkey.experiment.params.load import ParamsError, memory_family, load, read_file, refusals
+from munkey.core.paths import fill
+from munkey.experiment.params.load import memory_family
 from munkey.report.figures.charts import caption
 from munkey.unlearn.contract import METHODS
-
-# Snakemake hands Python's path to a shell, without quotes: relative, a space in the project's own path does not matter.
-if sys.executable != shlex.quote(sys.executable):
-    sys.executable = os.path.relpath(sys.executable)
-    if sys.executable != shlex.quote(sys.executable):
-        raise WorkflowError(f"Snakemake cannot start {sys.executable}: install munkey where no space is in the path")
-if set("{}") & set(str(workflow.basedir)):
-    raise WorkflowError(
-        f"{workflow.basedir} has braces, which Snakemake takes for wildcards: rename or move the folder"
-    )
-# Where a key stands twice, Snakemake would silently take the last one: files are checked before it reads them.
-try:
-    for path in filter(Path.is_file, map(Path, ["params.yaml", *workflow.overwrite_configfiles])):
-        read_file(path)
-except ParamsError as error:
-    raise WorkflowError(str(error)) from None
-
-
-configfile: "params.yaml"
-
-
-for refusal in refusals():
-    logger.warning(f"skipping what cannot be used: {refusal}")
-# An overlay has results of its own, so that it does not replace those of the default.
-config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path(workflow.basedir) / "params.yaml")
-try:
-    PARAMS = load(config)
-except ParamsError as error:
-    raise WorkflowError(str(error)) from None
-
-PLAN = plan.Plan(PARAMS)
-LAYOUT = PLAN.layout
-EXHIBITS = exhibits.Exhibits(PLAN)
-AUDITS = audits.AuditPlan(PLAN)
-RELEARNING = relearning.RelearnPlan(PLAN)
-STREAMS = streams.StreamPlan(PLAN)
-# GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
-GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
-# Jobs inherit it: the command that makes a damaged file anew names them.
-os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.overwrite_configfiles)
 
 
 def code(function, roots=lambda _: []):
@@ -108,30 +60,6 @@ wildcard_constraints:
     letter=plan.one_of(family.letter for family in PLAN.families),
     candidate=r"\d+",
     method=plan.one_of(METHODS),
-
-
-# What all rules inherit: `use rule job as X with:`. The script runs the function of munkey.jobs that params.code names.
-rule job:
-    log:
-        LAYOUT.log("job"),
-    conda:
-        "../envs/munkey.yaml"
-    threads: 1
-    params:
-        code="",
-    script:
-        "../scripts/job.py"
-
-
-# A job that computes with as many threads as `threads` in params.yaml says.
-use rule job as cpu_job with:
-    threads: PARAMS.threads
-
-
-# The same on a GPU, if there is one.
-use rule cpu_job as gpu_job with:
-    resources:
-        gpu=GPUS,
 
 
 def lost(jobs):
