@@ -92,6 +92,12 @@ def test_what_is_no_section_passes_as_it_is():
     assert restored(dumped(config)) == config
 
 
+def test_a_section_that_a_rule_hands_over_itself_is_refused():
+    """Snakemake notices no change of an object: such a job would never run again."""
+    with pytest.raises(TypeError, match=r"hands over EncoderSettings itself.*: write dumped\(…\) around it"):
+        call(job_of_sections, task(params={"settings": {"keys": EncoderSettings(**SETTINGS)}}), {})
+
+
 def job_of_sections(settings: Sections):
     given.append(settings)
 

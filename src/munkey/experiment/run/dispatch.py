@@ -30,7 +30,15 @@ def dumped(value: object) -> object:
 
 
 def restored(value: object) -> object:
-    """What was dumped, in the process of the job. Raises ValidationError for a section that is not valid."""
+    """What was dumped, in the process of the job.
+
+    Raises ValidationError for a section that is not valid, TypeError for one that was not dumped.
+    """
+    if isinstance(value, Section):
+        raise TypeError(
+            f"the rule hands over {type(value).__name__} itself, and Snakemake would not see it change: write dumped(…)"
+            " around it"
+        )
     if not isinstance(value, Mapping):
         return value
     values = {name: restored(one) for name, one in value.items()}
