@@ -32,13 +32,15 @@ rule all:
 
 onstart:
     outcome.notice_ctrl_c()
-    if gone := lost(workflow.dag.needrun_jobs()):
-        logger.warning(outcome.lost(gone, again=True))
-    if workflow.dag_settings.targets and "figures" in workflow.dag_settings.targets:
+    if lost := lost_files(only_ahead=True):
+        logger.warning(outcome.loss(lost, again=True))
+    if "figures" in targets():
         say_figures()
-    if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
+    limits = workflow.global_resources
+    # On a cluster, which has nodes, a job must be a process of its own, where it was submitted to.
+    if limits.get("_nodes").value is None:
         fork_server.open_run()
-        gpu_seats.share(workflow.global_resources.get("gpu").value)
+        gpu_seats.share(limits.get("gpu").value)
         # Snakemake 9.27 starts a timer for each job that ends, and each wakes the scheduler every second from then on.
         workflow.scheduler.job_rate_limiter = None
 
@@ -48,11 +50,7 @@ onsuccess:
 
 
 onerror:
-    failed = [job for each in workflow.scheduler.failed for job in (each.jobs if each.is_group() else [each])]
-    words = last_words(
-        {log: job.message or job.rule.name for job in failed for log in job.log[:1]}, outcome.STOPPED.is_set()
-    )
-    atexit.register(print, f"\n{words}", file=sys.stderr, flush=True)  # below Snakemake's own last lines
+    atexit.register(say_failures)  # below Snakemake's own last lines
 
 
 # Further targets: `snakemake ... -- ablations`, or `make run TARGET=ablations`.

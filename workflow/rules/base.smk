@@ -19,10 +19,8 @@ if sys.executable != shlex.quote(sys.executable):
     sys.executable = os.path.relpath(sys.executable)
     if sys.executable != shlex.quote(sys.executable):
         raise WorkflowError(f"Snakemake cannot start {sys.executable}: install munkey where no space is in the path")
-if set("{}") & set(str(workflow.basedir)):
-    raise WorkflowError(
-        f"{workflow.basedir} has braces, which Snakemake takes for wildcards: rename or move the folder"
-    )
+if set("{}") & set(str(Path.cwd())):
+    raise WorkflowError(f"{Path.cwd()} has braces, which Snakemake takes for wildcards: rename or move the folder")
 # Where a key stands twice, Snakemake would silently take the last one: files are checked before it reads them.
 try:
     for path in filter(Path.is_file, map(Path, ["params.yaml", *workflow.overwrite_configfiles])):
@@ -37,7 +35,7 @@ configfile: "params.yaml"
 for refusal in refusals():
     logger.warning(f"skipping what cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
-config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path(workflow.basedir) / "params.yaml")
+config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path("params.yaml").absolute())
 try:
     PARAMS = load(config)
 except ParamsError as error:
