@@ -36,11 +36,9 @@ onstart:
         logger.warning(outcome.loss(lost, again=True))
     if "figures" in targets():
         say_figures()
-    limits = workflow.global_resources
-    # On a cluster, which has nodes, a job must be a process of its own, where it was submitted to.
-    if limits.get("_nodes").value is None:
+    if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
         fork_server.open_run()
-        gpu_seats.share(limits.get("gpu").value)
+        gpu_seats.share(workflow.global_resources.get("gpu").value)
         # Snakemake 9.27 starts a timer for each job that ends, and each wakes the scheduler every second from then on.
         workflow.scheduler.job_rate_limiter = None
 

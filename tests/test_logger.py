@@ -189,7 +189,7 @@ NOTHING = info("Nothing to be done (all requested files are present and up to da
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_failed_is_noted_for_the_end_of_the_run(said, verbose):
     said(*RUN[:3], FAILURE, verbose=verbose)
-    assert plugin.SEEN == Seen(failed={1: FailedJob("train it", "logs/train.log")}, has_jobs=True)
+    assert Seen(failed={1: FailedJob("train it", "logs/train.log")}, has_jobs=True) == plugin.SEEN
 
 
 def test_a_job_that_failed_and_then_succeeded_did_not_fail(said):
@@ -208,4 +208,4 @@ def test_a_job_that_failed_and_then_succeeded_did_not_fail(said):
 )
 def test_whether_there_is_anything_to_do_is_noted(said, records, dryrun, expected):
     said(*records, dryrun=dryrun)
-    assert plugin.SEEN == expected
+    assert expected == plugin.SEEN

@@ -1,8 +1,8 @@
 """What a run says on the terminal: a line for each job that ends, and below them the time left.
 
 Snakemake finds it by the name of this package (`logger` in profiles/default). Snakemake's own log has everything.
-For a dry run or `--verbose`, Snakemake says what it always does. What the run's last words need to know, and Snakemake's
-hooks do not tell, is noted in `munkey.experiment.run.outcome.SEEN`.
+For a dry run or `--verbose`, Snakemake says what it always does. What Snakemake's hooks do not tell the end of a run is
+noted in `munkey.experiment.run.outcome.SEEN`.
 """
 
 import os
@@ -12,9 +12,8 @@ import time
 from collections import Counter, defaultdict
 from logging import WARNING, LogRecord
 from threading import Event, RLock, Thread
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -33,6 +32,7 @@ CHATTER = (
     "Singularity containers: ignored",
     "Using shell:",
 )
+NOTHING_TO_DO = "Nothing to be done"
 CLEAR = "\r\x1b[K"  # to the beginning of the line, and empty it
 TICK_S = 1.0
 
@@ -74,7 +74,7 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: LogRecord) -> None:
         try:
             with self.drawing:
-                self.note(vars(record))
+                self.note(record)
                 if self.usual:
                     self.usual.setFormatter(self.formatter)
                     self.usual.emit(record)
@@ -83,13 +83,14 @@ class LogHandler(LogHandlerBase):
         except Exception:  # a run does not stop because of a line about it
             self.handleError(record)
 
-    def note(self, fields: dict[str, Any]) -> None:
+    def note(self, record: LogRecord) -> None:
         """Note what the run's last words depend on."""
+        fields = vars(record)
         event = fields.get("event")
         if event == LogEvent.RUN_INFO:
             SEEN.is_dry = self.common_settings.dryrun
             SEEN.has_jobs = True
-        elif event is None and fields["msg"] == NOTHING_TO_BE_DONE_MSG:
+        elif event is None and record.getMessage().startswith(NOTHING_TO_DO):
             SEEN.has_nothing_to_do = not self.common_settings.dryrun
         elif event == LogEvent.JOB_INFO:
             self.messages[fields["jobid"]] = fields["rule_msg"] or fields["rule_name"]

@@ -62,8 +62,8 @@ wildcard_constraints:
     method=plan.one_of(METHODS),
 
 
-# Of `workflow`, Snakemake's documentation names `cores` and `source_path`. What is used of it beside these may change
-# with any of its versions: each stands in one place, and tests/test_house.py counts them.
+# Of `workflow`, Snakemake's documentation names `cores` and `source_path`. Its other attributes may change with any
+# version: tests/test_house.py counts those that are used.
 def targets():
     """The rules and files that the command line asks for."""
     return list(workflow.dag_settings.targets or ["all"])
