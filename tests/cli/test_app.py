@@ -22,7 +22,7 @@ from munkey.core.console import printable
 from munkey.core.files import write_json
 from munkey.deploy.http import server
 from munkey.deploy.model.manifest import read_manifest
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from tests.conftest import ROOT
 from tests.deploy.inputs import CLASSES, IDS, picture_in
 from tests.pages import blocks

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from munkey.deploy import certificate, deletions
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.store import Store
 from tests.deploy.inputs import IDS, picture_in

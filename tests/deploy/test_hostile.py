@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 
 from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError
 from munkey.deploy.model.manifest import read_manifest
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.store import Store
 
 PICTURE = np.zeros((1, 10, 10, 3), np.uint8)

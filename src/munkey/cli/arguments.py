@@ -14,7 +14,7 @@ import typer
 from munkey.core.console import UNSEEN
 
 if TYPE_CHECKING:
-    from munkey.deploy.model.predictor import Predictor
+    from munkey.deploy.predictor import Predictor
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An exported model.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -43,7 +43,7 @@ COLUMNS = {
 
 def model(directory: Path, *, writer: bool = False, wait: float = 0) -> "AbstractContextManager[Predictor]":
     """Open a model. wait: seconds for another writer to end."""
-    from munkey.deploy.model.predictor import Predictor
+    from munkey.deploy.predictor import Predictor
 
     return Predictor.load(directory, writer=writer, wait=wait)
 

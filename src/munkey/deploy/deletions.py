@@ -10,7 +10,7 @@ from munkey.deploy import certificate, json_answers
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.predictor import MOST_ASKED, SIMILAR, Predictor
+from munkey.deploy.predictor import MOST_ASKED, SIMILAR, Predictor
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import LockedMemoryError
 

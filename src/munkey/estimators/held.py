@@ -13,7 +13,7 @@ from munkey.core.ids import NOBODY
 from munkey.deploy.errors import understood
 from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys
 from munkey.estimators.handle import Handle
 from munkey.memory.exemplars import ExemplarMemory

@@ -25,8 +25,8 @@ from munkey.deploy.model.export import write
 from munkey.deploy.model.images import pixels
 from munkey.deploy.model.manifest import EXPORTED, EstimatorReference, PictureSize, read_manifest
 from munkey.deploy.model.model import device_for
-from munkey.deploy.model.predictor import Device
 from munkey.deploy.model.trained_system import OwnSystem
+from munkey.deploy.predictor import Device
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import Keys, extract

@@ -11,7 +11,7 @@ from munkey.deploy import deletions
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http.bodies import Order, RequestLimits
 from munkey.deploy.http.service import carried_out, look_up
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.store import Store
 from tests.deploy.http.test_limits import TOKENS, Answer, Running, running

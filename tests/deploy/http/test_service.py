@@ -23,7 +23,7 @@ import pytest
 from PIL import Image
 
 from munkey.deploy.http.bodies import RequestLimits
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from tests.deploy.inputs import IDS, model_in, picture_in
 
 pytestmark = pytest.mark.slow  # each starts a process that loads a model

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 from munkey.deploy.model import explain
 from munkey.deploy.model.explain import page, table
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 
 
 def elsewhere(model: Predictor, files: list[str | None]) -> None:

@@ -15,8 +15,8 @@ from munkey.deploy.model import export as exporting
 from munkey.deploy.model import model as loading
 from munkey.deploy.model.export import export, renew
 from munkey.deploy.model.manifest import MODEL_FORMAT
-from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.trained_system import find
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.encoders import keys
 from munkey.encoders.registry import EncoderEntry, MissingEncoderError

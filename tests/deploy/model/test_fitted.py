@@ -11,7 +11,7 @@ from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model import fitted as deployed
 from munkey.deploy.model.export import export
 from munkey.deploy.model.manifest import read_manifest
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.matrices import MemoryView
 from munkey.encoders import keys

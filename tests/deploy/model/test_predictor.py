@@ -4,6 +4,7 @@ import dataclasses
 import os
 import shutil
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -13,13 +14,13 @@ from PIL import Image
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
+from munkey.deploy import predictor as module
 from munkey.deploy.errors import EmptyModelError, PictureError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.model import manifest
-from munkey.deploy.model import predictor as module
 from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
-from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.retrieval import Retriever
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.matrices import Copied, MemoryView
 from munkey.deploy.store.rows import Source
@@ -232,16 +233,22 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(reading, predictor
 
 def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(predictor, images, monkeypatch):
     one, sources_of = images.ids_of("train")[-1], Store.sources_of
+    compacting = threading.Thread(target=predictor.compact)  # after it, each row has another number
 
     def naming(store: Store, rows: np.ndarray) -> list[Source]:
         monkeypatch.setattr(Store, "sources_of", sources_of)
         predictor.forget([0])
-        predictor.compact()  # each row has another number now
+        compacting.start()
+        compacting.join(0.2)
+        assert compacting.is_alive() and store.state.generation == 1
         return sources_of(store, rows)
 
     monkeypatch.setattr(Store, "sources_of", naming)
     found = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
     assert found.neighbors.ids[0, 0] == one and found.files[0, 0].endswith(f"{one}.png")
+    compacting.join()
+    again = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
+    assert predictor.store.state.generation == 2 and np.array_equal(again.files, found.files)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -36,7 +36,7 @@ from munkey.deploy.http.bodies import (
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import Tokens
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 
 ENDPOINTS = (

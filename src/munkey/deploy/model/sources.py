@@ -70,13 +70,12 @@ class SourceFiles:
 
     def held(self) -> tuple[np.ndarray, list[Source]]:
         """The records (N,) of all samples that the memory holds, and file and unit of each."""
-        while True:
-            view = self._store.view
+        with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
-            sources, records = self._store.sources_of(rows), view.records[rows]
+            sources = self._store.sources_of(rows)
+            records = view.records[rows]
             live = view.live[rows]  # looked at last: what was deleted meanwhile is zero
-            if self._store.view.generation == view.generation:  # else it was compacted, and has other rows
-                return records[live], list(compress(sources, live))
+            return records[live], list(compress(sources, live))
 
     def ids_of(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
         """The ids that each name means, none for one that means nothing. Looks at the memory alone, not at the disk.
