@@ -91,8 +91,8 @@ def test_what_is_not_there_may_be_passed_over(munkey, model):
 def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(munkey, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Predictor.load(model, writer=True) as predictor:
-        row = predictor.store.view.rows(np.array([0]))
-        predictor.store.add([200], row.keys, row.tokens, [0], [str(tmp_path / "pets" / "10.png")])
+        row = predictor._store.view.rows(np.array([0]))
+        predictor._store.add([200], row.keys, row.tokens, [0], [str(tmp_path / "pets" / "10.png")])
     ended = munkey("forget", model, "--files", "pets/10.png", "--ids", "11", "--ignore-missing")
     assert ended.code == 2 and "ids 10" in ended.err and "ids 200" in ended.err
     assert left(model) == [*IDS.tolist(), 200]
@@ -176,7 +176,7 @@ def test_a_long_refusal_names_ten_and_counts_the_rest(munkey, model, tmp_path):
 def with_twins(model):
     """Add two samples of class cat and unit Anna: 200 is identical to 10, and 201 to 12."""
     with Predictor.load(model, writer=True) as predictor:
-        store = predictor.store
+        store = predictor._store
         rows = store.rows_of([10, 12])
         keys, tokens, records = store.view.rows(rows).keys, store.view.rows(rows).tokens, store.view.rows(rows).records
         store.add([200, 201], keys, tokens, [0, 0], None, ["Anna", "Anna"], records["content"])
@@ -201,7 +201,7 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
 def with_look_alikes(model):
     """Add a sample of unit Anna whose key has a cosine of 0.98 with that of 10, and one whose has 0.5 with it."""
     with Predictor.load(model, writer=True) as predictor:
-        store = predictor.store
+        store = predictor._store
         own = store.view.rows(store.rows_of([10]))
         key, away = own.keys[0], np.roll(own.keys[0], 1)
         away = away - key * (away @ key) / (key @ key)
@@ -416,15 +416,15 @@ def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, t
 def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(munkey, model, tmp_path, monkeypatch):
     (tmp_path / "requests.csv").write_text("request, id\nA , 10\nB,12\n")
     words = ["forget", model, "--csv", tmp_path / "requests.csv", "--certificate", tmp_path / "made-{request}.json"]
-    forget = Predictor.forget
+    delete = Predictor._delete
 
-    def interrupted(*given, **how):
-        if how["request"] == "B":
+    def interrupted(predictor, rows, number, block_return):
+        if number == "B":
             raise KeyboardInterrupt
-        return forget(*given, **how)
+        return delete(predictor, rows, number, block_return)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Predictor, "forget", interrupted)
+        patch.setattr(Predictor, "_delete", interrupted)
         ended = munkey(*words)
     assert ended.code == 130 and "interrupted. But this is done" in ended.err and "request A: forgot 1" in ended.err
     again = munkey(*words)
@@ -437,8 +437,8 @@ def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(m
 
 def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
     with Predictor.load(model, writer=True) as predictor:
-        rows = predictor.store.view.rows(predictor.store.rows_of([10, 12]))
-        predictor.store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
+        rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
+        predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
     listed = munkey("list", model, "--ids", "200")
     assert listed.out.splitlines()[1].split()[:3] == ["200", "cat", "U1\\n"] and len(listed.out.splitlines()) == 3
     (tmp_path / "requests.csv").write_text('request,unit\nR," U1\n"\n')

@@ -137,7 +137,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with understood(held.directory / MEMORY):
             settings = kind.section({cls.family: manifest.settings})
         made.set_params(**settings.model_dump())
-        made.n_features_in_ = held.model.store.state.key_width
+        made.n_features_in_ = held.model.key_width
         if manifest.estimator and manifest.estimator.features:
             made.feature_names_in_ = np.array(manifest.estimator.features, dtype=object)
         made._held = held

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
+from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.export import write
 from munkey.deploy.model.images import pixels
@@ -174,12 +175,11 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         require_named(ids, units)
         names = [units] if isinstance(units, str) else [str(unit) for unit in units or ()]
+        numbers = [ids] if isinstance(ids, int | np.integer) else list(ids if ids is not None else ())
         with self._handle.writing() as model:
-            numbers = [ids] if isinstance(ids, int | np.integer) else list(ids if ids is not None else ())
-            chosen = model.select(ids=numbers, units=names).ids
-            model.forget(chosen)
-            model.purge()
-        return chosen
+            plan = model.plan(DeletionRequest({None: [{"ids": numbers}, {"units": names}]}))
+            model.delete(plan, purge=True)
+        return plan.deletions[None].ids
 
     def add(self, X: Any, y: ArrayLike, *, units: Sequence[Any] | None = None) -> np.ndarray:
         """Remember pictures of known classes, without training; a MUNKEY lends tokens of neighbors. Returns ids."""

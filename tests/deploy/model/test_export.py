@@ -217,4 +217,4 @@ def test_an_export_in_use_is_not_made_again(run):
         renew("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)
     with Predictor.load(directory) as model:
-        assert 0 not in model.ids and model.store.deletions == 1
+        assert 0 not in model.ids and model._store.deletions == 1

@@ -11,6 +11,7 @@ from pydantic import BaseModel, FailFast, Field, WithJsonSchema, model_validator
 
 from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
+from munkey.deploy.deletions import DeletionRequest, Line
 from munkey.deploy.model.images import LIMITS, read_pictures
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import SPECIAL
@@ -92,6 +93,19 @@ class Order(BaseModel, extra="forbid", strict=True):
     also_similar: bool = Field(False, description="Forget these look-alikes, too.")
     block_return: bool = Field(False, description="Refuse these pictures when they are added again.")
     certificate: bool = Field(False, description="Purge, and answer with the certificate and its salt.")
+
+    def deletion_request(self) -> DeletionRequest:
+        """What it asks of a model."""
+        lines: list[Line] = [{"ids": self.ids}, {"files": self.files}]
+        lines += [{"labels": self.classes}, {"units": self.units}]
+        return DeletionRequest(
+            {self.request: lines},
+            ignore_missing=self.ignore_missing,
+            also_identical=self.also_identical,
+            similar=self.similar,
+            also_similar=self.also_similar,
+            block_return=self.block_return,
+        )
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:

@@ -37,6 +37,13 @@ class MemoryRow(NamedTuple):
     added: datetime
 
 
+class Added(NamedTuple):
+    """Samples that were added. ids: (N,) int64; identical: of a new id, the ids of identical pictures held before."""
+
+    ids: np.ndarray
+    identical: dict[int, tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class Selection:
     """Samples that were named. ids: (N,) int64, ascending; missing: all that named none; classes: how many of each."""
