@@ -279,16 +279,16 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
     [
         (REQUESTS + "2026-4,99,,,\n2026-4,99,,,\n", "so nothing was done: 99 (request 2026-4)\n"),
         (REQUESTS + "2026-4,18,pets/20.png,,\n", "18 and pets/20.png"),  # not the same sample
-        (REQUESTS + "2026-4,18\n", "line 6: 2 cells below 5 columns"),
+        (REQUESTS + "2026-4,18\n", "line 6: 2 cells, but the header has 5"),
         (REQUESTS + ",18,,,\n", "line 6: no request number"),
         (REQUESTS + "2026-4,,,,\n", "line 6: no sample is named\n"),
         (REQUESTS + '2026-4,"18\n', "line 6: unexpected end of data"),
         (REQUESTS + "2026-4,x,,,\n", "line 6: 'x' is not an id"),
-        ("id,person\n10,Anna\n", "and nothing else; then a line for each thing to forget; not 'id', 'person'"),
+        ("id,person\n10,Anna\n", "and nothing else; not 'id', 'person'"),
         ("id,class,label\n10,cat,cat\n", "each at most once"),
         ('id,"class\n10,cat\n', "line 2: unexpected end of data"),
-        ("id\n", "a line for each thing"),
-        ("", "a line for each thing"),
+        ("id,unit\n,NA\n", "line 2: no sample is named"),
+        ("", "not an empty file"),
     ],
 )
 def test_a_csv_that_makes_no_sense_is_refused_as_a_whole(content, said, munkey, model, tmp_path):
@@ -433,6 +433,31 @@ def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(m
     assert munkey(*words, "--json").json["requests"][0]["certificate"] is None
     assert munkey("certificate", model, made, "--request", "A").code == 0
     assert munkey(*words, "--json").json["requests"][0]["certificate"] == str(made)
+
+
+@pytest.mark.parametrize("content", ["request,unit\n", "\ufeffrequest;unit\r\n;\r\n"])
+def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, model, tmp_path):
+    (tmp_path / "requests.csv").write_text(content)
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv")
+    assert (ended.code, ended.out) == (0, f"{tmp_path}/requests.csv: no requests, so nothing was changed\n")
+    assert left(model) == IDS.tolist() and munkey("log", model, "--json").json["log"] == []
+
+
+def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tmp_path):
+    """Semicolons, a header with capitals, an index column, an empty line at the end, and 7.0 for unit 7."""
+    with Predictor.load(model, writer=True) as predictor:
+        rows = predictor.store.view.rows(predictor.store.rows_of([10, 12]))
+        predictor.store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["7", "NA"])
+    (tmp_path / "requests.csv").write_bytes(b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1;7.0;\r\n1;2;NA;10\r\n;;;\r\n")
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"]
+    assert [(one["request"], one["deleted"]) for one in ended] == [("1", 1), ("2", 1)]
+    assert left(model) == [*without(10), 201]
+
+
+def test_requests_in_another_encoding_are_refused_with_what_to_do(munkey, model, tmp_path):
+    (tmp_path / "requests.csv").write_bytes("request,unit\n1,Zoë\n".encode("utf-16"))
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv")
+    assert ended.code == 2 and "UTF-16" in ended.err and "Save it as 'CSV UTF-8'" in ended.err
 
 
 def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):

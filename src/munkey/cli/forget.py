@@ -79,7 +79,7 @@ def forget(
     }.items():
         if wrong:
             raise ValueError(sentence)
-    requests = {request: lines} if csv is None else given.requests_in(csv)
+    requests = {request: lines} if csv is None else _requests_in(csv, as_json)
 
     from munkey.deploy.certificate import Certificate, write_certificate, write_new
     from munkey.deploy.deletions import CertificateOrder, DeletionRequest
@@ -134,6 +134,15 @@ def forget(
         later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
         said = [*(_worded(answer, directory) for answer in done), f"head of the chain: {done[-1]['head']}", later]
         raise AfterDeletionError(error, "\n".join(said), done) from error
+
+
+def _requests_in(file: Path, as_json: bool) -> dict[str | None, list[dict[str, list[Any]]]]:
+    """The requests of a CSV file. Where there are none, as on a day without any, the command says so and ends."""
+    requests = given.requests_in(file)
+    if not requests:
+        say(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
+        raise typer.Exit
+    return requests
 
 
 def _files(file: OneFile, numbers: Iterable[str | None]) -> dict[str | None, Path]:

@@ -4,6 +4,7 @@ Beside every file lies its SHA-256, as `.NAME.sha256` in the format of sha256sum
 a file that is not what was written, or that has no sum. That takes half a second a GiB (docs/performance.md).
 """
 
+import codecs
 import csv
 import errno
 import glob
@@ -132,13 +133,27 @@ def _require(path: str | Path, digest: str) -> None:
 
 
 def given_text(path: str | Path) -> str:
-    """The text of a file that a person named; `-` is standard input. Raises ValueError that names what is not text."""
+    """The text of a file that a person named, without a mark of the byte order; `-` is standard input.
+
+    Raises ValueError that names what is not text in UTF-8, and says how it becomes that.
+    """
+    where = "standard input" if str(path) == "-" else str(path)
     try:
-        return (sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()).decode()
+        content = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except IsADirectoryError:
         raise ValueError(f"{path}: is a folder; name a text file") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{'standard input' if str(path) == '-' else path}: is not text in UTF-8") from None
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content
+    try:
+        if is_utf16:
+            raise UnicodeError
+        return content.decode("utf-8-sig")
+    except UnicodeError as error:
+        encoding = "UTF-16" if is_utf16 else "latin1"
+        known_as = "the 'Unicode text' of Excel" if is_utf16 else "CSV files of older programs"
+        line = content.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else 1
+        said = f"{where}: is not text in UTF-8 (line {line}); it may be in {encoding}, as {known_as}"
+        to_do = f"Save it as 'CSV UTF-8', or convert it: `iconv -f {encoding} -t utf-8 FILE > NEW`"
+        raise ValueError(f"{said}. {to_do}") from None
 
 
 def read_bytes(path: str | Path) -> bytes:

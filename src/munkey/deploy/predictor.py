@@ -112,7 +112,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def predict(self, images: Images, *, only_held_classes: bool = False) -> Prediction:
         """Classify pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
 
-        Of a model of embeddings: rows, an array (N, d) or a file of them (.npy, or .csv without a header).
+        Of a model of embeddings: rows, an array (N, d) or a file of them (.npy, or .csv, also as pandas writes it).
 
         only_held_classes: classes of which the memory holds no sample get probability 0. A policy, no unlearning: the
         network still knows what it learned of them, and the logits stay as they are.
@@ -148,7 +148,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         """Pictures in their size; of a model of embeddings, a pixel each, and the rows as keys (N, d)."""
         if self.manifest.stored is not None:
             return pixels(images, self.manifest.stored), None
-        keys, files = embeddings(images, self._store.state.key_width)
+        features = self.manifest.estimator.features if self.manifest.estimator else None
+        keys, files = embeddings(images, self._store.state.key_width, features)
         return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files), keys
 
     def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:

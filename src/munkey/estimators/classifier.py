@@ -4,7 +4,6 @@ For that, nothing of a row may reach another but through the family's exact sums
 itself, and no setting is derived from the data.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -15,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from munkey.core.unit_names import unit_name
 from munkey.deploy.errors import first_ten, understood
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
@@ -175,7 +175,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         numbers = np.arange(start, start + len(X)) if ids is None else checked_ids(ids)
         if len(numbers) != len(X) or len(np.unique(numbers)) != len(X):
             raise ValueError(f"ids must be {len(X)} different ones, one for each row")
-        texts = units if units is None or isinstance(units, str) else [text_of(unit) for unit in units]
+        texts = units if units is None or isinstance(units, str) else [unit_name(unit) for unit in units]
         return LabeledRows(numbers, at_unit_norm(X), y, np.array(checked_texts("unit", texts, len(X)), dtype=object))
 
 
@@ -185,7 +185,9 @@ def _named(
     """The ids of rows that are named, ascending. Raises KeyError that lists what no row has."""
     given_ids = [] if ids is None else ids
     requested_ids = checked_ids(np.atleast_1d(given_ids) if np.isscalar(given_ids) else given_ids)
-    requested_units = {units} if isinstance(units, str) else {str(unit) for unit in units or ()}
+    # What is no unit names no row, least of all the rows without a unit.
+    given_units = [units] if isinstance(units, str) else units or ()
+    requested_units = {unit_name(unit) or str(unit) for unit in given_units}
     held_ids = held.ids
     held_units = held.units
     unknown_ids = np.setdiff1d(requested_ids, held_ids).tolist()
@@ -206,8 +208,3 @@ def require_named(ids: object, units: object) -> None:
 def plain(value: Any) -> Any:
     """A number of numpy as one of Python."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def text_of(unit: Any) -> str | None:
-    """A unit's name; None where there is none, as in an empty cell of a table."""
-    return None if unit is None or (isinstance(unit, float) and math.isnan(unit)) else str(unit)

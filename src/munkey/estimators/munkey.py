@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from munkey.core.unit_names import unit_name
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
 from munkey.deploy.deletions import DeletionRequest
@@ -31,7 +32,7 @@ from munkey.deploy.predictor import Device
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import Keys, extract
-from munkey.estimators.classifier import plain, require_named, text_of
+from munkey.estimators.classifier import plain, require_named
 from munkey.estimators.handle import Handle
 from munkey.estimators.held import dtype_of
 from munkey.estimators.pictures import OWN, encoder_of, pictures_in, shown
@@ -135,7 +136,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         numbers = np.arange(count) if ids is None else checked_ids(ids)
         if not len(labels) == len(numbers) == len(np.unique(numbers)) == count:
             raise ValueError(f"{count} pictures need a class each, and different ids")
-        names = checked_texts("unit", units if units is None else [text_of(unit) for unit in units], count)
+        names = checked_texts("unit", units if units is None else [unit_name(unit) for unit in units], count)
 
         order = np.argsort(numbers)
         numbers, images = numbers[order], given.images[order]
@@ -174,8 +175,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """As that of `ForgettingLDA`, but a class stays among `classes_`: MUNKEY's network knows it."""
         check_is_fitted(self)
         require_named(ids, units)
-        names = [units] if isinstance(units, str) else [str(unit) for unit in units or ()]
         numbers = [ids] if isinstance(ids, int | np.integer) else list(ids if ids is not None else ())
+        given_units = [units] if isinstance(units, str) else units or ()
+        names = [unit_name(unit) or str(unit) for unit in given_units]
         with self._handle.writing() as model:
             plan = model.plan(DeletionRequest({None: [{"ids": numbers}, {"units": names}]}))
             model.delete(plan, purge=True)
@@ -185,7 +187,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Remember pictures of known classes, without training; a MUNKEY lends tokens of neighbors. Returns ids."""
         check_is_fitted(self)
         labels = column_or_1d(y)
-        texts = units if units is None else [text_of(unit) for unit in units]
+        texts = units if units is None else [unit_name(unit) for unit in units]
         with self._handle.writing() as model:
             places = {name: number for number, name in enumerate(self.classes_.tolist())}
             if unknown := sorted({*labels.tolist()} - {*places}):

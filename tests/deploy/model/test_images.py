@@ -231,7 +231,7 @@ HUGE = b"\x93NUMPY\x01\x00" + len(HEADER).to_bytes(2, "little") + HEADER
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        *((f"rows.{ending}", b"a,b,c\n1,2,3\n") for ending in ("npy", "csv", "txt")),
+        *((f"rows.{ending}", b"a,b,c\n1,x,3\n") for ending in ("npy", "csv", "txt")),
         *(("rows.npy", content) for content in (b"", b"PK\x03\x04", HUGE)),
         ("none.csv", None),
     ],

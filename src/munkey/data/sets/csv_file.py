@@ -1,6 +1,5 @@
 """Your own pictures anywhere on disk, listed in a CSV file."""
 
-import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import counted, warn
+from munkey.core.csv_tables import TableError, read_table
+from munkey.core.unit_names import unit_name
 from munkey.data.pictures import decode, open_plain
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, readable
@@ -48,7 +49,7 @@ def csv_file(settings: SourceSettings) -> Source:
     numbers = all(map(str.isdecimal, labels))
     classes = sorted(set(labels), key=lambda label: (int(label) if numbers else 0, label))
     numbered = np.array([classes.index(label) for label in labels])
-    units = [cells["unit"] or None for _, cells in lines] if "unit" in lines[0][1] else None
+    units = [unit_name(cells["unit"]) for _, cells in lines] if "unit" in lines[0][1] else None
     splits = completed("csv", [cells.get("split", "") for _, cells in lines], numbered, settings.split, units)
     of: dict[str, str] = {}
     pairs = zip(units or [None] * len(lines), splits.tolist(), strict=True)
@@ -75,23 +76,16 @@ def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
 
     Raises SourceError where a column that is needed is missing, a line does not fit the header, or there is none.
     """
-    lines: list[Line] = []
-    faults: list[str] = []
-    with readable(f"source.path = {path}"), path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, strict=True)
+    with readable(f"source.path = {path}"):
         try:
-            header = [name.strip() for name in next(reader, [])]
-            faults += [f"line 1: no column {name!r} among {', '.join(header)}" for name in needed if name not in header]
-            faults += [f"line 1: two columns {name!r}" for name in sorted(set(header)) if header.count(name) > 1]
-            for row in filter(None, reader):
-                if len(row) != len(header):
-                    faults.append(f"line {reader.line_num}: {len(row)} cells, but the header has {len(header)}")
-                lines.append((reader.line_num, dict(zip(header, map(str.strip, row), strict=False))))
-        except csv.Error as error:
-            faults.append(f"line {reader.line_num}: {error}")
-    if faults or not lines:
+            table = read_table(path)
+        except TableError as error:
+            raise SourceError(f"source.path = {path}", error.faults) from error
+    header = ", ".join(table.header)
+    faults = [f"line 1: no column {name!r} among {header}" for name in needed if name not in table.names]
+    if faults or not table.lines:
         raise SourceError(f"source.path = {path}", faults or ["holds no line below its header"])
-    return lines
+    return [(number, dict(zip(table.names, cells, strict=True))) for number, cells in table.lines]
 
 
 def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import warn
+from munkey.core.unit_names import unit_name
 from munkey.data.decoding.picture_files import FORMATS
 from munkey.data.pictures import decode, is_picture_name, open_plain
 from munkey.data.registry import dataset
@@ -69,7 +70,7 @@ def imagefolder(settings: SourceSettings) -> Source:
 def _unit(pattern: str, name: str) -> str | None:
     """The group of the pattern in a path; None where there is none."""
     found = re.search(pattern, name)
-    return found[1] or None if found else None
+    return unit_name(found[1]) if found else None
 
 
 def _split_folders(root: Path) -> dict[str, Path]:

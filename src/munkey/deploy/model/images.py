@@ -4,11 +4,12 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
 
+from munkey.core.csv_tables import read_vectors
 from munkey.data.decoding.decoder import decoded
 from munkey.data.decoding.picture_files import (
     FORMATS,
@@ -58,21 +59,25 @@ def pixels(images: "Images", stored: PictureSize) -> Pixels:
     return Pixels(np.stack(fitted), tuple(files))
 
 
-def embeddings(rows: "Images", width: int) -> tuple[np.ndarray, tuple[str | None, ...]]:
-    """Rows (N, width) float32 at unit norm, and the file of each: arrays, or files of them. Raises PictureError."""
+def embeddings(
+    rows: "Images", width: int, features: Sequence[str] | None = None
+) -> tuple[np.ndarray, tuple[str | None, ...]]:
+    """Rows (N, width) float32 at unit norm, and the file of each: arrays, or files of them. Raises PictureError.
+
+    features: the names of the columns, by which those of a CSV file with a header are found.
+    """
     parts: list[np.ndarray] = []
     files: list[str | None] = []
     for one in each(rows):
         path = Path(one) if isinstance(one, str | os.PathLike) else None
         said = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
+        read: Any = one
         try:
             if path:
-                read = (
-                    np.load(path, mmap_mode="r") if path.suffix == ".npy" else np.loadtxt(path, delimiter=",", ndmin=2)
-                )
-            part = np.asarray(read if path else one, dtype=np.float64)
+                read = np.load(path, mmap_mode="r") if path.suffix == ".npy" else read_vectors(path, width, features)
+            part = np.asarray(read, dtype=np.float64)
         except (ValueError, TypeError, OSError, EOFError, MemoryError, BadZipFile) as error:
-            raise PictureError(f"{said}, also as a .npy file or a .csv file without a header ({error})") from error
+            raise PictureError(f"{said}, also as a .npy file or a .csv file ({error})") from error
         if part.ndim != 2 or part.shape[1] != width or not len(part) or not np.isfinite(part).all():
             raise PictureError(f"{said}, not an array of shape {part.shape} or one with NaN")
         parts.append(part)
