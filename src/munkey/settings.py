@@ -24,6 +24,8 @@ Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2,
 Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
 UserPath = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]  # ~ is the home folder
+OnBad = Literal["raise", "skip"]  # pictures that cannot be read
+White = Annotated[int, Field(ge=255, le=65_535)]  # the brightest value of gray of 16 bits
 Fusion = Literal["ensemble", "softmax", "rank"]  # of the tokens of neighbors, at inference or in training (app. D.1)
 
 
@@ -76,7 +78,8 @@ class SourceSettings(Section):
     """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name.
 
     md5: of the user's own copy of a published file; None: the published one's. only: names of classes; None: all.
-    units: a regular expression whose group is the unit in a picture's path. alter: None: as it is.
+    units: a regular expression whose group is the unit in a picture's path. on_bad: what to do with pictures that
+    cannot be read; white: the brightest value of gray of 16 bits, None: 65535. alter: None: as it is.
     """
 
     reader: str | None
@@ -88,6 +91,8 @@ class SourceSettings(Section):
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
     only: Annotated[list[str], Field(min_length=2)] | None
     units: Annotated[str, AfterValidator(_one_group)] | None
+    on_bad: OnBad = "raise"  # earlier results have neither this nor white
+    white: White | None = None
     alter: AlterSettings | None
 
     @model_validator(mode="after")

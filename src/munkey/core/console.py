@@ -3,11 +3,13 @@
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import TypeVar
 
 T = TypeVar("T")
 Report = Callable[[str], None]
+LIBRARIES = ("munkey", "sklearn", "joblib")  # whose lines no warning names
 UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -29,6 +31,16 @@ def warn(message: str) -> None:
     message = printable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
+
+
+def warn_user(message: str) -> None:
+    """Warn who calls an estimator or a model, in Python's way: at the first line that is not of a library."""
+    depth = 1
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in LIBRARIES:
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(printable(message), UserWarning, stacklevel=depth)
 
 
 def counted(count: int, noun: str) -> str:

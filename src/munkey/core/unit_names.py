@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -67,9 +68,19 @@ def unit_names(units: Iterable[Any]) -> list[str | None]:
 
 
 def large_units(units: Sequence[str | None]) -> str:
-    """What to say of units that hold more than a tenth of all samples: may be, they stand for no unit. Else empty."""
+    """What to say of units that may stand for no unit, as "unknown" does; empty where there are none.
+
+    They hold more than a tenth of all samples, and twice as many as the other units do in the median: a few persons
+    with as many samples each are no mistake.
+    """
     counts = Counter(unit for unit in units if unit is not None)
-    large = [(unit, count) for unit, count in counts.most_common() if count > MANY * len(units)]
+    large = []
+    for unit, count in counts.most_common():
+        if count <= MANY * len(units):
+            break
+        others = [other_count for other, other_count in counts.items() if other != unit]
+        if not others or count >= 2 * median(others):
+            large.append((unit, count))
     if not large:
         return ""
     examples = " and ".join(f"{unit!r} ({count:,})" for unit, count in large[:2])

@@ -31,7 +31,7 @@ from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, Unk
 from munkey.deploy.store.rows import checked_ids, key_digests
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import Report
-from munkey.settings import InferenceSettings
+from munkey.settings import InferenceSettings, OnBad
 
 if TYPE_CHECKING:
     from munkey.deploy.model.fitted import FittedModel, SolvedHead
@@ -109,7 +109,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     # Answering
 
-    def predict(self, images: Images, *, only_held_classes: bool = False) -> Prediction:
+    def predict(self, images: Images, *, only_held_classes: bool = False, on_bad: OnBad = "raise") -> Prediction:
         """Classify pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
 
         Of a model of embeddings: rows, an array (N, d) or a file of them (.npy, or .csv, also as pandas writes it).
@@ -117,13 +117,15 @@ class Predictor(AbstractContextManager["Predictor"]):
         only_held_classes: classes of which the memory holds no sample get probability 0. A policy, no unlearning: the
         network still knows what it learned of them, and the logits stay as they are.
 
+        on_bad: "skip" answers about the pictures that can be read, and warns of the others, all by name.
+
         The logits are those of the pipeline, bit by bit on the same machine (docs/serving.md). No answer rests on a
         sample that was forgotten before the call. Raises PictureError for what is not a picture, EmptyModelError where
         every sample was forgotten.
         """
         _ = self._store.view  # refused first in a forked child, where torch would wait forever
         self._require_samples()
-        given, keys = self._read(images)
+        given, keys = self._read(images, on_bad)
         if keys is None:
             keys = self._encoder.keys(given.images)
         manifest, (logits, evidence) = self._steadily(lambda: self._asked(given.images, keys))
@@ -138,19 +140,19 @@ class Predictor(AbstractContextManager["Predictor"]):
             answered = np.where(held, logits, np.float32(-np.inf))
         labels = answered.argmax(axis=1)
         answers = tuple(names[label] for label in labels)
-        return Prediction(logits, softmax(answered), labels, answers, evidence, names, *given)
+        return Prediction(logits, softmax(answered), labels, answers, evidence, names, given.images, given.files)
 
     def _require_samples(self) -> None:
         if not self._store.view.live.any():
             raise EmptyModelError(self.directory, self._fitted is not None)
 
-    def _read(self, images: Images) -> tuple[Pixels, np.ndarray | None]:
+    def _read(self, images: Images, on_bad: OnBad = "raise") -> tuple[Pixels, np.ndarray | None]:
         """Pictures in their size; of a model of embeddings, a pixel each, and the rows as keys (N, d)."""
         if self.manifest.stored is not None:
-            return pixels(images, self.manifest.stored), None
+            return pixels(images, self.manifest.stored, on_bad), None
         features = self.manifest.estimator.features if self.manifest.estimator else None
         keys, files = embeddings(images, self._store.state.key_width, features)
-        return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files), keys
+        return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files, np.arange(len(keys))), keys
 
     def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """For an estimator of a family that is fitted: the classes that have rows, ascending, and

@@ -14,7 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from munkey.core.unit_names import unit_name
+from munkey.core.console import warn_user
+from munkey.core.copies import copies_apart
+from munkey.core.unit_names import large_units, unit_name
 from munkey.deploy.errors import first_ten, understood
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
@@ -22,6 +24,8 @@ from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import at_unit_norm
 from munkey.estimators.held import LabeledRows, RowsInDirectory, RowsInMemory
 from munkey.models.family import FAMILIES, FittedFamily
+
+EMBEDDED = 16  # columns from which on equal rows are taken for copies: in narrow tables they come by chance
 
 
 class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -176,7 +180,12 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if len(numbers) != len(X) or len(np.unique(numbers)) != len(X):
             raise ValueError(f"ids must be {len(X)} different ones, one for each row")
         texts = units if units is None or isinstance(units, str) else [unit_name(unit) for unit in units]
-        return LabeledRows(numbers, at_unit_norm(X), y, np.array(checked_texts("unit", texts, len(X)), dtype=object))
+        names = checked_texts("unit", texts, len(X))
+        if X.shape[1] >= EMBEDDED:
+            warn_of_copies([row.tobytes() for row in X], y, names, numbers)
+        if not start:
+            warn_of_large_units(names)
+        return LabeledRows(numbers, at_unit_norm(X), y, np.array(names, dtype=object))
 
 
 def _named(
@@ -197,6 +206,21 @@ def _named(
         raise KeyError(f"no row has these ids or units, so nothing was forgotten: {first_ten(unknown)}")
     has_requested_unit = np.array([unit in requested_units for unit in held_units], dtype=bool)
     return np.union1d(requested_ids, held_ids[has_requested_unit])
+
+
+def warn_of_copies(contents: Sequence[bytes], labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray) -> None:
+    """Warn of equal rows of two classes or of two units."""
+    names = [f"id {one}" for one in ids.tolist()]
+    copies = [copies_apart(contents, labels.tolist(), "class", names), copies_apart(contents, units, "unit", names)]
+    for words in filter(None, copies):
+        warn_user(words)
+
+
+def warn_of_large_units(units: Sequence[str | None]) -> None:
+    """Warn of a unit that holds more than a tenth of all rows."""
+    words = large_units(units)
+    if words:
+        warn_user(words)
 
 
 def require_named(ids: object, units: object) -> None:

@@ -32,13 +32,13 @@ from munkey.deploy.predictor import Device
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import Keys, extract
-from munkey.estimators.classifier import plain, require_named
+from munkey.estimators.classifier import plain, require_named, warn_of_copies, warn_of_large_units
 from munkey.estimators.handle import Handle
 from munkey.estimators.held import dtype_of
-from munkey.estimators.pictures import OWN, encoder_of, pictures_in, shown
+from munkey.estimators.pictures import OWN, encoder_of, pictures_in, progressing, read_in, require_on_bad, shown
 from munkey.memory.neighbors import nearest, without_self
 from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
-from munkey.settings import DataSettings, EncoderSettings
+from munkey.settings import DataSettings, EncoderSettings, OnBad
 
 # fmt: off
 # Where each parameter stands in params.yaml; then the rest, as it stands there.
@@ -46,7 +46,7 @@ PLACES = {
     "encoder": "keys.encoder", "key_size": "keys.image_size", "image_size": "data.image_size", "width": "model.width",
     "depth": "model.depth", "epochs": "train.epochs", "batch_size": "train.batch_size", "lr": "train.lr",
     "p_image": "munkey.p_image", "p_token": "munkey.p_token", "head": "munkey.head", "k": "inference.k",
-    "alpha": "lda.alpha",
+    "alpha": "lda.alpha", "on_bad": "source.on_bad", "white": "source.white",
 }
 FIXED: dict[str, dict[str, Any]] = {
     "data": {"pixel_mean": 0.5, "pixel_std": 0.5},
@@ -88,8 +88,10 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     family: munkey, which trains, or one that deletes exactly: lda, ncm, knn. encoder, key_size: of the keys, as
     `PictureKeys` has them. Of MUNKEY: image_size, a multiple of 4, width, depth: of the transformer; epochs,
-    batch_size, lr, p_image, p_token, head: of its training; k: neighbors asked. alpha: of LDA. All are knobs of
-    params.yaml. verbose: report each epoch. A fitted one is a deployed directory, a temporary one until `save`.
+    batch_size, lr, p_image, p_token, head: of its training; k: neighbors asked. alpha: of LDA. on_bad: "skip" leaves
+    out pictures that cannot be read, with their classes, and warns of all; white: the brightest value of gray of 16
+    bits, None: 65535. All are knobs of params.yaml. verbose: report each epoch. A fitted one is a deployed directory, a
+    temporary one until `save`.
     """
 
     family: str = "munkey"
@@ -109,6 +111,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     seed: int = 0
     device: Device = "auto"
     verbose: bool = True
+    on_bad: OnBad = "raise"
+    white: int | None = None
     _handle: Handle = field(init=False)
 
     def fit(
@@ -131,12 +135,21 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         settings = EncoderSettings(**{name: sections["keys"][name] for name in EncoderSettings.model_fields})
         side = max(settings.image_size or OWN, DataSettings(**sections["data"]).image_size)
         device = device_for(self.device)
-        given = pixels(pictures_in(X), PictureSize(height=side, width=side))
-        count = len(given.images)
+        pictures = list(read_in(X))
+        count = len(pictures)
         numbers = np.arange(count) if ids is None else checked_ids(ids)
         if not len(labels) == len(numbers) == len(np.unique(numbers)) == count:
             raise ValueError(f"{count} pictures need a class each, and different ids")
         names = checked_texts("unit", units if units is None else [unit_name(unit) for unit in units], count)
+        stored = PictureSize(height=side, width=side, white=self.white)
+        given = pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
+        taken = given.taken
+        numbers = numbers[taken]
+        labels = labels[taken]
+        names = [names[row] for row in taken]
+        count = len(taken)
+        warn_of_copies([image.tobytes() for image in given.images], labels, names, numbers)
+        warn_of_large_units(names)
 
         order = np.argsort(numbers)
         numbers, images = numbers[order], given.images[order]

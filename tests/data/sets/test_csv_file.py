@@ -165,6 +165,16 @@ def test_a_picture_that_cannot_be_read_is_named_by_its_line(pets, tmp_path):
         loaded(source_of(pets), tmp_path / "out")
 
 
+def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for(pets, tmp_path, capfd):
+    (tmp_path / "pets/cat/0.png").write_bytes(b"%PDF-1.4")
+    with_column(pets, "unit", [f"p{number}" for number in range(20)])
+    source = source_of(pets, on_bad="skip")
+    assert source.units == ["p0", *(f"p{number}" for number in range(2, 20))]
+    assert source.labels.tolist() == [1, *[1, 0] * 9] and len(loaded(source, tmp_path / "out").ids) == 19
+    err = capfd.readouterr().err
+    assert "skipped 1 picture that cannot be used:\n  - " in err and "pets.csv, line 3, " in err
+
+
 def test_an_unknown_split_is_named(pets):
     with_column(pets, "split", ["valid"] * 20)
     with pytest.raises(SourceError, match="line 2, column 'split': 'valid' is none of train, val, test"):

@@ -74,6 +74,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("train.epochs", 1.5, ["train.epochs = 1.5", "integer"]),
         ("train.epochs", True, ["train.epochs = True", "integer"]),
         ("train.lr", "1e-3", ["train.lr = '1e-3'", "number", "write 1.0e-3"]),
+        ("source.only", [True, "no"], ["source.only.0 = True: must be a valid string", "quotes", "!!str yes"]),
         ("train.betas", 0.9, ["train.betas = 0.9", "list"]),
         ("train", None, ["train = None", "dictionary"]),
         ("datasets", "digits", ["datasets = 'digits'", "list"]),

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from munkey.core.console import counted, warn
 from munkey.core.csv_tables import TableError, read_table
 from munkey.core.unit_names import unit_name
-from munkey.data.pictures import decode, open_plain
+from munkey.data.pictures import decode, open_plain, usable
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, readable
 from munkey.data.splits import completed
@@ -43,6 +44,13 @@ def csv_file(settings: SourceSettings) -> Source:
     places = [_absolute(path.parent / cells["file"]) for _, cells in lines]
     if faults := list(_faults(lines, places)):
         raise SourceError(f"source.path = {path}", faults)
+    if settings.on_bad == "skip":
+        named = {f"{path}, line {line}, {place}": place for (line, _), place in zip(lines, places, strict=True)}
+        is_usable = usable(list(named), lambda name: open_plain(named[name]), settings.white)
+        lines = list(compress(lines, is_usable))
+        places = list(compress(places, is_usable))
+        if not lines:
+            raise SourceError(f"source.path = {path}", ["lists no picture that can be used"])
     if others := [name for name in lines[0][1] if name not in COLUMNS]:
         warn(f"{path}: left out the columns {', '.join(others)}; those that count are {', '.join(COLUMNS)}")
     labels = np.array([cells["label"] for _, cells in lines], dtype=object)
@@ -58,7 +66,7 @@ def csv_file(settings: SourceSettings) -> Source:
     place_of = {f"{path}, line {line}, column 'file', {p}": p for (line, _), p in zip(lines, places, strict=True)}
     folder = _absolute(path.parent)
     return Source(
-        images=decode(list(place_of), lambda name: open_plain(place_of[name]), settings.storage_size),
+        images=decode(list(place_of), lambda name: open_plain(place_of[name]), settings.storage_size, settings.white),
         labels=numbered,
         splits=splits,
         classes=classes,

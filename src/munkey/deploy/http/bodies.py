@@ -208,7 +208,7 @@ def described(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any
 def decoded(files: Sequence[bytes], stored: PictureSize, limits: RequestLimits) -> np.ndarray:
     """The pictures of a request, (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
     names = [f"images.{number}" for number in range(len(files))]
-    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels)
+    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels, stored.white)
     try:
         return np.stack(read_pictures(files, names, (stored.width, stored.height), bounds))
     except TooManyPixelsError as error:
