@@ -117,6 +117,19 @@ def test_what_stands_for_an_empty_cell_is_no_unit_and_names_are_compared_as_peop
     assert source.units == [*[None] * 7, "7", "7", *["Zoë"] * 3, *["p"] * 8]
 
 
+def test_pictures_and_classes_from_a_mac_are_found_as_people_type_them(pets, tmp_path):
+    for number in range(10):
+        (tmp_path / f"pets/cat/{number}.png").rename(
+            tmp_path / unicodedata.normalize("NFD", f"pets/cat/Zoë {number}.png")
+        )
+    labels = ["Bär", unicodedata.normalize("NFD", "Bär")]
+    lines = [f"../pets/cat/Zoë {number}.png,{labels[number % 2]}" for number in range(10)]
+    lines += [f"../pets/dog/{number}.png,dog" for number in range(10)]
+    pets.write_text("\n".join(["file,label", *lines]))
+    source = source_of(pets)
+    assert source.classes == ["Bär", "dog"] and len(loaded(source, tmp_path / "out").ids) == 20
+
+
 def test_other_columns_are_left_out_with_a_warning(pets, capfd):
     source_of(with_column(with_column(pets, "age", range(20)), "units", range(20)))
     assert "left out the columns age, units; those that count are file, label, unit, split" in capfd.readouterr().err

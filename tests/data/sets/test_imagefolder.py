@@ -2,6 +2,7 @@
 
 import csv
 import os
+import unicodedata
 
 import numpy as np
 import pytest
@@ -286,3 +287,17 @@ def test_a_pattern_where_there_are_no_paths_is_refused():
     asked = settings(units="(p)")
     with pytest.raises(SourceError, match="for folders of pictures alone"):
         shaped(DATASETS["digits"].load(asked), asked)
+
+
+def test_names_from_a_mac_are_those_that_people_type(tmp_path):
+    """Units and classes in NFD on disk are in NFC here; two folders of one name are refused."""
+    for number in range(10):
+        for name in ("Bär", "cat"):
+            path = unicodedata.normalize("NFD", f"pets/{name}/Zoë {number % 3}_{number}.png")
+            picture(tmp_path / path, seed=number + 10 * len(name) + (name == "cat"))
+    source = source_of(tmp_path / "pets", units=r"([^/]+)_")
+    assert source.classes == ["Bär", "cat"] and set(source.units) == {"Zoë 0", "Zoë 1", "Zoë 2"}
+    assert shaped(source, settings(only=["cat", "Bär"])).classes == ["Bär", "cat"]
+    picture(tmp_path / "pets/Bär/0.png", seed=99)
+    with pytest.raises(SourceError, match="two folders are named 'Bär', in two forms of Unicode"):
+        source_of(tmp_path / "pets")

@@ -116,10 +116,3 @@ def test_ctrl_c_is_noticed_and_does_what_it_did(monkeypatch):
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_only_a_job_that_succeeded_has_made_what_can_be_lost(tmp_path):
-    (tmp_path / "done.log").write_text(f"digits\n{TOOK}0.70 s, 0.5 s of CPU, 90 MiB of memory at most\n")
-    (tmp_path / "failed.log").write_text("Traceback\nSourceError: the data set cannot be used\n")
-    assert outcome.has_succeeded([str(tmp_path / "done.log")]) and outcome.has_succeeded([str(tmp_path / "none.log")])
-    assert not outcome.has_succeeded([str(tmp_path / "failed.log")])

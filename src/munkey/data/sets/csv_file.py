@@ -1,6 +1,7 @@
 """Your own pictures anywhere on disk, listed in a CSV file."""
 
 import os
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -24,7 +25,7 @@ Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by
 def pictures_in(path: Path) -> list[Path]:
     """The pictures that a CSV file lists; none where it cannot be read, which its reader says."""
     try:
-        return [path.parent / cells["file"] for _, cells in lines_of(path, ["file"])]
+        return [_place(path.parent / cells["file"]) for _, cells in lines_of(path, ["file"])]
     except SourceError:
         return []
 
@@ -41,7 +42,7 @@ def csv_file(settings: SourceSettings) -> Source:
     """
     path = Path(str(settings.path))
     lines = lines_of(path, ["file", "label"])
-    places = [_absolute(path.parent / cells["file"]) for _, cells in lines]
+    places = [_place(path.parent / cells["file"]) for _, cells in lines]
     if faults := list(_faults(lines, places)):
         raise SourceError(f"source.path = {path}", faults)
     if settings.on_bad == "skip":
@@ -53,7 +54,7 @@ def csv_file(settings: SourceSettings) -> Source:
             raise SourceError(f"source.path = {path}", ["lists no picture that can be used"])
     if others := [name for name in lines[0][1] if name not in COLUMNS]:
         warn(f"{path}: left out the columns {', '.join(others)}; those that count are {', '.join(COLUMNS)}")
-    labels = np.array([cells["label"] for _, cells in lines], dtype=object)
+    labels = np.array([unicodedata.normalize("NFC", cells["label"]) for _, cells in lines], dtype=object)
     numbers = all(map(str.isdecimal, labels))
     classes = sorted(set(labels), key=lambda label: (int(label) if numbers else 0, label))
     numbered = np.array([classes.index(label) for label in labels])
@@ -77,6 +78,15 @@ def csv_file(settings: SourceSettings) -> Source:
 
 def _absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 (Path.resolve would follow links)
+
+
+def _place(path: Path) -> Path:
+    """Where a picture lies: as it is named, or in the form of Unicode that a Mac or another system writes."""
+    place = _absolute(path)
+    if os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
+        return place
+    others = [Path(unicodedata.normalize(form, str(place))) for form in ("NFC", "NFD")]
+    return next((other for other in others if os.path.isfile(other)), place)  # noqa: PTH113
 
 
 def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:

@@ -1,6 +1,7 @@
 """Your own pictures in folders: train/val/test folders of class folders, or class folders that we split."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,6 +51,10 @@ def imagefolder(settings: SourceSettings) -> Source:
             others += [path for path in paths if path.name in BESIDE]
         if not classes:
             raise SourceError(f"source.path = {root}", ["holds no class folders"])
+        names_of_classes = [_class_name(folder) for folder in sorted(classes)]
+        if twice := sorted({name for name in names_of_classes if names_of_classes.count(name) > 1}):
+            said = f"two folders are named {twice[0]!r}, in two forms of Unicode: move the pictures into one"
+            raise SourceError(f"source.path = {root}", [said])
         folders = [
             ClassFolder(folder / name, split, label, _pictures(folder / name, others)[: settings.limit_per_class])
             for split, folder in split_folders.items()
@@ -69,10 +74,15 @@ def imagefolder(settings: SourceSettings) -> Source:
         images=decode(files, open_plain, settings.storage_size, settings.white),
         labels=labels.astype(np.int64),
         splits=completed("imagefolder", splits, labels, settings.split, units),
-        classes=[printable(name) for name in sorted(classes)],
+        classes=names_of_classes,
         names=names,
         units=units,
     )
+
+
+def _class_name(folder: str) -> str:
+    """The name of a class as people type it: a Mac takes its letters apart."""
+    return unicodedata.normalize("NFC", printable(folder))
 
 
 def _unit(pattern: str, name: str) -> str | None:
