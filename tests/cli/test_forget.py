@@ -435,6 +435,22 @@ def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(m
     assert munkey(*words, "--json").json["requests"][0]["certificate"] == str(made)
 
 
+@pytest.mark.parametrize(
+    ("option", "content"),
+    [
+        ("--ids-file", ",id\n0,10\n1,12\n"),  # Series.to_csv()
+        ("--ids-file", "\ufeffId;Unit\r\n10;p1\r\n12;p1\r\n;\r\n"),
+        ("--ids-file", "10, 12\n"),
+        ("--files-from", "file,unit\npets/10.png,p1\npets/12.png,p1\n"),
+        ("--files-from", "\ufeffpets/10.png\r\n\r\npets/12.png\r\n"),
+    ],
+)
+def test_lists_may_be_columns_of_a_table(option, content, munkey, model, tmp_path):
+    (tmp_path / "list.csv").write_text(content)
+    assert munkey("forget", model, option, tmp_path / "list.csv").code == 0
+    assert left(model) == without(10, 12)
+
+
 @pytest.mark.parametrize("content", ["request,unit\n", "\ufeffrequest;unit\r\n;\r\n"])
 def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, model, tmp_path):
     (tmp_path / "requests.csv").write_text(content)

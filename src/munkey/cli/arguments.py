@@ -62,6 +62,27 @@ def ids_in(where: str, text: str) -> list[int]:
     return list(map(int, words))
 
 
+def list_in(file: Path, kind: str) -> list[str]:
+    """The lines of a list of ids or files; of a CSV file, the column that its header names so. `-`: standard input.
+
+    kind: a value of COLUMNS. Raises ValueError for what is no text in UTF-8, or a CSV file that cannot be read.
+    """
+    from munkey.core.csv_tables import TableError, cells_of, table_of
+    from munkey.core.files import given_text
+
+    text = given_text(file)
+    first, _, below = text.partition("\n")
+    try:
+        header = [COLUMNS.get(name.strip().lower(), "") for _, cells in cells_of(file, first) for name in cells]
+    except TableError:  # a file name with a quote in it
+        header = []
+    if kind not in header or not below.strip():
+        return text.splitlines()
+    table = table_of(file, text, trimmed=False)
+    column = [COLUMNS.get(name, "") for name in table.names].index(kind)
+    return [name_in(cells[column]) for _, cells in table.lines]
+
+
 def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     """The lines of a CSV file by their request's number, None where it has no such column; `-` is standard input.
 

@@ -57,10 +57,8 @@ def forget(
     Prints the head of the chain of deletions. Keep it elsewhere: `munkey verify DIR --published HEAD` then finds an
     older copy that was put back.
     """
-    from munkey.core.files import given_text
-
-    listed = given_text(files_from).splitlines() if files_from else []
-    texts = {"--ids": ids, str(ids_file): given_text(ids_file) if ids_file else None}
+    listed = given.list_in(files_from, "files") if files_from else []
+    texts = {"--ids": ids, str(ids_file): "\n".join(given.list_in(ids_file, "ids")) if ids_file else None}
     named = {
         "ids": [one for where, text in texts.items() if text is not None for one in given.ids_in(where, text)],
         "files": [*given.named_files(files, more), *filter(str.strip, listed)],

@@ -40,16 +40,21 @@ class Table:
 
 
 def read_table(path: str | Path, *, trimmed: bool = True) -> Table:
-    """A CSV file with a header; `-` is standard input.
+    """A CSV file with a header; `-` is standard input. As `table_of`; ValueError for what is not text in UTF-8."""
+    return table_of(path, given_text(path), trimmed=trimmed)
+
+
+def table_of(path: str | Path, text: str, *, trimmed: bool = True) -> Table:
+    """The text of a CSV file with a header.
 
     Cells are parted by tabs, else semicolons, else commas, whichever the header has first. A mark of the byte order
     and a line `sep=;`, as Excel writes them, are passed over, and so are lines whose cells are all empty, and a first
     column without a name, the index that pandas writes.
 
     trimmed: whether blanks around cells are left out; those around names always are. Raises TableError that lists all
-    lines that do not fit the header; ValueError for what is not text in UTF-8. A file that holds nothing has no header.
+    lines that do not fit the header. A file that holds nothing has no header.
     """
-    lines = cells_of(path, given_text(path))
+    lines = cells_of(path, text)
     if not lines:
         return Table((), ())
     (_, first), *others = lines

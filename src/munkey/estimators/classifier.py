@@ -182,7 +182,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         texts = units if units is None or isinstance(units, str) else [unit_name(unit) for unit in units]
         names = checked_texts("unit", texts, len(X))
         if X.shape[1] >= EMBEDDED:
-            warn_of_copies([row.tobytes() for row in X], y, names, numbers)
+            warn_of_copies(X, y, names, numbers)
         if not start:
             warn_of_large_units(names)
         return LabeledRows(numbers, at_unit_norm(X), y, np.array(names, dtype=object))
@@ -208,12 +208,19 @@ def _named(
     return np.union1d(requested_ids, held_ids[has_requested_unit])
 
 
-def warn_of_copies(contents: Sequence[bytes], labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray) -> None:
-    """Warn of equal rows of two classes or of two units."""
-    names = [f"id {one}" for one in ids.tolist()]
-    copies = [copies_apart(contents, labels.tolist(), "class", names), copies_apart(contents, units, "unit", names)]
-    for words in filter(None, copies):
-        warn_user(words)
+def warn_of_copies(rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray) -> None:
+    """Warn of equal rows (N, d) of two classes or of two units."""
+    # Rows of equal sums are few, unless they are copies: only these are compared byte by byte.
+    _, places, counts = np.unique(rows.sum(axis=1), return_inverse=True, return_counts=True)
+    candidates = np.flatnonzero(counts[places] > 1)
+    contents = [rows[row].tobytes() for row in candidates]
+    names = [f"id {one}" for one in ids[candidates].tolist()]
+    for words in (
+        copies_apart(contents, labels[candidates].tolist(), "class", names),
+        copies_apart(contents, [units[row] for row in candidates.tolist()], "unit", names),
+    ):
+        if words:
+            warn_user(words)
 
 
 def warn_of_large_units(units: Sequence[str | None]) -> None:

@@ -24,7 +24,7 @@ from munkey.data.prepared import Dataset
 from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.export import write
-from munkey.deploy.model.images import pixels
+from munkey.deploy.model.images import content_digests, pixels
 from munkey.deploy.model.manifest import EXPORTED, EstimatorReference, PictureSize, read_manifest
 from munkey.deploy.model.model import device_for
 from munkey.deploy.model.trained_system import OwnSystem
@@ -148,7 +148,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         labels = labels[taken]
         names = [names[row] for row in taken]
         count = len(taken)
-        warn_of_copies([image.tobytes() for image in given.images], labels, names, numbers)
+        warn_of_copies(content_digests(given.images, b""), labels, names, numbers)
         warn_of_large_units(names)
 
         order = np.argsort(numbers)

@@ -269,3 +269,9 @@ def test_all_bad_pictures_are_named_at_once_or_skipped(tmp_path):
     assert taken.taken.tolist() == [1] and taken.files == (str(tmp_path / "0.png"),)
     with pytest.raises(PictureError, match="3 pictures cannot be used"):
         pixels([given_pictures[0], *given_pictures[2:]], STORED, "skip")
+
+
+def test_a_white_that_nobody_set_leaves_the_digests_of_older_models_as_they_are():
+    assert PictureSize(height=6, width=4).model_dump(mode="json") == {"height": 6, "width": 4}
+    bright = PictureSize(height=6, width=4, white=4095)
+    assert PictureSize.model_validate(bright.model_dump(mode="json")) == bright
