@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
 from munkey.core.files import atomic
+from munkey.core.unit_names import unit_names
 from munkey.deploy import certificate, deletions, json_answers
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.deletions import CertificateOrder, DeletionPlan, DeletionRequest
@@ -522,7 +523,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         if not self.writer:
             raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
-        (given, rows), numbers = self._read(images), self._samples.numbers(labels)
+        if units is not None and not isinstance(units, str):
+            units = unit_names(units)
+        given, rows = self._read(images)
+        numbers = self._samples.numbers(labels)
         if len(numbers) != len(given.images):
             raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
         if rows is not None and self._fitted:

@@ -278,6 +278,12 @@ def test_logits_far_apart_have_probabilities():
     assert softmax(np.array([[0, 200], [-200, 0]], np.float32)).tolist() == [[0, 1], [0, 1]]
 
 
+def test_the_unit_of_what_is_added_has_one_name_and_an_empty_cell_is_none(predictor, images):
+    added = predictor.add(images.images[3:7], [0] * 4, units=["Zoe\u0308 ", "NA", 7.0, None])
+    units = {row.id: row.unit for row in predictor.rows()}
+    assert [units[one] for one in added.ids.tolist()] == ["Zo\u00eb", None, "7", None]
+
+
 @pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70], "cat"])
 def test_a_label_that_is_no_class_is_refused_and_nothing_added(predictor, images, labels):
     before = predictor.ids
