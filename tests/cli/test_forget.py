@@ -288,6 +288,8 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
         ("id,class,label\n10,cat,cat\n", "each at most once"),
         ('id,"class\n10,cat\n', "line 2: unexpected end of data"),
         ("id,unit\n,NA\n", "line 2: no sample is named"),
+        ("id,unit\n , \n10,\n  ,p9\n", "p9"),  # a blank cell is an empty one
+        ("class,unit\ncat,NA\n", "line 2: 'NA' names no unit; leave the cell empty if the whole class is meant"),
         ("", "not an empty file"),
     ],
 )

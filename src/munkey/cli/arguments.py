@@ -103,13 +103,20 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
         line: dict[str, list[Any]] = {}
         request = None
         for kind, cell in zip(kinds, cells, strict=True):
+            if kind == "added" or not cell.strip():
+                continue
             if kind == "request":
-                request = cell.strip() or None
-            elif kind == "ids" and cell.strip():
+                request = cell.strip()
+            elif kind == "ids":
                 line[kind] = ids_in(where, cell)
-            elif kind != "added":
+            else:
                 name = unit_in(cell) if kind == "units" else name_in(cell)
-                line |= {kind: [name]} if name else {}
+                line |= {kind: [name]} if name is not None else {}
+        if "labels" in line and "units" in kinds and "units" not in line:
+            cell = cells[kinds.index("units")].strip()
+            if cell:  # NA: read as an empty cell, it would mean everybody of the class
+                said = f"{cell!r} names no unit; leave the cell empty if the whole class is meant"
+                raise ValueError(f"{where}: {said}")
         if request is None and "request" in kinds:
             raise ValueError(f"{where}: no request number")
         if not line:
