@@ -117,3 +117,15 @@ def test_lines_that_are_no_vectors_are_named(tmp_path):
     ]
     with pytest.raises(TableError, match="line 1: 3 columns, but 4 are needed"):
         read_vectors(tmp_path / "v.csv", 4)
+
+
+@pytest.mark.parametrize("first", ["1,,3", ",1.5,2", "1,x,3", ",,2"])
+def test_a_first_vector_with_a_gap_is_named_and_never_passed_over_as_a_header(tmp_path, first):
+    (tmp_path / "v.csv").write_text(f"{first}\n1,2,3\n")
+    with pytest.raises(TableError, match="line 1: could not convert string to float"):
+        read_vectors(tmp_path / "v.csv", 3)
+
+
+def test_a_named_index_beside_columns_that_are_known_by_name_is_passed_over(tmp_path):
+    FRAME.set_axis(["0.1", "0.2", "0.3"], axis=1).to_csv(tmp_path / "v.csv", index_label="id")
+    np.testing.assert_array_equal(read_vectors(tmp_path / "v.csv", 3, ["0.1", "0.2", "0.3"]), FRAME.to_numpy())

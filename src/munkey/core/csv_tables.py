@@ -105,7 +105,7 @@ def _separator(text: str) -> str:
 def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = None) -> np.ndarray:
     """Vectors (N, width) of a CSV file, as pandas writes them or without a header.
 
-    A first line that is no row of numbers, or that numbers the columns from 0 on, is the header, and a first column
+    A first line in which no cell is a number, or that numbers the columns from 0 on, is the header, and a first column
     without a name there is the index. names: of the columns, by which they are found where there is a header; others
     are passed over. A comma is a decimal point where semicolons part the cells.
 
@@ -113,7 +113,7 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
     """
     lines = cells_of(path, given_text(path))
     columns = list(range(width))
-    if len(lines) > 1 and _is_header(lines[0][1]):
+    if len(lines) > 1 and _is_header(lines[0][1], names):
         header = [name.strip() for name in lines[0][1]]
         has_index = header[0].lower() in INDEX
         if names is None:
@@ -145,17 +145,27 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
     return np.array(rows, dtype=np.float64).reshape(len(rows), width)
 
 
-def _is_header(cells: Sequence[str]) -> bool:
-    """Whether the first line names columns."""
-    names = [cell.strip() for cell in cells]
-    if names[0].lower() in INDEX or names == [str(number) for number in range(len(names))]:
+def _is_header(cells: Sequence[str], names: Sequence[str] | None) -> bool:
+    """Whether the first line names columns. A vector with a gap or a slip is no header: it is refused, not passed over.
+
+    names: of the columns, where they are known.
+    """
+    header = [cell.strip() for cell in cells]
+    if names is not None and set(names) <= set(header):
         return True
+    if header[0].lower() in INDEX and len(header) > 1:
+        header = header[1:]
+        if all(name.isdecimal() for name in header):
+            return True
+    return header == [str(number) for number in range(len(header))] or not any(map(_is_number, header))
+
+
+def _is_number(cell: str) -> bool:
     try:
-        for name in names:
-            _number(name)
+        _number(cell)
     except ValueError:
-        return True
-    return False
+        return cell == ""  # a gap
+    return True
 
 
 def _number(cell: str) -> float:
