@@ -86,8 +86,8 @@ def _class_name(folder: str) -> str:
 
 
 def _unit(pattern: str, name: str) -> str | None:
-    """The group of the pattern in a path; None where there is none."""
-    found = re.search(pattern, name)
+    """The group of the pattern in a path; None where there is none. Letters match in any form of Unicode."""
+    found = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
     return unit_name(found[1]) if found else None
 
 
