@@ -1,15 +1,9 @@
 # The experiment as one DAG, in the paper's order. Knobs: params.yaml. Rules: workflow/rules. Code: src/munkey.
-include: "workflow/rules/strict.smk"
-
-
-configfile: "params.yaml"
-
-
 report: "workflow/report/workflow.rst"
 
 
+include: "workflow/rules/base.smk"
 include: "workflow/rules/common.smk"
-include: "workflow/rules/job.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/keys.smk"
 include: "workflow/rules/forget.smk"
@@ -38,9 +32,9 @@ rule all:
 
 onstart:
     outcome.notice_ctrl_c()
-    if gone := lost(workflow.dag.needrun_jobs()):
-        logger.warning(outcome.lost(gone, again=True))
-    if workflow.dag_settings.targets and "figures" in workflow.dag_settings.targets:
+    if lost := lost_files(only_ahead=True):
+        logger.warning(outcome.loss(lost, again=True))
+    if "figures" in targets():
         say_figures()
     if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
         fork_server.open_run()
@@ -54,11 +48,7 @@ onsuccess:
 
 
 onerror:
-    failed = [job for each in workflow.scheduler.failed for job in (each.jobs if each.is_group() else [each])]
-    words = last_words(
-        {log: job.message or job.rule.name for job in failed for log in job.log[:1]}, outcome.STOPPED.is_set()
-    )
-    atexit.register(print, f"\n{words}", file=sys.stderr, flush=True)  # below Snakemake's own last lines
+    atexit.register(say_failures)  # below Snakemake's own last lines
 
 
 # Further targets: `snakemake ... -- ablations`, or `make run TARGET=ablations`.

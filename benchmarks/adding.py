@@ -18,7 +18,7 @@ from munkey.core.files import read_npz, write_text
 from munkey.data import forget_sets
 from munkey.data.prepared import Dataset, load
 from munkey.deploy.model.export import export
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 
 Accuracies = dict[str, float]
 

@@ -100,10 +100,11 @@ def test_every_page_is_in_the_navigation_of_the_website() -> None:
 
 
 def imported(file: Path) -> set[str]:
-    """The modules that a file of Python imports, anywhere in it."""
-    if file.suffix != ".py":
-        return set()
-    lines = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+    """The modules that a file of Python or of the workflow imports, anywhere in it."""
+    text = file.read_text() if file.suffix == ".py" else ""
+    if file.suffix == ".smk":
+        text = "\n".join(re.findall(r"^from .+ import .+$", file.read_text(), flags=re.MULTILINE))
+    lines = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
     return {name for line in lines for name in (line.module, *(f"{line.module}.{each.name}" for each in line.names))}
 
 
@@ -113,7 +114,13 @@ def test_each_step_of_a_walk_is_imported_by_an_earlier_one(walk: str) -> None:
     files = [ROOT / "docs" / link for link in re.findall(r"\]\((\.\./[^)]+)\)", walk)]
     assert len(files) > 5 and all(file.exists() for file in files)
     for number, file in enumerate(files[1:], start=1):
-        if file.suffix == ".py" and file.parent.name not in {"jobs", "families", "methods", "params", "plan"}:
+        if file.is_relative_to(ROOT / "docs/../src") and file.parent.name not in {
+            "jobs",
+            "families",
+            "methods",
+            "params",
+            "plan",
+        }:
             module = ".".join(file.resolve().relative_to(ROOT / "src").with_suffix("").parts)
             assert any(module in imported(earlier) for earlier in files[:number]), module
 

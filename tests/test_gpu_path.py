@@ -132,8 +132,7 @@ def test_so_does_every_variant_of_munkey(architecture, aggregation, params, gpu,
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
     family, loaded = FAMILIES[name], original(params, FAMILIES[name], tmp_path)
-    inference = {knob: params.inference.model_dump()[knob] for knob in family.inference_knobs}
-    asked = family.retrieval(nearest(KEYS, MEMBERS, 6), inference) if family.has_memory else None
+    asked = family.retrieval(nearest(KEYS, MEMBERS, 6), params.inference) if family.has_memory else None
     asked = Retrieval(None, keys=KEYS.keys) if family.asks_keys else asked
     gpu.reads.clear()
     answers = predictions(

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
+WORKFLOW = re.compile(r"(?<![\w./\"])workflow\.([a-z_]+)")
 PACKAGE = sorted((ROOT / "src" / "munkey").rglob("*.py"))
 HEAVY = (
     "faiss", "matplotlib", "medmnist", "mlflow", "pandas", "scipy", "sklearn", "timm", "torch", "torchvision",
@@ -161,6 +162,18 @@ def test_no_function_has_more_than_12_parameters():
                 if count > 12:
                     violations.append(f"{path.relative_to(ROOT)}, line {node.lineno}: {node.name} has {count}")
     none_of(violations, "a function has at most 12 parameters: make a record of those that belong together")
+
+
+DOCUMENTED = {"cores", "source_path"}  # all that Snakemake's documentation says of `workflow`
+
+
+def test_the_workflow_uses_at_most_6_attributes_of_snakemake_that_its_documentation_does_not_name():
+    sources = [ROOT / "Snakefile", *(ROOT / "workflow").rglob("*.smk"), *(ROOT / "workflow").rglob("*.py")]
+    sources += [*PACKAGE, *(ROOT / "src/snakemake_logger_plugin_munkey").rglob("*.py")]
+    used = {name for path in sources for name in WORKFLOW.findall(path.read_text())}
+    undocumented = sorted(used - DOCUMENTED)
+    assert {"cores", "dag"} <= used  # else the pattern misses them
+    assert len(undocumented) <= 6, undocumented
 
 
 # Plain code: figures per 1,000 lines, as nanoGPT, timm and scikit-learn have them

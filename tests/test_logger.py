@@ -9,7 +9,7 @@ from snakemake.logging import DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
 
 import snakemake_logger_plugin_munkey as plugin
-from munkey.experiment.run.outcome import STOPPED
+from munkey.experiment.run.outcome import STOPPED, FailedJob, Seen
 from snakemake_logger_plugin_munkey import CLEAR, LogHandler
 
 
@@ -38,6 +38,7 @@ def said(monkeypatch):
     def of(*records, stream=None, **settings):
         stream = stream or io.StringIO()
         monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setattr(plugin, "SEEN", Seen())
         handler = LogHandler(Settings(**settings), None)
         handler.addFilter(
             DefaultFilter(frozenset(), False, handler.common_settings.verbose, handler.common_settings.dryrun, False)
@@ -179,3 +180,32 @@ def test_a_job_that_failed_and_begins_again_is_counted_once(said, clock):
     error = ("x", LogEvent.JOB_ERROR, failed)
     lines = said(stats(train=2), began(0, "one"), error, error, *run_of(0, "train", 5)).splitlines()
     assert lines[-1].startswith(" 50 %")
+
+
+FAILURE = "x", LogEvent.JOB_ERROR, {"jobid": 1, "rule_name": "train", "rule_msg": None, "log": ["logs/train.log"]}
+NOTHING = info("Nothing to be done (all requested files are present and up to date).")
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_failed_is_noted_for_the_end_of_the_run(said, verbose):
+    said(*RUN[:3], FAILURE, verbose=verbose)
+    assert Seen(failed={1: FailedJob("train it", "logs/train.log")}, has_jobs=True) == plugin.SEEN
+
+
+def test_a_job_that_failed_and_then_succeeded_did_not_fail(said):
+    said(*RUN[:3], FAILURE, *RUN[2:])
+    assert plugin.SEEN.failed == {}
+
+
+@pytest.mark.parametrize(
+    ("records", "dryrun", "expected"),
+    [
+        ([NOTHING], False, Seen(has_nothing_to_do=True)),
+        ([NOTHING], True, Seen()),
+        (RUN[:2], True, Seen(is_dry=True, has_jobs=True)),
+        ([info("Building DAG of jobs...")], False, Seen()),  # as with --unlock or --lint
+    ],
+)
+def test_whether_there_is_anything_to_do_is_noted(said, records, dryrun, expected):
+    said(*records, dryrun=dryrun)
+    assert expected == plugin.SEEN

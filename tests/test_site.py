@@ -64,7 +64,7 @@ def test_every_page_and_every_package_is_on_it(pages: dict[Path, Links]) -> None
     expected |= {Path("docs/reference", f"{'.'.join(package.parts)}.html") for package in packages}
     assert expected <= set(pages)
     reference = pages[Path("docs/reference/munkey.deploy.model.html")]
-    assert "munkey.deploy.model.predictor.Predictor.forget" in reference.ids
+    assert "munkey.deploy.predictor.Predictor.forget" in reference.ids
 
 
 def test_every_link_leads_somewhere(project: Project, pages: dict[Path, Links]) -> None:

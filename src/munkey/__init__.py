@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from munkey.deploy.model.predictor import Predictor
+    from munkey.deploy.predictor import Predictor
     from munkey.estimators.exact import ForgettingKNN, ForgettingLDA, ForgettingNCM
     from munkey.estimators.munkey import MunkeyClassifier
     from munkey.estimators.pictures import PictureKeys
@@ -14,7 +14,7 @@ __all__ = ["ForgettingKNN", "ForgettingLDA", "ForgettingNCM", "MunkeyClassifier"
 def __getattr__(name: str) -> object:
     """`from munkey import Predictor`, which is imported only then: planning the DAG imports nothing heavy."""
     if name == "Predictor":
-        from munkey.deploy.model import predictor
+        from munkey.deploy import predictor
 
         return predictor.Predictor
     if name not in __all__:

@@ -6,7 +6,7 @@ These sections know no registry. Sections of a family of models and of an unlear
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -24,6 +24,8 @@ Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2,
 Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
 UserPath = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]  # ~ is the home folder
+OnBad = Literal["raise", "skip"]  # pictures that cannot be read
+White = Annotated[int, Field(ge=255, le=65_535)]  # the brightest value of gray of 16 bits
 Fusion = Literal["ensemble", "softmax", "rank"]  # of the tokens of neighbors, at inference or in training (app. D.1)
 
 
@@ -31,6 +33,19 @@ class Section(BaseModel):
     """A section of `params.yaml`: strict, frozen, without unknown keys, NaN and infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def typed(cls, section: object) -> Self:
+        """A section of this kind: what is typed, as it is; a mapping, e.g. from a file, is checked."""
+        return section if isinstance(section, cls) else cls.model_validate(section)
+
+
+Sections = Mapping[str, Section]  # by the name that they have in params.yaml
+
+
+def values_of(sections: Sections) -> dict[str, dict[str, object]]:
+    """Sections as they stand in a JSON file."""
+    return {name: section.model_dump() for name, section in sections.items()}
 
 
 def _one_group(pattern: str) -> str:
@@ -63,7 +78,8 @@ class SourceSettings(Section):
     """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name.
 
     md5: of the user's own copy of a published file; None: the published one's. only: names of classes; None: all.
-    units: a regular expression whose group is the unit in a picture's path. alter: None: as it is.
+    units: a regular expression whose group is the unit in a picture's path. on_bad: what to do with pictures that
+    cannot be read; white: the brightest value of gray of 16 bits, None: 65535. alter: None: as it is.
     """
 
     reader: str | None
@@ -75,6 +91,8 @@ class SourceSettings(Section):
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
     only: Annotated[list[str], Field(min_length=2)] | None
     units: Annotated[str, AfterValidator(_one_group)] | None
+    on_bad: OnBad = "raise"  # earlier results have neither this nor white
+    white: White | None = None
     alter: AlterSettings | None
 
     @model_validator(mode="after")
@@ -190,6 +208,25 @@ class FinetuneSettings(Section):
     batch_size: Count
     betas: Betas
     weight_decay: NonNegative
+
+
+class AuditInference(Section):
+    """How an audit asks a memory a second time: what differs from `inference`."""
+
+    k: Count
+    fusion: Fusion
+
+
+class NetworkName(Section):
+    """The family that post-hoc methods start from."""
+
+    name: str
+
+
+class WeightsOrigin(Section):
+    """What tells the pretrained weights that a training starts from from others."""
+
+    of: str
 
 
 class SelectionSettings(Section):

@@ -1,7 +1,8 @@
 """What a run says on the terminal: a line for each job that ends, and below them the time left.
 
 Snakemake finds it by the name of this package (`logger` in profiles/default). Snakemake's own log has everything.
-For a dry run or `--verbose`, Snakemake says what it always does.
+For a dry run or `--verbose`, Snakemake says what it always does. What Snakemake's hooks do not tell the end of a run is
+noted in `munkey.experiment.run.outcome.SEEN`.
 """
 
 import os
@@ -19,7 +20,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from munkey.core.console import duration
 from munkey.experiment.run.job import IN_TERMINAL
-from munkey.experiment.run.outcome import STOPPED
+from munkey.experiment.run.outcome import SEEN, STOPPED, FailedJob
 
 CHATTER = (
     "Assuming unrestricted shared filesystem",
@@ -31,6 +32,7 @@ CHATTER = (
     "Singularity containers: ignored",
     "Using shell:",
 )
+NOTHING_TO_DO = "Nothing to be done"
 CLEAR = "\r\x1b[K"  # to the beginning of the line, and empty it
 TICK_S = 1.0
 
@@ -62,6 +64,7 @@ class LogHandler(LogHandlerBase):
         # In a terminal of its own, a job's debugger prompts: nothing must overwrite it.
         self.is_live = self.stream.isatty() and IN_TERMINAL not in os.environ
         self.job_counts: Counter[str] = Counter()
+        self.messages: dict[int, str] = {}  # of jobs, by their numbers
         self.running: dict[int, Job] = {}
         self.seconds: defaultdict[str, list[float]] = defaultdict(list)  # of jobs that ended, by rule
         self.start = time.monotonic()
@@ -69,15 +72,32 @@ class LogHandler(LogHandlerBase):
         self.drawing = RLock()
 
     def emit(self, record: LogRecord) -> None:
-        if self.usual:
-            self.usual.setFormatter(self.formatter)
-            self.usual.emit(record)
-            return
         try:
             with self.drawing:
-                self.handle_event(record)
+                self.note(record)
+                if self.usual:
+                    self.usual.setFormatter(self.formatter)
+                    self.usual.emit(record)
+                else:
+                    self.handle_event(record)
         except Exception:  # a run does not stop because of a line about it
             self.handleError(record)
+
+    def note(self, record: LogRecord) -> None:
+        """Note what the run's last words depend on."""
+        fields = vars(record)
+        event = fields.get("event")
+        if event == LogEvent.RUN_INFO:
+            SEEN.is_dry = self.common_settings.dryrun
+            SEEN.has_jobs = True
+        elif event is None and record.getMessage().startswith(NOTHING_TO_DO):
+            SEEN.has_nothing_to_do = not self.common_settings.dryrun
+        elif event == LogEvent.JOB_INFO:
+            self.messages[fields["jobid"]] = fields["rule_msg"] or fields["rule_name"]
+            SEEN.failed.pop(fields["jobid"], None)  # it failed and begins again (`--retries`)
+        elif event == LogEvent.JOB_ERROR and fields["log"]:
+            message = self.messages.get(fields["jobid"], fields["rule_name"])
+            SEEN.failed[fields["jobid"]] = FailedJob(message, fields["log"][0])
 
     def handle_event(self, record: LogRecord) -> None:
         """Count jobs, and pass on what a person who waits wants to know."""
@@ -86,14 +106,14 @@ class LogHandler(LogHandlerBase):
         if event == LogEvent.RUN_INFO:
             self.begin(fields["stats"])
         elif self.job_counts and event == LogEvent.JOB_INFO:
-            rule = fields["rule_name"]
-            self.running[fields["jobid"]] = Job(rule, fields["rule_msg"] or rule, time.monotonic())
+            number = fields["jobid"]
+            self.running[number] = Job(fields["rule_name"], self.messages[number], time.monotonic())
             self.draw()
         elif self.job_counts and event == LogEvent.JOB_FINISHED:
             self.end(self.running.pop(fields["job_id"]))
         elif self.job_counts and event == LogEvent.JOB_ERROR:
-            job = self.running.pop(fields["jobid"], None)
-            message = job.message if job else fields["rule_name"]
+            self.running.pop(fields["jobid"], None)
+            message = self.messages.get(fields["jobid"], fields["rule_name"])
             outcome = "stopped" if STOPPED.is_set() else "FAILED"
             self.say(f"{outcome}: {message}; its log: {', '.join(fields['log'])}")
         elif event == LogEvent.ERROR or (event is None and record.msg):

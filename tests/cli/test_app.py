@@ -22,7 +22,7 @@ from munkey.core.console import printable
 from munkey.core.files import write_json
 from munkey.deploy.http import server
 from munkey.deploy.model.manifest import read_manifest
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from tests.conftest import ROOT
 from tests.deploy.inputs import CLASSES, IDS, picture_in
 from tests.pages import blocks
@@ -57,6 +57,21 @@ def test_the_help_lists_the_commands_by_what_they_are_for(munkey):
     headings = re.findall(r"^(\S.*):$", munkey("--help").out, re.MULTILINE)
     assert headings == ["Options", "Use a model", "Check and maintain a model", "Run experiments"]
     assert "\n  compare-paper " in munkey("--help").out and "external-state" not in munkey("--help").out
+
+
+def test_predict_names_all_bad_pictures_at_once_or_leaves_them_out(munkey, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("munkey.cli.use.PICTURES_AT_ONCE", 2)  # bad ones in parts of their own
+    names = ["0.png", "1.png", "2.png", "3.png", "4.png"]
+    for seed, name in enumerate(names):
+        picture_in(tmp_path, name, seed)
+    for name in ("1.png", "4.png"):
+        (tmp_path / name).write_bytes(b"")
+    words = ["predict", model, *(tmp_path / name for name in names)]
+    ended = munkey(*words)
+    assert ended.code == 2 and "1.png: cannot be read" in ended.err and "4.png: cannot be read" in ended.err
+    ended = munkey(*words, "--on-bad", "skip", "--json")
+    assert [one["file"][-5:] for one in ended.json["predictions"]] == ["0.png", "2.png", "3.png"]
+    assert "munkey: skipped 1 picture: " in ended.err and "1.png" in ended.err and "4.png" in ended.err
 
 
 def test_pictures_are_answered_as_by_the_predictor(munkey, model, tmp_path):

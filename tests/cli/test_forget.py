@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from munkey.deploy import certificate, deletions
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.store import Store
 from tests.deploy.inputs import IDS, picture_in
@@ -91,8 +91,8 @@ def test_what_is_not_there_may_be_passed_over(munkey, model):
 def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(munkey, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Predictor.load(model, writer=True) as predictor:
-        row = predictor.store.view.rows(np.array([0]))
-        predictor.store.add([200], row.keys, row.tokens, [0], [str(tmp_path / "pets" / "10.png")])
+        row = predictor._store.view.rows(np.array([0]))
+        predictor._store.add([200], row.keys, row.tokens, [0], [str(tmp_path / "pets" / "10.png")])
     ended = munkey("forget", model, "--files", "pets/10.png", "--ids", "11", "--ignore-missing")
     assert ended.code == 2 and "ids 10" in ended.err and "ids 200" in ended.err
     assert left(model) == [*IDS.tolist(), 200]
@@ -176,7 +176,7 @@ def test_a_long_refusal_names_ten_and_counts_the_rest(munkey, model, tmp_path):
 def with_twins(model):
     """Add two samples of class cat and unit Anna: 200 is identical to 10, and 201 to 12."""
     with Predictor.load(model, writer=True) as predictor:
-        store = predictor.store
+        store = predictor._store
         rows = store.rows_of([10, 12])
         keys, tokens, records = store.view.rows(rows).keys, store.view.rows(rows).tokens, store.view.rows(rows).records
         store.add([200, 201], keys, tokens, [0, 0], None, ["Anna", "Anna"], records["content"])
@@ -201,7 +201,7 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
 def with_look_alikes(model):
     """Add a sample of unit Anna whose key has a cosine of 0.98 with that of 10, and one whose has 0.5 with it."""
     with Predictor.load(model, writer=True) as predictor:
-        store = predictor.store
+        store = predictor._store
         own = store.view.rows(store.rows_of([10]))
         key, away = own.keys[0], np.roll(own.keys[0], 1)
         away = away - key * (away @ key) / (key @ key)
@@ -279,16 +279,18 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
     [
         (REQUESTS + "2026-4,99,,,\n2026-4,99,,,\n", "so nothing was done: 99 (request 2026-4)\n"),
         (REQUESTS + "2026-4,18,pets/20.png,,\n", "18 and pets/20.png"),  # not the same sample
-        (REQUESTS + "2026-4,18\n", "line 6: 2 cells below 5 columns"),
+        (REQUESTS + "2026-4,18\n", "line 6: 2 cells, but the header has 5"),
         (REQUESTS + ",18,,,\n", "line 6: no request number"),
         (REQUESTS + "2026-4,,,,\n", "line 6: no sample is named\n"),
         (REQUESTS + '2026-4,"18\n', "line 6: unexpected end of data"),
         (REQUESTS + "2026-4,x,,,\n", "line 6: 'x' is not an id"),
-        ("id,person\n10,Anna\n", "and nothing else; then a line for each thing to forget; not 'id', 'person'"),
+        ("id,person\n10,Anna\n", "and nothing else; not 'id', 'person'"),
         ("id,class,label\n10,cat,cat\n", "each at most once"),
         ('id,"class\n10,cat\n', "line 2: unexpected end of data"),
-        ("id\n", "a line for each thing"),
-        ("", "a line for each thing"),
+        ("id,unit\n,NA\n", "line 2: no sample is named"),
+        ("id,unit\n , \n10,\n  ,p9\n", "p9"),  # a blank cell is an empty one
+        ("class,unit\ncat,NA\n", "line 2: 'NA' names no unit; leave the cell empty if the whole class is meant"),
+        ("", "not an empty file"),
     ],
 )
 def test_a_csv_that_makes_no_sense_is_refused_as_a_whole(content, said, munkey, model, tmp_path):
@@ -416,15 +418,15 @@ def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, t
 def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(munkey, model, tmp_path, monkeypatch):
     (tmp_path / "requests.csv").write_text("request, id\nA , 10\nB,12\n")
     words = ["forget", model, "--csv", tmp_path / "requests.csv", "--certificate", tmp_path / "made-{request}.json"]
-    forget = Predictor.forget
+    delete = Predictor._delete
 
-    def interrupted(*given, **how):
-        if how["request"] == "B":
+    def interrupted(predictor, rows, number, block_return):
+        if number == "B":
             raise KeyboardInterrupt
-        return forget(*given, **how)
+        return delete(predictor, rows, number, block_return)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Predictor, "forget", interrupted)
+        patch.setattr(Predictor, "_delete", interrupted)
         ended = munkey(*words)
     assert ended.code == 130 and "interrupted. But this is done" in ended.err and "request A: forgot 1" in ended.err
     again = munkey(*words)
@@ -435,10 +437,51 @@ def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(m
     assert munkey(*words, "--json").json["requests"][0]["certificate"] == str(made)
 
 
-def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
+@pytest.mark.parametrize(
+    ("option", "content"),
+    [
+        ("--ids-file", ",id\n0,10\n1,12\n"),  # Series.to_csv()
+        ("--ids-file", "\ufeffId;Unit\r\n10;p1\r\n12;p1\r\n;\r\n"),
+        ("--ids-file", "10, 12\n"),
+        ("--files-from", "file,unit\npets/10.png,p1\npets/12.png,p1\n"),
+        ("--files-from", "\ufeffpets/10.png\r\n\r\npets/12.png\r\n"),
+    ],
+)
+def test_lists_may_be_columns_of_a_table(option, content, munkey, model, tmp_path):
+    (tmp_path / "list.csv").write_text(content)
+    assert munkey("forget", model, option, tmp_path / "list.csv").code == 0
+    assert left(model) == without(10, 12)
+
+
+@pytest.mark.parametrize("content", ["request,unit\n", "\ufeffrequest;unit\r\n;\r\n"])
+def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, model, tmp_path):
+    (tmp_path / "requests.csv").write_text(content)
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv")
+    assert (ended.code, ended.out) == (0, f"{tmp_path}/requests.csv: no requests, so nothing was changed\n")
+    assert left(model) == IDS.tolist() and munkey("log", model, "--json").json["log"] == []
+
+
+def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tmp_path):
+    """Semicolons, a header with capitals, an index column, an empty line at the end, and 7.0 for unit 7."""
     with Predictor.load(model, writer=True) as predictor:
         rows = predictor.store.view.rows(predictor.store.rows_of([10, 12]))
-        predictor.store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
+        predictor.store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["7", "NA"])
+    (tmp_path / "requests.csv").write_bytes(b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1;7.0;\r\n1;2;NA;10\r\n;;;\r\n")
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"]
+    assert [(one["request"], one["deleted"]) for one in ended] == [("1", 1), ("2", 1)]
+    assert left(model) == [*without(10), 201]
+
+
+def test_requests_in_another_encoding_are_refused_with_what_to_do(munkey, model, tmp_path):
+    (tmp_path / "requests.csv").write_bytes("request,unit\n1,Zoë\n".encode("utf-16"))
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv")
+    assert ended.code == 2 and "UTF-16" in ended.err and "Save it as 'CSV UTF-8'" in ended.err
+
+
+def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
+    with Predictor.load(model, writer=True) as predictor:
+        rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
+        predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
     listed = munkey("list", model, "--ids", "200")
     assert listed.out.splitlines()[1].split()[:3] == ["200", "cat", "U1\\n"] and len(listed.out.splitlines()) == 3
     (tmp_path / "requests.csv").write_text('request,unit\nR," U1\n"\n')

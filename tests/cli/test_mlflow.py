@@ -14,6 +14,7 @@ from munkey.cli.mlflow import StaleResultsError, results_of
 from munkey.core.files import write_csv, write_json
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.tracking.store import StoreError
+from munkey.settings import values_of
 from tests.conftest import ROOT
 
 
@@ -35,7 +36,7 @@ def command(*words):
 
 def make(plan):
     """The settings and the metrics of a run, without anything else."""
-    write_json(plan.layout.settings, {case: plan.export_settings(case) for case in plan.params.datasets})
+    write_json(plan.layout.settings, {case: values_of(plan.export_settings(case)) for case in plan.params.datasets})
     write_csv(plan.layout.all_metrics, [run.key | {"metric": "TA", "value": 1.0} for run in plan.main])
 
 

@@ -13,7 +13,9 @@ RNG = np.random.default_rng(0)
 SHARES = (0.6, 0.15, 0.25)
 
 
-def settings(path=None, size=None, shares=SHARES, limit=None, classes=None, units=None, only=None) -> SourceSettings:
+def settings(
+    path=None, size=None, shares=SHARES, limit=None, classes=None, units=None, only=None, on_bad="raise", white=None
+) -> SourceSettings:
     return SourceSettings(
         reader=None,
         path=path and str(path),
@@ -24,6 +26,8 @@ def settings(path=None, size=None, shares=SHARES, limit=None, classes=None, unit
         classes=classes,
         units=units,
         only=only,
+        on_bad=on_bad,
+        white=white,
         alter=None,
     )
 

@@ -142,4 +142,12 @@ def test_copies_across_splits_are_counted(source, tmp_path):
         source.images[copied] = source.images[original]
     warnings = []
     prepare(source, tmp_path, report=warnings.append)
-    assert len(warnings) == 1 and warnings[0].startswith("WARNING: 4 images of val or test occur in another split too")
+    across = [warning for warning in warnings if "two classes" not in warning]
+    assert len(across) == 1 and across[0].startswith("WARNING: 4 images of val or test occur in another split too")
+
+
+def test_a_unit_that_holds_more_than_a_tenth_is_mentioned(source, tmp_path):
+    warnings = []
+    prepare(replace(source, units=["unknown", "unknown", 7, *[None] * 9]), tmp_path, report=warnings.append)
+    assert len(warnings) == 1 and "the unit 'unknown' (2) holds more than a tenth of all 12 samples" in warnings[0]
+    assert load(tmp_path).units == ("unknown", "unknown", "7", *[None] * 9)

@@ -9,7 +9,7 @@ import pytest
 
 from munkey.data.prepared import Dataset, load
 from munkey.deploy.model.export import export
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.encoders import embedded
 from tests.deploy.inputs import result_in
 

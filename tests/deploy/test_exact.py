@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, Predictor
 from munkey.cli.app import app
 from munkey.deploy.certificate import write_certificate
-from munkey.deploy.deletions import RequestPlan, carry_out
+from munkey.deploy.deletions import CertificateOrder, DeletionRequest
 from munkey.deploy.errors import EmptyModelError
 
 ROWS = np.random.default_rng(0).normal(size=(40, 6))
@@ -62,11 +62,12 @@ def certified(folder, tamper=None):
     """The certificate of a deletion by a process that had answered before; tamper: with its model."""
     with Predictor.load(folder, writer=True) as model:
         model.predict(ROWS)
-        plans = {None: RequestPlan(np.array([4, 5]), None)}
-        answers = carry_out(model, plans, {None: bytes(16)}, [])
+        delivered = []
+        order = CertificateOrder({None: bytes(16)}, lambda _, made: delivered.append(made))
         if tamper:
             tamper(model)
-        [(_, made)] = answers
+        model.delete(DeletionRequest({None: [{"ids": [4, 5]}]}), certificates=order)
+        [made] = delivered
         sound = model.verify().sound
     path = folder.parent / "proof.json"
     write_certificate(made, path)
@@ -103,15 +104,15 @@ def weight(model):
 
 def row_kept(model):
     """As if the sums had missed one of the deleted rows."""
-    forget = model.forget
+    delete = model._delete
 
-    def kept(ids, **how):
-        receipt = forget(ids, **how)
+    def kept(*given):
+        receipt = delete(*given)
         deleted = model._fitted.sums._deleted
         deleted[:] = [(keys[1:], labels[1:]) for keys, labels in deleted]
         return receipt
 
-    model.forget = kept
+    model._delete = kept
 
 
 def weight_after(model):

@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 
 from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError
 from munkey.deploy.model.manifest import read_manifest
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.store import Store
 
 PICTURE = np.zeros((1, 10, 10, 3), np.uint8)
@@ -201,8 +201,8 @@ def test_a_memory_that_is_refused_is_not_kept_open(changes, directory):
 
 
 def test_a_label_that_is_no_class_is_found(predictor, images):
-    view = predictor.store.view
-    predictor.store.add([1000], view.keys[:1].copy(), view.tokens[:1].copy(), [99])
+    view = predictor._store.view
+    predictor._store.add([1000], view.keys[:1].copy(), view.tokens[:1].copy(), [99])
     with pytest.raises(UnreadableModelError, match="labels that are not among its classes"):
         predictor.predict(images.images[:1])  # the nearest row of all
     assert predictor.select(ids=[1000]).classes == {"99": 1} and predictor.rows()[-1].label is None

@@ -22,7 +22,7 @@ from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, MunkeyClassifier
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.service import application
 from munkey.deploy.model.prediction import softmax
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, at_unit_norm
 from munkey.memory.neighbors import nearest

@@ -240,6 +240,34 @@ def test_the_names_of_columns_are_kept_in_the_directory(kind, tmp_path):
         loaded.predict(table[list("edcba")])
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_predict_takes_a_table_of_vectors_as_pandas_writes_it(named, tmp_path):
+    rows = pd.DataFrame(X).set_axis(list("abcde"), axis=1) if named else pd.DataFrame(X)
+    model = munkey.ForgettingLDA().fit(rows if named else X, Y)
+    model.save(tmp_path / "model")
+    asked = rows.head(4)[list("edcba")].assign(person="p1") if named else rows.head(4)
+    asked.to_csv(tmp_path / "vectors.csv", sep=";", encoding="utf-8-sig")
+    answer = CliRunner().invoke(app, ["predict", str(tmp_path / "model"), str(tmp_path / "vectors.csv"), "--json"])
+    assert answer.exit_code == 0, answer.output
+    classes = [one["class"] for one in json.loads(answer.stdout)["predictions"]]
+    assert classes == [str(label) for label in model.predict(rows.head(4) if named else X[:4])]
+
+
+@each
+def test_units_with_gaps_and_whole_numbers_are_those_that_a_person_names(kind):
+    """pandas makes floats of whole numbers beside a gap; what stands for an empty cell is no unit."""
+    column = pd.Series([7, None, 8] * 20, dtype="float64")
+    model = kind().fit(X, Y, units=column)
+    assert model.units_.tolist() == ["7", None, "8"] * 20
+    for nobody in (None, "NA", float("nan"), pd.NA):
+        with pytest.raises(KeyError, match="nothing was forgotten"):
+            model.forget(units=[nobody])
+    assert model.forget(units=[7]).tolist() == list(range(0, 60, 3))
+    assert model.forget(units=["8.0"]).tolist() == list(range(2, 60, 3))
+    texts = pd.Series(["Zoe\u0308 ", pd.NA, "NA"] * 20, dtype="string")
+    assert kind().fit(X, Y, units=texts).units_.tolist() == ["Zo\u00eb", None, None] * 20
+
+
 def test_what_munkey_does_not_have_is_no_attribute_of_it():
     with pytest.raises(AttributeError, match="module 'munkey' has no attribute 'nothing'"):
         munkey.nothing  # noqa: B018

@@ -50,11 +50,11 @@ def test_rows_that_came_and_rows_that_went_with_the_same_head_and_number_are_see
         other.forget([0, 4, 8])
     model = kind.load(folder)
     head = model._held.model.head
-    rows = model._held.model.store.state.rows
+    rows = model._held.model._store.state.rows
     with Predictor.load(folder, writer=True) as other:
         other.add(X[:3], Y[:3].tolist(), units=["u1"] * 3)
         other.compact()
-        assert (other.head, other.store.state.rows) == (head, rows)
+        assert (other.head, other._store.state.rows) == (head, rows)
     assert len(model.forget(units=["u1"])) == 13
     fresh = kind().fit(X, Y, units=UNITS)
     fresh.forget([0, 4, 8])

@@ -165,3 +165,47 @@ def test_scikit_learns_tools_take_it_and_files(tmp_path):
         clone(best).fit([*files[:1], tmp_path / "none.png"], [1, 2])
     with pytest.raises(ValueError, match="2 pictures need a class each"):
         clone(best).fit(files[:2], [1])
+
+
+def files_with_bad_ones(folder):
+    """Twelve pictures, and two that cannot be read: the places 4 and 9 of the list."""
+    files = [folder / f"{row}.png" for row in range(14)]
+    for row, file in enumerate(files):
+        Image.fromarray(X[row]).save(file)
+    files[4].write_bytes(b"")
+    files[9].write_bytes(b"%PDF-1.4")
+    return files
+
+
+def test_pictures_that_cannot_be_read_are_named_at_once_or_left_out_with_their_classes_and_persons(tmp_path):
+    files = files_with_bad_ones(tmp_path)
+    model = MunkeyClassifier(family="lda", key_size=32, device="cpu")
+    with pytest.raises(PictureError, match=r"(?s)2 pictures cannot be used:.*4\.png.*9\.png"):
+        model.fit(files, Y[:14])
+    with pytest.warns(UserWarning, match=r"(?s)skipped 2 pictures: .*4\.png.*9\.png"):
+        model.set_params(on_bad="skip").fit(files, Y[:14], ids=range(50, 64), units=range(14))
+    assert model.ids_.tolist() == [*range(50, 54), *range(55, 59), *range(60, 64)]
+    kept = [row for row in range(14) if row not in (4, 9)]
+    alone = clone(model).fit([files[row] for row in kept], Y[kept])
+    assert model.predict_proba(X).tobytes() == alone.predict_proba(X).tobytes()
+    assert model.forget(units=[10.0]).tolist() == [60]
+
+
+def test_copies_in_two_classes_and_gray_of_twelve_bits_are_warned_of_and_the_setting_is_kept(tmp_path):
+    model = MunkeyClassifier(family="ncm", key_size=32, device="cpu")
+    with pytest.warns(
+        UserWarning, match=r"1 sample is in two classes or more, in exact copies: id 0 \(3\) and id 2 \(7\)"
+    ):
+        model.fit(X[[0, 1, 0]], [3, 7, 7])
+    values = GENERATOR.integers(0, 4096, (6, 16, 16)).astype(np.uint16)
+    files = [tmp_path / f"{row}.png" for row in range(6)]
+    for file, image in zip(files, values, strict=True):
+        Image.fromarray(image).save(file)
+    with pytest.warns(UserWarning, match="6 pictures are gray of 16 bits, .* set white to 4095"):
+        model.fit(files, [3, 7] * 3)
+    model.set_params(white=4095).fit(files, [3, 7] * 3)
+    model.save(tmp_path / "model")
+    bright = np.repeat(np.rint(values * (255 / 4095)).astype(np.uint8)[..., None], 3, axis=-1)
+    with Predictor.load(tmp_path / "model") as deployed:
+        np.testing.assert_array_equal(deployed.predict(files).logits, deployed.predict(bright).logits)
+    assert MunkeyClassifier.load(tmp_path / "model").white == 4095

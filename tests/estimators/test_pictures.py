@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -51,6 +52,55 @@ def test_a_pipeline_forgets_the_pictures_of_a_person(files):
 def test_what_is_no_picture_is_named(tmp_path):
     with pytest.raises(PictureError, match=r"none\.png: there is no such file"):
         PictureKeys(image_size=SIDE).transform([tmp_path / "none.png"])
+
+
+def bad_among(files, folder):
+    """The pictures with two that cannot be read among them: their places are 2 and 5."""
+    (folder / "zero.png").write_bytes(b"")
+    (folder / "cut.png").write_bytes(files[0].read_bytes()[:100])
+    return [*files[:2], folder / "zero.png", *files[2:4], folder / "cut.png", *files[4:]]
+
+
+def test_all_that_cannot_be_read_is_named_at_once_or_skipped_with_a_warning(files, tmp_path):
+    given = bad_among(files, tmp_path)
+    with pytest.raises(PictureError, match=r"(?s)2 pictures cannot be used:.*zero\.png.*cut\.png"):
+        PictureKeys(image_size=SIDE).transform(given)
+    with pytest.warns(UserWarning, match=r"(?s)skipped 2 pictures: .*zero\.png.*cut\.png") as warned:
+        keys = PictureKeys(image_size=SIDE, on_bad="skip").transform(given)
+    assert warned[0].filename == __file__
+    readable = np.isfinite(keys).all(axis=1)
+    assert readable.tolist() == [True, True, False, True, True, False, True, True]
+    assert keys[readable].tobytes() == PictureKeys(image_size=SIDE).transform(files).tobytes()
+    with pytest.raises(ValueError, match="on_bad is 'ignore'; it must be one of raise, skip"):
+        PictureKeys(image_size=SIDE, on_bad="ignore").transform(given)
+
+
+def test_one_picture_in_two_classes_or_under_two_persons_is_warned_of_with_two_examples(files):
+    given = [*files, *files[:3]]
+    people = ["Anna", "Ben", "Cleo", "Dora", "Emil", "Fay", "Ben", "Ben", None]
+    model = make_pipeline(PictureKeys(image_size=SIDE), ForgettingLDA())
+    with pytest.warns(UserWarning, match="in exact copies") as warned:
+        model.fit(given, ["cat"] * 6 + ["dog"] * 3, forgettinglda__units=people)
+    said = [str(one.message) for one in warned]
+    assert said[0].startswith("3 samples are in two classes or more, in exact copies: id 0 (cat) and id 6 (dog); id 1")
+    assert said[1].startswith("1 sample is in two units or more, in exact copies: id 0 (Anna) and id 6 (Ben).")
+
+
+def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path):
+    values = np.random.default_rng(0).integers(0, 4096, (SIDE, SIDE))
+    for name, scaled in (("twelve", values), ("eight", np.rint(values * (255 / 4095)))):
+        Image.fromarray(scaled.astype(np.uint16 if name == "twelve" else np.uint8)).save(tmp_path / f"{name}.png")
+    with pytest.warns(UserWarning, match="set white to 4095"):
+        PictureKeys(image_size=SIDE).transform([tmp_path / "twelve.png"])
+    scaled = PictureKeys(image_size=SIDE, white=4095).transform([tmp_path / "twelve.png"])
+    assert scaled.tobytes() == PictureKeys(image_size=SIDE).transform([tmp_path / "eight.png"]).tobytes()
+
+
+def test_progress_is_shown_while_pictures_are_read_and_keys_are_made(files, capsys):
+    PictureKeys(image_size=SIDE, batch_size=64).transform(files * 20)
+    assert "pictures 120/120" in (out := capsys.readouterr().out) and "keys 2/2" in out
+    PictureKeys(image_size=SIDE).transform(files)
+    assert capsys.readouterr().out == ""
 
 
 def test_it_needs_no_fit():

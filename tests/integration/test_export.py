@@ -10,7 +10,7 @@ from munkey.core.files import read_npz
 from munkey.data import forget_sets
 from munkey.data.prepared import load
 from munkey.deploy.model.export import export
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from tests.integration.conftest import Project
 
 

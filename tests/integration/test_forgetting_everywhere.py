@@ -110,9 +110,9 @@ def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
         store.purge()
     assert places(tmp_path, GONE) == {f"mlartifacts/{run_id}/artifacts", f"mlartifacts/models/{model}"}
     assert WORD in (tmp_path / "mlflow.db").read_bytes()
-    listed = run(tmp_path, page("Earlier versions in MLflow", 1), MLFLOW_TRACKING_URI="sqlite:///mlflow.db")
+    listed = run(tmp_path, page("Earlier versions in MLflow"))
     assert listed.split() == [run_id, model, "munkey"]
-    run(tmp_path, page("Earlier versions in MLflow"), RUN=run_id, MODEL=model, NAME="digits", VERSION="1")
+    run(tmp_path, page("Earlier versions in MLflow", 1), RUN=run_id, MODEL=model, NAME="digits", VERSION="1")
     assert places(tmp_path, GONE) == set() and places(tmp_path, KEPT) == {
         "memory/generation-1/keys",
         "memory/generation-1/tokens",

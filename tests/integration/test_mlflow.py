@@ -142,7 +142,7 @@ def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(projec
 def test_an_edit_adds_runs_and_the_earlier_ones_stay_told_apart_by_what_changed(project: Project) -> None:
     project.run("munkey", "mlflow", "sync")
     project.params({"inference": {"k": 1}})
-    project.make("all")
+    project.snakemake()
     both = active(store(project))["MUNKEY @0.1 seed 0"]
     changed = {run.data.tags["munkey.present"]: run.data.tags.get("munkey.changed") for run in both}
     assert changed == {"false": None, "true": "inference.k: 4 → 1"}

@@ -115,7 +115,7 @@ def test_the_selection_tells_why_and_can_be_used(made: Project, tmp_path: Path) 
     chosen = json.loads((made.path / "results/default/selection/digits/chosen.json").read_text())["chosen"]
     project = made.copy(tmp_path / "project")
     project.params({"munkey": {"p_drop": "selected"}})
-    project.make("results/default/models/digits/seed0/full/original-m/system.safetensors")
+    project.snakemake("--", "results/default/models/digits/seed0/full/original-m/system.safetensors")  # 7 jobs
     record = json.loads((project.path / "results/default/models/digits/seed0/full/original-m/record.json").read_text())
     assert record["selected"] == chosen
     (case,) = [f"{chosen['p_image']}_{chosen['p_token']}"]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from pydantic import ValidationError
 
 from munkey.core.randomness import Stage
 from munkey.memory.neighbors import Neighbors
@@ -65,13 +66,24 @@ def test_an_epoch_takes_its_typical_time_and_sisas_that_over_all_its_models(para
     assert FAMILIES["sisa"].epoch_seconds(history, recipe(params, "sisa", train={"epochs": 4})) == 3.0
 
 
-def test_a_memory_is_asked_with_the_knobs_that_its_family_reads():
+def test_a_memory_is_asked_with_the_section_if_its_family_reads_it():
     """KNN has a section of its own."""
     neighbors = Neighbors(None, None)
     knobs = {"k": 3, "fusion": "rank", "temperature": 0.1}
     assert FAMILIES["munkey"].retrieval(neighbors, knobs) == Retrieval(neighbors, InferenceSettings(**knobs))
     assert FAMILIES["knn"].retrieval(neighbors, {}) == Retrieval(neighbors)
-    assert {family.inference_knobs for family in FAMILIES.values() if family.name != "munkey"} == {()}
+    assert [family.name for family in FAMILIES.values() if family.reads_inference] == ["munkey"]
+
+
+def test_the_selection_has_the_last_word_about_the_pathways_that_are_dropped(params):
+    sections = {name: getattr(params, name) for name in ("data", "model", "train", "munkey")}
+    stage = Stage(0)
+    as_set = FAMILIES["munkey"].recipe(sections, stage)
+    assert as_set.family is params.munkey and as_set.train is params.train  # neither copied nor checked again
+    selected = FAMILIES["munkey"].recipe(sections, stage, {"p_image": 0.4, "p_token": 0.35})
+    assert selected.family == params.munkey.model_copy(update={"p_image": 0.4, "p_token": 0.35})
+    with pytest.raises(ValidationError, match=r"p_image \+ p_token = 0.9 \+ 0.35 must be at most 1"):
+        FAMILIES["munkey"].recipe(sections, stage, {"p_image": 0.9, "p_token": 0.35})
 
 
 def test_what_a_family_cannot_do_is_refused():

@@ -30,16 +30,7 @@ def test_a_family_without_a_memory_reads_no_files(params):
         assert training_inputs.member_keys(FAMILIES[name], recipe(params, name), np.arange(3), None, None) is None
 
 
-def test_the_selection_has_the_last_word_about_the_pathways_that_are_dropped(tmp_path):
-    settings = {"munkey": {"p_image": 0.1, "p_token": 0.2, "token_dim": 5}, "train": {"epochs": 2}}
-    write_json(tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}})
-    selected = training_inputs.with_selected(settings, FAMILIES["munkey"], tmp_path / "selected.json")
-    assert selected == {"munkey": {"p_image": 0.4, "p_token": 0.3, "token_dim": 5}, "train": {"epochs": 2}}
-    assert settings["munkey"]["p_image"] == 0.1
-    assert training_inputs.with_selected(settings, FAMILIES["munkey"], None) is settings
-
-
 def test_what_the_selection_chose_is_told_as_it_stands(tmp_path):
     write_json(tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}, "pairs": []})
-    assert training_inputs.selected(tmp_path / "selected.json") == {"selected": {"p_image": 0.4, "p_token": 0.3}}
+    assert training_inputs.selected(tmp_path / "selected.json") == {"p_image": 0.4, "p_token": 0.3}
     assert training_inputs.selected(None) == {}

@@ -51,7 +51,7 @@ use rule job as select with:
     log:
         LAYOUT.log("selection/{dataset}/select"),
     params:
-        settings=PARAMS.selection.model_dump(),
+        settings=dumped(PARAMS.selection),
         pairs=EXHIBITS.pairs,
         required=lambda w: bool(PLAN.selected(w.dataset)),
         systems={"before": memory_family().original, "after": PLAN.ablated_method.name},

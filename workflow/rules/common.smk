@@ -1,54 +1,19 @@
-# Parameters, checked before anything else; the plan made from them; wildcards; and what the rules share.
+# What the rules share: functions and wildcards; and what a run says.
 import atexit
 import os
-import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from munkey.core import gpu_seats
-from munkey.core.device import gpu_visible
-from munkey.core.files import CONFIGFILES
-from munkey.experiment.plan import audits, plan, relearning, streams, exhibits
 from munkey.experiment.run import code_digest, fork_server, outcome, reasons
 from munkey.experiment.tracking import mlflow_log
 from munkey.experiment.run.job import last_words
-from munkey.core.paths import fill, name_of
-from munkey.experiment.params.load import ParamsError, memory_family, load, refusals
+from munkey.core.paths import fill
+from munkey.experiment.params.load import memory_family
 from munkey.report.figures.charts import caption
 from munkey.unlearn.contract import METHODS
-
-# Snakemake hands Python's path to a shell, without quotes: relative, a space in the project's own path does not matter.
-if sys.executable != shlex.quote(sys.executable):
-    sys.executable = os.path.relpath(sys.executable)
-    if sys.executable != shlex.quote(sys.executable):
-        raise WorkflowError(f"Snakemake cannot start {sys.executable}: install munkey where no space is in the path")
-if set("{}") & set(str(workflow.basedir)):
-    raise WorkflowError(
-        f"{workflow.basedir} has braces, which Snakemake takes for wildcards: rename or move the folder"
-    )
-for refusal in refusals():
-    logger.warning(f"skipping what cannot be used: {refusal}")
-# An overlay has results of its own, so that it does not replace those of the default.
-config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path(workflow.basedir) / "params.yaml")
-try:
-    PARAMS = load(config)
-except ParamsError as error:
-    raise WorkflowError(str(error)) from None
-
-PLAN = plan.Plan(PARAMS)
-LAYOUT = PLAN.layout
-EXHIBITS = exhibits.Exhibits(PLAN)
-AUDITS = audits.AuditPlan(PLAN)
-RELEARNING = relearning.RelearnPlan(PLAN)
-STREAMS = streams.StreamPlan(PLAN)
-# GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
-GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
-# Jobs inherit it: the command that makes a damaged file anew names them.
-os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.overwrite_configfiles)
 
 
 def code(function, roots=lambda _: []):
@@ -97,33 +62,56 @@ wildcard_constraints:
     method=plan.one_of(METHODS),
 
 
-def lost(jobs):
-    """Results of these jobs that an earlier run made and that are not there any more."""
-    known = (path for job in jobs if workflow.persistence.has_metadata(job) for path in job.output)
-    return sorted(path for path in known if not os.path.exists(path))
+# Of `workflow`, Snakemake's documentation names `cores` and `source_path`. Its other attributes may change with any
+# version: tests/test_house.py counts those that are used.
+def targets():
+    """The rules and files that the command line asks for."""
+    return list(workflow.dag_settings.targets or ["all"])
+
+
+def planned_jobs():
+    """All jobs that the targets depend on, each with Snakemake's reason to run it, which is false where it does not."""
+    return [(job, workflow.dag.reason(job)) for job in workflow.dag.jobs]
+
+
+def lost_files(only_ahead):
+    """Results that an earlier run made and that are not there any more; of the jobs that are to run only, or of all."""
+    return outcome.lost((job.log, job.output) for job, reason in planned_jobs() if reason or not only_ahead)
 
 
 def say_outcome():
-    rules = [job for job in workflow.dag.targetjobs if job.rule in workflow.dag.targetrules]
-    asked = workflow.dag.targetfiles.union(path for job in rules for path in job.output or job.input)
-    said = outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking))
-    gone = lost(workflow.dag.jobs)
-    print("", *said, *([outcome.lost(gone, again=False)] if gone else []), sep="\n", flush=True)
+    asked = set()
+    for target in targets():
+        try:
+            target_rule = getattr(rules, target)
+        except WorkflowError:  # no rule has this name: it is a file
+            asked.add(target)
+        else:
+            asked.update(target_rule.output or target_rule.input)
+    lines = [*outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking))]
+    if lost := lost_files(only_ahead=False):
+        lines.append(outcome.loss(lost, again=False))
+    print("", *lines, sep="\n", flush=True)
 
 
 @atexit.register
 def say_outcome_of_nothing():  # Snakemake calls no hook where there is nothing to do
-    if workflow.scheduler and not workflow.dryrun and not len(workflow.dag):
+    if outcome.SEEN.has_nothing_to_do:
         say_outcome()
+
+
+def say_failures():
+    words = last_words({job.log: job.message for job in outcome.SEEN.failed.values()}, outcome.STOPPED.is_set())
+    print(f"\n{words}", file=sys.stderr, flush=True)
 
 
 def say_figures():
     """Before figures that train models: how many, for how long, and which figures need none."""
     ahead, past, remade = {}, {}, set()
-    for job in workflow.dag.jobs:
-        logs = ahead if workflow.dag.needrun(job) else past
+    for job, reason in planned_jobs():
+        logs = ahead if reason else past
         logs.setdefault(job.rule.name, []).extend(job.log[:1])
-        remade.update(job.output if workflow.dag.needrun(job) else [])
+        remade.update(job.output if reason else [])
     trainings = sum(len(ahead.get(name, [])) for name in ("train", "trace"))
     ready = []
     for chart in EXHIBITS.charts:
@@ -137,9 +125,8 @@ def say_figures():
         logger.warning(outcome.figures_ahead(trainings, ahead, past, at_once, ready))
 
 
-def planned_job(job):
+def planned_job(job, reason):
     """What Snakemake knows of why a job is to run, for words."""
-    reason = workflow.dag.reason(job)
     made = [os.path.getmtime(path) for path in job.output if os.path.exists(path)]
     other = {"forced": reason.forced, "other input files than before": reason.input_changed}
     other["another environment"] = reason.software_stack_changed
@@ -158,20 +145,22 @@ def planned_job(job):
 
 @atexit.register
 def say_reasons():  # below the plan of a dry run
-    if workflow.scheduler and workflow.dryrun and len(workflow.dag):
-        planned = [job for job in workflow.dag.jobs if workflow.dag.needrun(job) and job.output]
-        print("", "Why:", *reasons.lines(map(planned_job, planned)), sep="\n", flush=True)
+    if outcome.SEEN.is_dry and outcome.SEEN.has_jobs:
+        # In a dry run, jobs count as finished at the end, and the reason of a finished job is false.
+        ahead = [(job, reason) for job, reason in planned_jobs() if job.output and (reason or reason.finished)]
+        planned = [planned_job(job, reason) for job, reason in ahead]
+        print("", "Why:", *reasons.lines(planned), sep="\n", flush=True)
 
 
 # The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` trains
 # nothing for the rest, unless a table that exists is older than what it is made from; then it is made again.
 def so_far(target, paths, always=(), in_paper=True):
-    asked = {*(["paper"] if in_paper else []), target} & set(workflow.dag_settings.targets)
+    asked = {*(["paper"] if in_paper else []), target} & {*targets()}
     return [path for path in paths if asked or path in always or Path(path).exists()]
 
 
 def audited(_):
-    if "paper" in workflow.dag_settings.targets:
+    if "paper" in targets():
         return AUDITS.in_paper
     return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
 

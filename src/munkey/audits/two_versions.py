@@ -4,7 +4,7 @@ After Chen et al. 2021, arXiv 2005.02205; attackers and measure: this project.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import Neighbors, nearest
 from munkey.models.family import Retrieval, System
 from munkey.models.networks.closed_form import Head
-from munkey.settings import DataSettings
+from munkey.settings import DataSettings, Sections
 from munkey.unlearn.contract import Method, Request
 
 DELETIONS = {1: 40, 10: 10, 100: 4}  # by size of a deletion: how many, each from the whole system
@@ -41,7 +41,7 @@ class Holder:
     device: str
 
     def lines(
-        self, method: Method, original: System, settings: Mapping[str, Mapping[str, object]]
+        self, method: Method, original: System, settings: Sections
     ) -> Iterator[dict[str, object]]:
         """How well each attacker names deleted samples, by size of the deletion.
 
@@ -56,8 +56,8 @@ class Holder:
         directions = self._directions()
         generator = self.stage.numpy_generator()
         family = method.original
-        own_settings = method.settings.model_validate(settings["method"])
-        data = DataSettings.model_validate(settings["data"])
+        own_settings = settings["method"]
+        data = DataSettings.typed(settings["data"])
 
         def without(system: System, deleted_ids: np.ndarray) -> System:
             stage_generator = self.stage.torch_generator()

@@ -1,7 +1,5 @@
 """What several commands are given: a model, pictures, ids, requests; where they may write: never into a model."""
 
-import csv
-import io
 import os
 import re
 from collections.abc import Collection
@@ -14,7 +12,7 @@ import typer
 from munkey.core.console import UNSEEN
 
 if TYPE_CHECKING:
-    from munkey.deploy.model.predictor import Predictor
+    from munkey.deploy.predictor import Predictor
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An exported model.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -43,7 +41,7 @@ COLUMNS = {
 
 def model(directory: Path, *, writer: bool = False, wait: float = 0) -> "AbstractContextManager[Predictor]":
     """Open a model. wait: seconds for another writer to end."""
-    from munkey.deploy.model.predictor import Predictor
+    from munkey.deploy.predictor import Predictor
 
     return Predictor.load(directory, writer=writer, wait=wait)
 
@@ -64,42 +62,78 @@ def ids_in(where: str, text: str) -> list[int]:
     return list(map(int, words))
 
 
+def list_in(file: Path, kind: str) -> list[str]:
+    """The lines of a list of ids or files; of a CSV file, the column that its header names so. `-`: standard input.
+
+    kind: a value of COLUMNS. Raises ValueError for what is no text in UTF-8, or a CSV file that cannot be read.
+    """
+    from munkey.core.csv_tables import TableError, cells_of, table_of
+    from munkey.core.files import given_text
+
+    text = given_text(file)
+    first, _, below = text.partition("\n")
+    try:
+        header = [COLUMNS.get(name.strip().lower(), "") for _, cells in cells_of(file, first) for name in cells]
+    except TableError:  # a file name with a quote in it
+        header = []
+    if kind not in header or not below.strip():
+        return text.splitlines()
+    table = table_of(file, text, trimmed=False)
+    column = [COLUMNS.get(name, "") for name in table.names].index(kind)
+    return [name_in(cells[column]) for _, cells in table.lines]
+
+
 def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     """The lines of a CSV file by their request's number, None where it has no such column; `-` is standard input.
 
-    Cells are parted by commas or semicolons. Raises ValueError that names the line or the column that makes no sense.
+    A file with a header alone holds no requests. Raises ValueError that names the line or the column that makes no
+    sense.
     """
-    from munkey.core.files import given_text
+    from munkey.core.csv_tables import read_table
 
-    text = given_text(file).removeprefix("\ufeff")  # a mark that Excel writes
-    parted_by = ";" if ";" in text.partition("\n")[0] else ","
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=parted_by, strict=True)
-    try:
-        (_, header), *lines = [(reader.line_num, cells) for cells in reader if cells] or [(0, [])]
-    except csv.Error as error:
-        raise ValueError(f"{file}, line {reader.line_num}: {error}") from error
-    kinds = [COLUMNS.get(name.strip().lower(), "") for name in header]
-    if not lines or "" in kinds or len(set(kinds)) < len(kinds):
-        said = "each at most once, and nothing else; then a line for each thing to forget"
-        columns = f"id, file, class, unit, request, added (passed over), {said}"
-        raise ValueError(f"{file}: the first line must name columns {columns}; not {', '.join(map(repr, header))}")
+    table = read_table(file, trimmed=False)  # names may have blanks of their own
+    kinds = [COLUMNS.get(name, "") for name in table.names]
+    if not kinds or "" in kinds or len(set(kinds)) < len(kinds):
+        columns = "id, file, class, unit, request, added (passed over), each at most once, and nothing else"
+        header = ", ".join(map(repr, table.header)) or "an empty file"
+        raise ValueError(f"{file}: the first line must name columns {columns}; not {header}")
     requests: dict[str | None, list[dict[str, list[Any]]]] = {}
-    for number, cells in lines:
+    for number, cells in table.lines:
         where = f"{file}, line {number}"
-        if len(cells) != len(kinds):
-            raise ValueError(f"{where}: {len(cells)} cells below {len(kinds)} columns")
-        trimmed = [
-            cell.strip() if kind in ("ids", "request") else cell for kind, cell in zip(kinds, cells, strict=True)
-        ]
-        line = {kind: cell for kind, cell in zip(kinds, trimmed, strict=True) if cell and kind != "added"}
-        request = line.pop("request", None)
+        line: dict[str, list[Any]] = {}
+        request = None
+        for kind, cell in zip(kinds, cells, strict=True):
+            if kind == "added" or not cell.strip():
+                continue
+            if kind == "request":
+                request = cell.strip()
+            elif kind == "ids":
+                line[kind] = ids_in(where, cell)
+            else:
+                name = unit_in(cell) if kind == "units" else name_in(cell)
+                line |= {kind: [name]} if name is not None else {}
+        if "labels" in line and "units" in kinds and "units" not in line:
+            cell = cells[kinds.index("units")].strip()
+            if cell:  # NA: read as an empty cell, it would mean everybody of the class
+                said = f"{cell!r} names no unit; leave the cell empty if the whole class is meant"
+                raise ValueError(f"{where}: {said}")
         if request is None and "request" in kinds:
             raise ValueError(f"{where}: no request number")
         if not line:
             raise ValueError(f"{where}: no sample is named")
-        names = {kind: ids_in(where, cell) if kind == "ids" else [name_in(cell)] for kind, cell in line.items()}
-        requests.setdefault(request, []).append(names)
+        requests.setdefault(request, []).append(line)
     return requests
+
+
+def unit_in(cell: str) -> str | None:
+    """The unit that a cell names; None where it stands for none, as NA does.
+
+    Blanks stay, since an older memory may have a name with them; 7.0 is 7.
+    """
+    from munkey.core.unit_names import unit_name
+
+    name = unit_name(cell)
+    return name if name is None or name.isdecimal() else name_in(cell)
 
 
 def cell_of(name: str) -> str:

@@ -76,7 +76,7 @@ def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
     munkey inspect model
     """
     with given.model(directory) as predictor:
-        manifest, state, summary = predictor.manifest, predictor.store.state, predictor.summary()
+        manifest, summary = predictor.manifest, predictor.summary()
         facts: dict[str, object] = {
             "directory": str(directory),
             "bytes": summary["bytes"],
@@ -85,12 +85,7 @@ def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
             "architecture": manifest.architecture or manifest.family,
             "inference": manifest.inference.model_dump() if manifest.inference else manifest.settings,
             "samples": summary["samples"],
-            "deleted, space not freed": len(predictor.store.view.live) - summary["samples"],
-            "deleted samples": predictor.store.deletions,
-            "blocked pictures": predictor.store.blocked_count,
-            "key width": state.key_width,
-            "token width": state.token_width,
-            "memory": state.store.hex(),
+            **predictor.memory_facts(),
             "head": summary["head"],
             "provenance": manifest.provenance.model_dump() if manifest.provenance else "an estimator",
         }
@@ -202,11 +197,8 @@ def certificate(
     if not check:
         given.require_certificates(directory, [file])
     with given.model(directory) as predictor:
-        store = predictor.store
         if not check:
-            made = certificates.certify(
-                store, certificates.receipt_of(store, deletion, request), exact=predictor.digests()
-            )
+            made = predictor.certificate(deletion, request)
             if numbers is not None:
                 there = predictor.select(ids=numbers, ignore_missing=True).ids
                 if len(there) or len(set(numbers)) != made.rows:
@@ -219,7 +211,7 @@ def certificate(
             return
         made = certificates.read_certificate(file)
         exact = predictor.digests(anew=True) if made.exact else None
-        faults = certificates.faults(made, store, numbers, secret, exact)
+        faults = predictor.certificate_faults(made, numbers, secret, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
     hashed = "; its hash is that of the given ids and salt, as who wrote it chose them"

@@ -57,10 +57,8 @@ def forget(
     Prints the head of the chain of deletions. Keep it elsewhere: `munkey verify DIR --published HEAD` then finds an
     older copy that was put back.
     """
-    from munkey.core.files import given_text
-
-    listed = given_text(files_from).splitlines() if files_from else []
-    texts = {"--ids": ids, str(ids_file): given_text(ids_file) if ids_file else None}
+    listed = given.list_in(files_from, "files") if files_from else []
+    texts = {"--ids": ids, str(ids_file): "\n".join(given.list_in(ids_file, "ids")) if ids_file else None}
     named = {
         "ids": [one for where, text in texts.items() if text is not None for one in given.ids_in(where, text)],
         "files": [*given.named_files(files, more), *filter(str.strip, listed)],
@@ -79,46 +77,54 @@ def forget(
     }.items():
         if wrong:
             raise ValueError(sentence)
-    requests = {request: lines} if csv is None else given.requests_in(csv)
+    requests = {request: lines} if csv is None else _requests_in(csv, as_json)
 
-    from munkey.deploy import deletions
-    from munkey.deploy.certificate import write_certificate, write_new
+    from munkey.deploy.certificate import Certificate, write_certificate, write_new
+    from munkey.deploy.deletions import CertificateOrder, DeletionRequest
     from munkey.deploy.errors import HELD, first_ten
 
+    wanted = DeletionRequest(
+        requests,
+        ignore_missing=ignore_missing,
+        also_identical=also_identical,
+        similar=similar,
+        also_similar=also_similar,
+        block_return=block_return,
+    )
     done: list[dict[str, Any]] = []
+
+    def deliver(answer: dict[str, Any], made: Certificate) -> None:
+        file = written[answer["request"]]
+        answer.update({"page": str(write_certificate(made, file)), "certificate": str(file)})
+
     try:
         with given.model(directory, writer=not dry_run, wait=wait) as predictor:
-            plans, missing = deletions.planned(predictor, requests, ignore_missing=ignore_missing)
-            new = [number for number, plan in plans.items() if not plan.earlier]
+            plan = predictor.plan(wanted)
+            new = [number for number, planned in plan.deletions.items() if not planned.earlier]
             written, salt_files = _files(certificate, new), _files(salt_file, new)
             given.require_certificates(directory, written.values(), salt_files.values())
-            plans, alike = deletions.with_look_alikes(predictor, plans, similar, also=also_similar)
             if dry_run:
-                answers = deletions.preview(predictor, plans, also_identical=also_identical)
+                answers = predictor.preview(plan)
             else:
-                salts = {number: secrets.token_bytes(16) for number in written if len(plans[number].ids)}
+                salts = {number: secrets.token_bytes(16) for number in written if len(plan.deletions[number].ids)}
                 for number in salts.keys() & salt_files.keys():
                     write_new(salt_files[number], f"{salts[number].hex()}\n", 0o600)
-                how = {"also_identical": also_identical, "block_return": block_return}
-                how |= {"tell_salts": not salt_file, "list_ids": list_ids}
+                order = CertificateOrder(salts, deliver, tell_salts=not salt_file, list_ids=list_ids)
                 with working("forgetting"):
-                    for answer, made in deletions.carry_out(predictor, plans, salts, done, **how):
-                        file = written[answer["request"]]
-                        answer.update({"page": str(write_certificate(made, file)), "certificate": str(file)})
-                answers = done
+                    answers = predictor.delete(plan, certificates=order, answers=done)
             for answer in answers:
-                answer.update(alike.get(answer["request"], {}))
+                answer.update(plan.deletions[answer["request"]].look_alikes)
                 for file in _files(certificate, [answer["request"]]).values():
                     _say_certificate(answer, file, directory)
             head = predictor.head
         if unpurged := answers[0].get("unpurged"):
             print(f"munkey: {unpurged}", file=sys.stderr)
-        end = [f"not in the memory, {HELD}: {first_ten(missing)}"] if missing else []
+        end = [f"not in the memory, {HELD}: {first_ten(plan.missing)}"] if plan.missing else []
         if any(answer.get("deleted") and not (answer["purged"] or answer["repeated"] or unpurged) for answer in done):
             end.append(f"names of source files and units stay in the directory until `munkey purge {directory}`")
         end.append("nothing was changed" if dry_run else f"head of the chain: {head}")
         value = answers[0] if csv is None else {"requests": answers, "left": answers[-1]["left"]}
-        value |= {"missing": missing, "head": head}
+        value |= {"missing": plan.missing, "head": head}
         say("\n".join([*(_worded(answer, directory) for answer in answers), *end]), value, as_json)
     except (Exception, KeyboardInterrupt) as error:
         if not done:
@@ -126,6 +132,15 @@ def forget(
         later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
         said = [*(_worded(answer, directory) for answer in done), f"head of the chain: {done[-1]['head']}", later]
         raise AfterDeletionError(error, "\n".join(said), done) from error
+
+
+def _requests_in(file: Path, as_json: bool) -> dict[str | None, list[dict[str, list[Any]]]]:
+    """The requests of a CSV file. Where there are none, as on a day without any, the command says so and ends."""
+    requests = given.requests_in(file)
+    if not requests:
+        say(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
+        raise typer.Exit
+    return requests
 
 
 def _files(file: OneFile, numbers: Iterable[str | None]) -> dict[str | None, Path]:

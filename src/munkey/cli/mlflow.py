@@ -94,12 +94,13 @@ def results_of(plan: "Plan") -> "Results":
     from munkey.core.files import read_json, read_table
     from munkey.experiment.plan.exhibits import Exhibits
     from munkey.experiment.tracking.runs import Results
+    from munkey.settings import values_of
 
     made_with = read_json(plan.layout.settings)
     metrics = read_table(plan.layout.all_metrics)
     runs = set(zip(metrics["dataset"], metrics["rate"], metrics["seed"], metrics["method"], strict=True))
     planned = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
-    changed = any(made_with.get(case) != plan.export_settings(case) for case in plan.params.datasets)
+    changed = any(made_with.get(case) != values_of(plan.export_settings(case)) for case in plan.params.datasets)
     if changed or runs != planned:
         raise StaleResultsError(
             "the results were not made with the present parameters, params.yaml and its overlays: `make run` first"

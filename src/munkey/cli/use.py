@@ -1,6 +1,7 @@
 """The commands that use a model: predict, add, export, serve. `munkey forget` is in `munkey.cli.forget`."""
 
 import sys
+import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ import typer
 from munkey.cli.arguments import AsJson, Directory, Pictures, Wait, model, require_outside
 from munkey.cli.output import say, working
 from munkey.core.console import counted
+from munkey.settings import OnBad
 
 PICTURES_AT_ONCE = 64  # pictures that are answered together
 
@@ -24,6 +26,9 @@ def predict(
     only_held_classes: Annotated[
         bool, typer.Option("--only-held-classes", help="Never answer a class of which no sample is left.")
     ] = False,
+    on_bad: Annotated[
+        OnBad, typer.Option(help="skip: leave out what cannot be read, and name it.", metavar="raise|skip")
+    ] = "raise",
     as_json: AsJson = False,
 ) -> None:
     """Classify pictures.
@@ -41,6 +46,7 @@ def predict(
 
     from munkey.core.files import atomic
     from munkey.deploy import json_answers
+    from munkey.deploy.errors import PictureError
     from munkey.deploy.model.explain import is_page, page
     from munkey.deploy.model.images import each
 
@@ -55,9 +61,21 @@ def predict(
         size = len(single) if html else PICTURES_AT_ONCE  # a page needs all of them
         parts = [single[start : start + size] for start in range(0, len(single), size)]
         answers = []
+        faults = []
         for part in track(parts, "answering", console=Console(stderr=True), disable=not sys.stderr.isatty()):
-            prediction = predictor.predict(part, only_held_classes=only_held_classes)
+            try:
+                with warnings.catch_warnings(record=True) as skipped:
+                    warnings.simplefilter("always", UserWarning)
+                    prediction = predictor.predict(part, only_held_classes=only_held_classes, on_bad=on_bad)
+            except PictureError as error:
+                faults.append(str(error))  # the next part may have others
+                continue
+            faults += [str(one.message) for one in skipped]
             answers += json_answers.predicted(prediction, explain=explain)["predictions"]
+        if faults and (on_bad == "raise" or not answers):
+            raise PictureError("\n".join(faults))
+        for fault in faults:
+            print(f"munkey: {fault}", file=sys.stderr)
         if html:
             with atomic(html) as temporary, redirect_stdout(sys.stderr):
                 temporary.write_text(page(prediction), encoding="utf-8")

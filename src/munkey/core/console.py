@@ -3,11 +3,13 @@
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import TypeVar
 
 T = TypeVar("T")
 Report = Callable[[str], None]
+LIBRARIES = ("munkey", "sklearn", "joblib")  # whose lines no warning names
 # Control characters but tab and line feed, marks of text direction, and lone surrogates.
 UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -33,6 +35,19 @@ def warn(message: str) -> None:
     message = printable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
+
+
+def warn_user(message: str) -> None:
+    """Issue a Python warning at the first line of the stack that is not in a library."""
+    depth = 1
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in LIBRARIES:
+            break
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(printable(message), UserWarning, stacklevel=depth)
 
 
 def counted(count: int, noun: str) -> str:

@@ -5,6 +5,7 @@ A killed job or a full disk leaves no partial file. Beside every file is its SHA
 another one. The check takes half a second per GiB (docs/performance.md).
 """
 
+import codecs
 import csv
 import errno
 import glob
@@ -150,17 +151,37 @@ def _require(path: str | Path, digest: str) -> None:
 
 
 def given_text(path: str | Path) -> str:
-    """The text of a user's file; `-` is standard input. Raises ValueError if it is not text."""
-    name = str(path)
+    """The text of a user's file, without a byte order mark; `-` is standard input.
+
+    Raises ValueError for a file that is not in UTF-8. The message says how to convert it.
+    """
+    if str(path) == "-":
+        name = "standard input"
+        content = sys.stdin.buffer.read()
+    else:
+        name = str(path)
+        try:
+            content = Path(path).read_bytes()
+        except IsADirectoryError:
+            raise ValueError(f"{path}: is a folder; name a text file") from None
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content
     try:
-        if name == "-":
-            name = "standard input"
-            return sys.stdin.buffer.read().decode()
-        return Path(path).read_bytes().decode()
-    except IsADirectoryError:
-        raise ValueError(f"{path}: is a folder; name a text file") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{name}: is not text in UTF-8") from None
+        if is_utf16:
+            raise UnicodeError
+        return content.decode("utf-8-sig")
+    except UnicodeError as error:
+        line = 1
+        if isinstance(error, UnicodeDecodeError):
+            line += content.count(b"\n", 0, error.start)
+        encoding = "latin1"
+        origin = "CSV files of older programs"
+        if is_utf16:
+            encoding = "UTF-16"
+            origin = "the 'Unicode text' of Excel"
+        raise ValueError(
+            f"{name}: is not text in UTF-8 (line {line}); it may be in {encoding}, as {origin}."
+            f" Save it as 'CSV UTF-8', or convert it: `iconv -f {encoding} -t utf-8 FILE > NEW`"
+        ) from None
 
 
 def read_bytes(path: str | Path) -> bytes:

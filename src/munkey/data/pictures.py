@@ -2,33 +2,51 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
+from munkey.core.console import counted, progress, warn
 from munkey.data.decoding.decoder import decoded
-from munkey.data.decoding.picture_files import FORMATS, MOST_PIXELS, PictureLimits, RefusedPictureError, unit_to_uint8
-from munkey.data.source import SourceError, readable
+from munkey.data.decoding.picture_files import (
+    FORMATS,
+    MOST_PIXELS,
+    DecodedPicture,
+    PictureLimits,
+    RefusedPictureError,
+    dim_warning,
+    unit_to_uint8,
+)
+from munkey.data.source import SourceError, printable, readable
 
 BLOCK = 64 * 2**20  # bytes of decoded pictures in a block
 LIMITS = PictureLimits(pixels=MOST_PIXELS)
+# What a NAS and a Mac put beside pictures: thumbnails, and halves of files.
+BESIDE = ("@eaDir", "__MACOSX")
 
 
-def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None) -> Iterator[np.ndarray]:
+def decode(
+    names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None, white: int | None = None
+) -> Iterator[np.ndarray]:
     """Blocks of (n, H, W, 3) uint8 from picture files, in order; each resized to size x size if `size` is given.
 
-    Raises SourceError at the end that lists every file that cannot be read or, without a `size`, has another size than
-    the first one.
+    white: source.white. Warns of gray of 16 bits that becomes nearly black. Raises SourceError at the end that lists
+    every file that cannot be read or, without a `size`, has another size than the first one.
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
+    brightest: list[int | None] = []
     first: tuple[int, ...] | None = None
     for name in names:
-        picture = _read(name, open_file, size, faults)
-        if picture is None:
+        decoded_picture = _read(name, open_file, size, white, faults)
+        if decoded_picture is None:
             continue
+        picture = decoded_picture.pixels
+        brightest.append(decoded_picture.brightest)
         first = first or picture.shape
         if picture.shape != first:
             faults.append(f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size")
@@ -41,21 +59,37 @@ def decode(names: list[str], open_file: Callable[[str], IO[bytes]], size: int | 
         raise SourceError("pictures that cannot be used", faults)
     if block:
         yield np.stack(block)
+    if white is None and (words := dim_warning(brightest, "source.white")):
+        warn(f"WARNING: {words}")
 
 
-def _read(name: str, open_file: Callable[[str], IO[bytes]], size: int | None, faults: list[str]) -> np.ndarray | None:
-    """A picture as (H, W, 3) uint8, upright. If it cannot be read, None, and `faults` says why."""
+def usable(names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None) -> list[bool]:
+    """Which picture files can be read. Each is decoded. Warns of those that cannot, all by name and reason."""
+    faults: list[str] = []
+    is_usable: list[bool] = []
+    for name in progress(names, "pictures looked at", "pictures"):
+        is_usable.append(_read(name, open_file, None, white, faults) is not None)
+    if faults:
+        bad = counted(len(faults), "picture")
+        warn(printable(f"WARNING: skipped {bad} that cannot be used:\n" + "\n".join(f"  - {each}" for each in faults)))
+    return is_usable
+
+
+def _read(
+    name: str, open_file: Callable[[str], IO[bytes]], size: int | None, white: int | None, faults: list[str]
+) -> DecodedPicture | None:
+    """A picture. If it cannot be read, None, and `faults` says why."""
     try:
         with readable(name), open_file(name) as file:
-            return _decoded(name, file, size)
+            return _decoded(name, file, size, white)
     except SourceError as error:
         faults += error.faults
         return None
 
 
-def _decoded(name: str, file: IO[bytes], size: int | None) -> np.ndarray:
+def _decoded(name: str, file: IO[bytes], size: int | None, white: int | None) -> DecodedPicture:
     try:
-        (picture,) = decoded([file], LIMITS, None if size is None else (size, size))
+        (picture,) = decoded([file], replace(LIMITS, white=white), None if size is None else (size, size))
     except RefusedPictureError as error:
         raise SourceError(name, [f"{name}: {error}"]) from error
     return picture
@@ -98,3 +132,19 @@ def is_picture_name(name: str) -> bool:
     from PIL import Image
 
     return Image.registered_extensions().get(Path(name).suffix.lower()) in FORMATS
+
+
+def left_out(paths: Sequence[Path]) -> str:
+    """What to say of files and folders beside pictures that are none: how many of each ending."""
+    kinds = Counter(_kind(path) for path in paths)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+    said = f"left out {counted(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"
+    return printable(f"{said}. Pictures may be {', '.join(FORMATS)}")
+
+
+def _kind(path: Path) -> str:
+    if path.name in BESIDE:
+        return f"{path.name} (folder)"
+    if path.exists() and not path.is_file():
+        return "no plain file"
+    return path.suffix.lower() or "without an ending"

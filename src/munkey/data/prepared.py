@@ -6,17 +6,23 @@ for picture files name and, where they are known, unit) and `classes.json`.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from munkey.core.console import Report
+from munkey.core.console import Report, counted
+from munkey.core.copies import copies_apart
 from munkey.core.files import DamagedFileError, map_npy, read_csv, read_json, sealed, write_csv, write_json
 from munkey.core.ids import rows_of
+from munkey.core.unit_names import large_units, unit_names
 from munkey.data.source import SPLITS, Source, SourceError, image_faults
 
+WAYS_OUT = (
+    "Three ways out: add images; leave such classes out (source.only names those to be used); or divide the images"
+    " otherwise (source.split, or splits of your own: docs/data.md)"
+)
 MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
 
 
@@ -53,6 +59,8 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
     occur in two splits, because nothing can tell whether those are forgotten. If the process is killed, it leaves
     nothing behind that looks complete.
     """
+    if source.units is not None:
+        source = replace(source, units=unit_names(source.units))
     if faults := _label_faults(source, least):
         raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
@@ -60,6 +68,15 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
         leftover.unlink()
     with sealed(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)
+    names = source.names or [f"image {number}" for number in range(len(digests))]
+    classes = [source.classes[label] for label in source.labels.tolist()]
+    contents = digests.tolist()
+    warnings = [copies_apart(contents, classes, "class", names)]
+    if source.units is not None:
+        warnings.append(copies_apart(contents, source.units, "unit", names))
+        warnings.append(large_units(source.units))
+    for warning in filter(None, warnings):
+        report(f"WARNING: {warning}")
     if duplicates := _duplicates_across_splits(digests, source.splits):
         report(
             f"WARNING: {duplicates} images of val or test occur in another split too, pixel by pixel:"
@@ -108,13 +125,28 @@ def _label_faults(source: Source, least: int) -> list[str]:
             f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
             f" numbered 0 to {len(classes) - 1} without gaps"
         )
-    for split in SPLITS if not faults else ():
-        absent = set(range(len(classes))) - set(labels[splits == split].tolist())
-        faults += [f"no image of class {classes[label]!r} in split {split!r}" for label in sorted(absent)]
+    if not faults:
+        faults += _absences(labels, splits, classes)
     if not faults and np.bincount(labels[splits == "test"]).max() < 2:
         faults.append("split 'test' has one image of each class: the membership attack needs two of at least one class")
     if (count := int((splits == "train").sum())) < least:
         faults.append(f"{count} training samples; keys.depth and forget.rates need at least {least}")
+    return faults
+
+
+def _absences(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> list[str]:
+    """The classes that have no image in some split; the first one with what can be done about it."""
+    faults = []
+    for label, name in enumerate(classes):
+        own = splits[labels == label]
+        absent = [repr(split) for split in SPLITS if split not in own]
+        if len(own) == 0:
+            faults.append(f"class {name!r} has no image")
+        elif absent:
+            count = counted(len(own), "image")
+            faults.append(f"no image of class {name!r} in split {' and '.join(absent)}: it has {count} in all")
+    if faults:
+        faults[0] += f". {WAYS_OUT}"
     return faults
 
 

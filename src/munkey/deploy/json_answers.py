@@ -5,8 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from munkey.deploy.model.prediction import Prediction
-from munkey.deploy.model.predictor import Added
-from munkey.deploy.model.sources import MemoryRow
+from munkey.deploy.model.sources import Added, MemoryRow
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.verify import Report
 

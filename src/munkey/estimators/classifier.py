@@ -4,7 +4,6 @@ For that, nothing of a row may reach another but through the family's exact sums
 itself, and no setting is derived from the data.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -15,6 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from munkey.core.console import warn_user
+from munkey.core.copies import copies_apart
+from munkey.core.unit_names import large_units, unit_name
 from munkey.deploy.errors import first_ten, understood
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
@@ -22,6 +24,8 @@ from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import at_unit_norm
 from munkey.estimators.held import LabeledRows, RowsInDirectory, RowsInMemory
 from munkey.models.family import FAMILIES, FittedFamily
+
+EMBEDDED = 16  # columns from which on equal rows are taken for copies: in narrow tables they come by chance
 
 
 class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -137,7 +141,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with understood(held.directory / MEMORY):
             settings = kind.section({cls.family: manifest.settings})
         made.set_params(**settings.model_dump())
-        made.n_features_in_ = held.model.store.state.key_width
+        made.n_features_in_ = held.model.key_width
         if manifest.estimator and manifest.estimator.features:
             made.feature_names_in_ = np.array(manifest.estimator.features, dtype=object)
         made._held = held
@@ -175,8 +179,13 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         numbers = np.arange(start, start + len(X)) if ids is None else checked_ids(ids)
         if len(numbers) != len(X) or len(np.unique(numbers)) != len(X):
             raise ValueError(f"ids must be {len(X)} different ones, one for each row")
-        texts = units if units is None or isinstance(units, str) else [text_of(unit) for unit in units]
-        return LabeledRows(numbers, at_unit_norm(X), y, np.array(checked_texts("unit", texts, len(X)), dtype=object))
+        texts = units if units is None or isinstance(units, str) else [unit_name(unit) for unit in units]
+        names = checked_texts("unit", texts, len(X))
+        if X.shape[1] >= EMBEDDED:
+            warn_of_copies(X, y, names, numbers)
+        if not start:
+            warn_of_large_units(names)
+        return LabeledRows(numbers, at_unit_norm(X), y, np.array(names, dtype=object))
 
 
 def _named(
@@ -185,7 +194,9 @@ def _named(
     """The ids of rows that are named, ascending. Raises KeyError that lists what no row has."""
     given_ids = [] if ids is None else ids
     requested_ids = checked_ids(np.atleast_1d(given_ids) if np.isscalar(given_ids) else given_ids)
-    requested_units = {units} if isinstance(units, str) else {str(unit) for unit in units or ()}
+    # What is no unit names no row, least of all the rows without a unit.
+    given_units = [units] if isinstance(units, str) else units or ()
+    requested_units = {unit_name(unit) or str(unit) for unit in given_units}
     held_ids = held.ids
     held_units = held.units
     unknown_ids = np.setdiff1d(requested_ids, held_ids).tolist()
@@ -197,6 +208,28 @@ def _named(
     return np.union1d(requested_ids, held_ids[has_requested_unit])
 
 
+def warn_of_copies(rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray) -> None:
+    """Warn of equal rows (N, d) of two classes or of two units."""
+    # Rows of equal sums are few, unless they are copies: only these are compared byte by byte.
+    _, places, counts = np.unique(rows.sum(axis=1), return_inverse=True, return_counts=True)
+    candidates = np.flatnonzero(counts[places] > 1)
+    contents = [rows[row].tobytes() for row in candidates]
+    names = [f"id {one}" for one in ids[candidates].tolist()]
+    for words in (
+        copies_apart(contents, labels[candidates].tolist(), "class", names),
+        copies_apart(contents, [units[row] for row in candidates.tolist()], "unit", names),
+    ):
+        if words:
+            warn_user(words)
+
+
+def warn_of_large_units(units: Sequence[str | None]) -> None:
+    """Warn of a unit that holds more than a tenth of all rows."""
+    words = large_units(units)
+    if words:
+        warn_user(words)
+
+
 def require_named(ids: object, units: object) -> None:
     """Raises ValueError where nothing is named that could be forgotten."""
     if ids is None and units is None:
@@ -206,8 +239,3 @@ def require_named(ids: object, units: object) -> None:
 def plain(value: Any) -> Any:
     """A number of numpy as one of Python."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def text_of(unit: Any) -> str | None:
-    """A unit's name; None where there is none, as in an empty cell of a table."""
-    return None if unit is None or (isinstance(unit, float) and math.isnan(unit)) else str(unit)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from munkey.deploy.model.predictor import Device, Predictor
+from munkey.deploy.predictor import Device, Predictor
 
 PATIENCE = 10.0  # seconds for another process that writes the directory
 

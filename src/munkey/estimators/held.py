@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 
 from munkey.core.ids import NOBODY
+from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import understood
 from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys
 from munkey.estimators.handle import Handle
 from munkey.memory.exemplars import ExemplarMemory
@@ -189,8 +190,7 @@ class RowsInDirectory:
         self.model.add_keys(new.keys, new.labels.tolist(), dtype=dtype, ids=ids, units=new.units.tolist())
 
     def forget(self, ids: np.ndarray) -> None:
-        self.model.forget(ids)
-        self.model.purge()
+        self.model.delete(DeletionRequest({None: [{"ids": ids}]}), purge=True)
 
     def logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The classes (C,), and logits (N, C) of keys (N, d)."""

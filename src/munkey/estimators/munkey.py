@@ -18,25 +18,27 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from munkey.core.unit_names import unit_name
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
+from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.export import write
-from munkey.deploy.model.images import pixels
+from munkey.deploy.model.images import content_digests, pixels
 from munkey.deploy.model.manifest import EXPORTED, EstimatorReference, PictureSize, read_manifest
 from munkey.deploy.model.model import device_for
-from munkey.deploy.model.predictor import Device
 from munkey.deploy.model.trained_system import OwnSystem
+from munkey.deploy.predictor import Device
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_ids, checked_texts
 from munkey.encoders.keys import Keys, extract
-from munkey.estimators.classifier import plain, require_named, text_of
+from munkey.estimators.classifier import plain, require_named, warn_of_copies, warn_of_large_units
 from munkey.estimators.handle import Handle
 from munkey.estimators.held import dtype_of
-from munkey.estimators.pictures import OWN, encoder_of, pictures_in, shown
+from munkey.estimators.pictures import OWN, encoder_of, pictures_in, progressing, read_in, require_on_bad, shown
 from munkey.memory.neighbors import nearest, without_self
 from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
-from munkey.settings import DataSettings, EncoderSettings
+from munkey.settings import DataSettings, EncoderSettings, OnBad
 
 # fmt: off
 # Where each parameter stands in params.yaml; then the rest, as it stands there.
@@ -44,7 +46,7 @@ PLACES = {
     "encoder": "keys.encoder", "key_size": "keys.image_size", "image_size": "data.image_size", "width": "model.width",
     "depth": "model.depth", "epochs": "train.epochs", "batch_size": "train.batch_size", "lr": "train.lr",
     "p_image": "munkey.p_image", "p_token": "munkey.p_token", "head": "munkey.head", "k": "inference.k",
-    "alpha": "lda.alpha",
+    "alpha": "lda.alpha", "on_bad": "source.on_bad", "white": "source.white",
 }
 FIXED: dict[str, dict[str, Any]] = {
     "data": {"pixel_mean": 0.5, "pixel_std": 0.5},
@@ -86,8 +88,10 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     family: munkey, which trains, or one that deletes exactly: lda, ncm, knn. encoder, key_size: of the keys, as
     `PictureKeys` has them. Of MUNKEY: image_size, a multiple of 4, width, depth: of the transformer; epochs,
-    batch_size, lr, p_image, p_token, head: of its training; k: neighbors asked. alpha: of LDA. All are knobs of
-    params.yaml. verbose: report each epoch. A fitted one is a deployed directory, a temporary one until `save`.
+    batch_size, lr, p_image, p_token, head: of its training; k: neighbors asked. alpha: of LDA. on_bad: "skip" leaves
+    out pictures that cannot be read, with their classes, and warns of all; white: the brightest value of gray of 16
+    bits, None: 65535. All are knobs of params.yaml. verbose: report each epoch. A fitted one is a deployed directory, a
+    temporary one until `save`.
     """
 
     family: str = "munkey"
@@ -107,6 +111,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     seed: int = 0
     device: Device = "auto"
     verbose: bool = True
+    on_bad: OnBad = "raise"
+    white: int | None = None
     _handle: Handle = field(init=False)
 
     def fit(
@@ -129,12 +135,21 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         settings = EncoderSettings(**{name: sections["keys"][name] for name in EncoderSettings.model_fields})
         side = max(settings.image_size or OWN, DataSettings(**sections["data"]).image_size)
         device = device_for(self.device)
-        given = pixels(pictures_in(X), PictureSize(height=side, width=side))
-        count = len(given.images)
+        pictures = list(read_in(X))
+        count = len(pictures)
         numbers = np.arange(count) if ids is None else checked_ids(ids)
         if not len(labels) == len(numbers) == len(np.unique(numbers)) == count:
             raise ValueError(f"{count} pictures need a class each, and different ids")
-        names = checked_texts("unit", units if units is None else [text_of(unit) for unit in units], count)
+        names = checked_texts("unit", units if units is None else [unit_name(unit) for unit in units], count)
+        stored = PictureSize(height=side, width=side, white=self.white)
+        given = pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
+        taken = given.taken
+        numbers = numbers[taken]
+        labels = labels[taken]
+        names = [names[row] for row in taken]
+        count = len(taken)
+        warn_of_copies(content_digests(given.images, b""), labels, names, numbers)
+        warn_of_large_units(names)
 
         order = np.argsort(numbers)
         numbers, images = numbers[order], given.images[order]
@@ -173,19 +188,19 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """As that of `ForgettingLDA`, but a class stays among `classes_`: MUNKEY's network knows it."""
         check_is_fitted(self)
         require_named(ids, units)
-        names = [units] if isinstance(units, str) else [str(unit) for unit in units or ()]
+        numbers = [ids] if isinstance(ids, int | np.integer) else list(ids if ids is not None else ())
+        given_units = [units] if isinstance(units, str) else units or ()
+        names = [unit_name(unit) or str(unit) for unit in given_units]
         with self._handle.writing() as model:
-            numbers = [ids] if isinstance(ids, int | np.integer) else list(ids if ids is not None else ())
-            chosen = model.select(ids=numbers, units=names).ids
-            model.forget(chosen)
-            model.purge()
-        return chosen
+            plan = model.plan(DeletionRequest({None: [{"ids": numbers}, {"units": names}]}))
+            model.delete(plan, purge=True)
+        return plan.deletions[None].ids
 
     def add(self, X: Any, y: ArrayLike, *, units: Sequence[Any] | None = None) -> np.ndarray:
         """Remember pictures of known classes, without training; a MUNKEY lends tokens of neighbors. Returns ids."""
         check_is_fitted(self)
         labels = column_or_1d(y)
-        texts = units if units is None else [text_of(unit) for unit in units]
+        texts = units if units is None else [unit_name(unit) for unit in units]
         with self._handle.writing() as model:
             places = {name: number for number, name in enumerate(self.classes_.tolist())}
             if unknown := sorted({*labels.tolist()} - {*places}):

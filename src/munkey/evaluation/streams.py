@@ -14,8 +14,7 @@ from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, Retrieval, System
-from munkey.models.training_inputs import Sections
-from munkey.settings import DataSettings, InferenceSettings
+from munkey.settings import DataSettings, InferenceSettings, Sections
 
 
 @dataclass(frozen=True)
@@ -95,12 +94,12 @@ class Asker:
         """Logits (N, C) of the system with added samples. Raises DivergedError if not finite."""
         family = FAMILIES[system.family]
         samples = image_set(self.dataset, self.dataset.ids)
-        data = DataSettings(**self.settings["data"])
+        data = DataSettings.typed(self.settings["data"])
         retrieval = None
         if self.keys is not None and system.memory is not None:
             inference = None
-            if self.settings["inference"]:
-                inference = InferenceSettings(**self.settings["inference"])
+            if family.reads_inference:
+                inference = InferenceSettings.typed(self.settings["inference"])
             if len(added):
                 labels = self.dataset.labels[self.dataset.rows(added)]
                 system = family.extended(system, self.of(added), labels, inference)

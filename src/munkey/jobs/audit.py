@@ -15,13 +15,13 @@ from munkey.data import forget_sets, prepared
 from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
 from munkey.memory import neighbors as neighbor_files
-from munkey.models.training_inputs import Sections
 from munkey.report.figures import theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.tables import audits as tables
 from munkey.report.tables.markup import render_or_say
 from munkey.report.tables.summary import Row, read_metrics
+from munkey.settings import Sections
 from munkey.unlearn.contract import METHODS
 
 

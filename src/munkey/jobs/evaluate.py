@@ -16,8 +16,8 @@ from munkey.jobs.unlearn import unlearn
 from munkey.memory import neighbors as neighbor_files
 from munkey.models import system as systems
 from munkey.models.family import FAMILIES, Retrieval, System
-from munkey.models.training_inputs import SampleFiles, Sections
-from munkey.settings import DataSettings
+from munkey.models.training_inputs import SampleFiles
+from munkey.settings import DataSettings, InferenceSettings, Sections
 
 
 def evaluate(
@@ -74,9 +74,10 @@ def _answer(
     if system.memory is not None and files.neighbors:
         near, family = neighbor_files.read(files.neighbors, ids), FAMILIES[system.family]
         retrieval = family.retrieval(near, settings["inference"], asked_keys)
-        if second := settings.get("audit"):
-            other = family.retrieval(near, {**settings["inference"], **second}, asked_keys)
-    data, asked = DataSettings(**settings["data"]), Asked(ids, retrieval, other)
+        if "audit" in settings:
+            inference = InferenceSettings.model_validate({**dict(settings["inference"]), **dict(settings["audit"])})
+            other = family.retrieval(near, inference, asked_keys)
+    data, asked = DataSettings.typed(settings["data"]), Asked(ids, retrieval, other)
     arrays = predictions(system, dataset, asked, data, around.device)
     if not np.isfinite(arrays["logits"]).all():
         why = DivergedError("answers are not finite, though the weights are").reason(around.log)

@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from munkey.core.files import write_json
 from munkey.deploy.model.export import renew
+from munkey.settings import Sections, values_of
 
 
-def settings(settings: Path, cases: Mapping[str, Any]) -> None:
+def settings(settings: Path, cases: Mapping[str, Sections]) -> None:
     """Write down with which settings each case of a configuration is trained and asked."""
-    write_json(settings, cases)
+    write_json(settings, {case: values_of(sections) for case, sections in cases.items()})
 
 
-def export(system: Path, manifest: Path, exported: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
+def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> None:
     """Export a trained MUNKEY. sections: of the parameters, all that it was trained and is asked with; `exported` holds
     them once that is done.
     """
-    print(f"exported to {renew(system, manifest.parent, sections)}")
-    write_json(exported, sections)
+    values = values_of(sections)
+    print(f"exported to {renew(system, manifest.parent, values)}")
+    write_json(exported, values)

@@ -24,8 +24,8 @@ from munkey.memory.neighbors import nearest
 from munkey.models import system as systems
 from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, Family, FittedFamily, MemberKeys, System, Training
-from munkey.models.training_inputs import SampleFiles, Sections
-from munkey.settings import RelearnSettings
+from munkey.models.training_inputs import SampleFiles
+from munkey.settings import RelearnSettings, Sections
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS, Method, Request
 
@@ -52,19 +52,19 @@ def relearn(
         write_csv(curve, [{DIVERGED: str(error)}])
         return
     family, split = FAMILIES[loaded.family], forget_sets.split(data, files.forget)
-    sections = training_inputs.with_selected(settings, family, files.selected)
-    recipe = family.recipe(sections, Stage(seed, dataset, "relearn", family.name))
+    stage = Stage(seed, dataset, "relearn", family.name)
+    recipe = family.recipe(settings, stage, training_inputs.selected(files.selected))
     samples = resident(image_set(data, split.retain), device, around.resident_share)
     members = training_inputs.member_keys(family, recipe, samples.ids, files.keyfile, files.neighbors)
     asked_of, retrieval = image_set(data, np.union1d(split.forget, data.ids_of("test"))), None
     if family.has_memory and retrieved:
         asked_keys = keys.read(files.keyfile, asked_of.ids).keys if files.keyfile else None
         near = neighbor_files.read(retrieved, asked_of.ids)
-        retrieval = family.retrieval(near, sections["inference"], asked_keys)
+        retrieval = family.retrieval(near, settings["inference"], asked_keys)
     questions = Questions(asked_of, np.isin(asked_of.ids, split.forget), recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
-        lines = trained_further(loaded, training, RelearnSettings.model_validate(sections["relearn"]), questions)
+        lines = trained_further(loaded, training, RelearnSettings.typed(settings["relearn"]), questions)
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
@@ -86,8 +86,8 @@ def trace(
     data, traced = prepared.load(files.images.parent), FAMILIES[family]
     device = around.device
     samples = resident(image_set(data, data.ids_of("train")), device, around.resident_share)
-    sections = training_inputs.with_selected(settings, traced, files.selected)
-    recipe = traced.recipe(sections, traced.stage(seed, dataset, "full"))  # the original's: the same to the bit
+    stage = traced.stage(seed, dataset, "full")  # the original's: the same to the bit
+    recipe = traced.recipe(settings, stage, training_inputs.selected(files.selected))
     members = training_inputs.member_keys(traced, recipe, samples.ids, files.keyfile, files.neighbors)
     watched = Trace(samples, recipe, device)
     try:
@@ -159,14 +159,14 @@ def _unlearned(
 ) -> list[Answered]:
     settings, device = ask.settings, ask.device
     recipe = prepare.recipe(applied, settings, seed, dataset)
-    tuning, own = prepare.tuning(recipe, settings), applied.settings.model_validate(settings["method"])
+    tuning = prepare.tuning(recipe, settings)
 
     def forget(system: System, split: forget_sets.ForgetSplit, number: int) -> tuple[System, float]:
         parts = prepare.parts(applied, ask.dataset, split, device, resident_share)
         generator = Stage(seed, dataset, "unlearn", f"request {number}", applied.name).torch_generator()
         request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
         with Stopwatch(device) as watch:
-            left = systems.require_finite(applied.forgotten(system, request, own))
+            left = systems.require_finite(applied.forgotten(system, request, settings["method"]))
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")
         return left, watch.seconds
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from munkey.core.files import write_json
 from munkey.core.paths import Layout
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.tracking import mlflow_log
 from munkey.experiment.tracking.runs import Results, runs_of
+from munkey.settings import Sections
 
 
 def track(
@@ -18,7 +18,7 @@ def track(
     attempt: int,
     runs: list[Evaluation],
     titles: Mapping[str, str],
-    inference: Mapping[str, Mapping[str, Any]],
+    inference: Mapping[str, Mapping[str, Sections]],
 ) -> None:
     """Log the results of the configuration `name` at `uri`.
 

@@ -16,7 +16,8 @@ from munkey.experiment.run.record import write_record
 from munkey.models import system as systems
 from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, FittedFamily, Training
-from munkey.models.training_inputs import SampleFiles, Sections
+from munkey.models.training_inputs import SampleFiles
+from munkey.settings import Sections
 from munkey.training.checkpoint import CheckpointFile
 
 
@@ -51,13 +52,13 @@ def train(
         systems.save(system, fitted)
         write_record(record, settings, device, started, [], {"train_epoch_s": watch.seconds})
         return
-    sections = training_inputs.with_selected(settings, trained_as, files.selected)
-    recipe = trained_as.recipe(sections, trained_as.stage(seed, dataset, subset))
+    selected = training_inputs.selected(files.selected)
+    recipe = trained_as.recipe(settings, trained_as.stage(seed, dataset, subset), selected)
     samples = resident(image_set(data, retain), device, around.resident_share)
     members = training_inputs.member_keys(trained_as, recipe, samples.ids, files.keyfile, files.neighbors)
     checkpoint = CheckpointFile.of([code, settings, recipe.stage, device, system], files.there(), around.checkpoint_s)
     training = Training(samples, len(data.classes), recipe, device, members=members, checkpoint=checkpoint)
-    facts: dict[str, object] = {**training_inputs.selected(files.selected)}
+    facts: dict[str, object] = {"selected": selected} if selected else {}
     try:
         trained = trained_as.train(training)
         systems.require_finite(trained.system)

@@ -11,7 +11,8 @@ from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
 from munkey.models import system as systems
 from munkey.models.family import System
-from munkey.models.training_inputs import SampleFiles, Sections
+from munkey.models.training_inputs import SampleFiles
+from munkey.settings import Sections
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import Request
 
@@ -41,11 +42,10 @@ def unlearn(
     generator = Stage(seed, dataset, "unlearn", rate, applied.name).torch_generator()
     tuning = prepare.tuning(recipe, settings)
     request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
-    own = applied.settings.model_validate(settings["method"])
     try:
         before = prepare.original(applied, recipe, data, original, device)
         with Stopwatch(device) as watch:
-            unlearned = applied.forgotten(before, request, own)
+            unlearned = applied.forgotten(before, request, settings["method"])
         systems.require_finite(unlearned)
     except DivergedError as error:
         why = error.reason(around.log)

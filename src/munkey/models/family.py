@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, cast
+
+from typing_extensions import TypeVar
 
 from munkey.core.console import Report
 from munkey.core.device import to_device, to_host
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from munkey.memory.neighbors import Neighbors
     from munkey.memory.sums import Sums
     from munkey.training.checkpoint import CheckpointFile, History
+
+# A family's own section of params.yaml. In place of one, a family without a section has None.
+Settings = TypeVar("Settings", bound=Section, default=Any)
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,21 @@ class System:
     model: nn.Module | None
     memory: ExemplarMemory | None = None
 
-    def copy_of_model(self) -> nn.Module:
-        """A deep copy of the weights, for methods that change them: this system stays as it is."""
+    def weights(self) -> nn.Module:
+        """The model. Raises ValueError where there is none."""
         if self.model is None:
             raise ValueError(f"a system of the family {self.family} has no weights")
-        return copy.deepcopy(self.model)
+        return self.model
+
+    def copy_of_model(self) -> nn.Module:
+        """A deep copy of the weights, for methods that change them: this system stays as it is."""
+        return copy.deepcopy(self.weights())
+
+    def rows(self) -> ExemplarMemory:
+        """The memory. Raises ValueError where there is none."""
+        if self.memory is None:
+            raise ValueError(f"a system of the family {self.family} has no memory")
+        return self.memory
 
     def on(self, device: str) -> System:
         """The same on a device."""
@@ -76,7 +91,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Generic[Settings]):
     """How a model is trained. model: of a ViT of ours; family: the family's own section, if it has one; stage: the root
     of all randomness.
 
@@ -86,7 +101,7 @@ class Recipe:
     data: DataSettings
     model: ModelSettings | None
     train: TrainSettings
-    family: Section | None
+    family: Settings
     stage: Stage
     alpha: float | None = None
 
@@ -103,7 +118,7 @@ Watch = Callable[[int, System], None]
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Generic[Settings]):
     """A training to run. samples: sorted by id; members: for a family with a memory.
 
     watch: called with 0 before the first epoch and with the number of each epoch after it; it must change nothing. Not
@@ -113,7 +128,7 @@ class Training:
 
     samples: ImageSet
     classes: int
-    recipe: Recipe
+    recipe: Recipe[Settings]
     device: str
     report: Report = print
     members: MemberKeys | None = None
@@ -142,9 +157,8 @@ class Learner:
 
     def parameters(self) -> list[nn.Parameter]:
         """The weights, then the tokens."""
-        assert self.system.model is not None
         tokens = [cast("nn.Parameter", self.system.memory.tokens)] if self.system.memory else []
-        return [*self.system.model.parameters(), *tokens]
+        return [*self.system.weights().parameters(), *tokens]
 
 
 @dataclass(frozen=True)
@@ -160,8 +174,10 @@ class Retrieval:
     keys: np.ndarray | None = None
 
 
-class Family(ABC):
-    """A kind of model. Subclasses set the class attributes and are registered by the decorator `family`.
+class Family(ABC, Generic[Settings]):
+    """A kind of model, generic in its own section of params.yaml (docs/extending.md).
+
+    Subclasses set the class attributes and are registered by the decorator `family`.
 
     name: also of its section in params.yaml, where `settings` says that it has one. letter: its originals and oracles
     are called original-LETTER and retrain-LETTER. learns: in epochs, from images; else it is a `FittedFamily`.
@@ -170,14 +186,14 @@ class Family(ABC):
     not with that key's neighbors. has_pathways: of an image and of a token, each of which can be cut; the ablations and
     the selection of p_image and p_token are about such a family. in_every_run: it is
     trained even where no method starts from it. is_network: `network` in params.yaml may name it, and then post-hoc
-    methods start from it. place: of its rows in the tables. inference_knobs: of params.yaml's
-    section `inference`, those that its answers depend on. holds: what its systems are made of, in words.
+    methods start from it. place: of its rows in the tables. reads_inference: its answers depend on
+    the section `inference` of params.yaml. holds: what its systems are made of, in words.
     """
 
     name: str
     title: str
     letter: str
-    settings: type[Section] | None = None
+    settings: type[Settings] | None = None
     learns = True
     exact = False
     has_memory = False
@@ -186,7 +202,7 @@ class Family(ABC):
     in_every_run = False
     is_network = False
     place = 9
-    inference_knobs: Sequence[str] = ()
+    reads_inference = False
     holds = "weights"
 
     @property
@@ -204,22 +220,38 @@ class Family(ABC):
         """The sections of params.yaml that its training depends on."""
         return [*(["data", "model", "train"] if self.learns else []), *([self.name] if self.settings else [])]
 
-    def recipe(self, sections: Mapping[str, Mapping[str, object]], stage: Stage) -> Recipe:
-        """A recipe from the sections of params.yaml named by `sections`."""
-        own = self.settings.model_validate(sections[self.name]) if self.settings else None
+    def section(self, sections: Mapping[str, object]) -> Settings:
+        """The family's own section of params.yaml; None for a family without one."""
+        return self.checked(sections[self.name]) if self.settings else cast("Settings", None)
+
+    def checked(self, section: object) -> Settings:
+        """A section of this family, as `Section.typed` makes it."""
+        assert self.settings is not None
+        return self.settings.typed(section)
+
+    def recipe(
+        self, sections: Mapping[str, object], stage: Stage, selected: Mapping[str, float] | None = None
+    ) -> Recipe[Settings]:
+        """A recipe from the sections of params.yaml named by `sections`.
+
+        selected: knobs of the family's own section that the selection chose; they replace those of params.yaml.
+        """
+        own = self.section(sections)
+        if selected:
+            own = self.checked({**dict(own), **selected})
         return Recipe(
-            DataSettings.model_validate(sections["data"]),
-            ModelSettings.model_validate(sections["model"]) if "model" in self.sections else None,
-            self.training(TrainSettings.model_validate(sections["train"]), own),
+            DataSettings.typed(sections["data"]),
+            ModelSettings.typed(sections["model"]) if "model" in self.sections else None,
+            self.training(TrainSettings.typed(sections["train"]), own),
             own,
             stage,
         )
 
-    def training(self, train: TrainSettings, own: Section | None) -> TrainSettings:
+    def training(self, train: TrainSettings, own: Settings) -> TrainSettings:
         """The section `train` as it holds for this family. own: its own section."""
         return train
 
-    def weights(self, own: Section | None) -> str | None:
+    def weights(self, own: Settings) -> str | None:
         """What tells the weights that its training starts from, and that no setting describes, from others."""
         return None
 
@@ -227,26 +259,25 @@ class Family(ABC):
         """The root of the randomness of a training. subset: `full`, or the rate that is left out, e.g. `rate0.1`."""
         return Stage(seed, dataset, subset, self.name)
 
-    def neighbors_read(self, settings: Section) -> dict[str, int]:
+    def neighbors_read(self, settings: Settings) -> dict[str, int]:
         """How many neighbors of a sample its training reads, by the key of params.yaml that says so."""
         return {}
 
-    def borrows(self, settings: Section | None) -> Sequence[str]:
+    def borrows(self, settings: Settings) -> Sequence[str]:
         """Sections of other families that a training with these settings depends on. Its answers then need keys."""
         return ()
 
-    def retrieval(
-        self, neighbors: Neighbors, inference: Mapping[str, object], keys: np.ndarray | None = None
-    ) -> Retrieval:
-        """How its memory is asked. inference: those knobs of the section that it reads (`inference_knobs`)."""
-        return Retrieval(neighbors, InferenceSettings.model_validate(inference) if inference else None, keys)
+    def retrieval(self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None) -> Retrieval:
+        """How its memory is asked. inference: the section, of which only some families read anything."""
+        settings = InferenceSettings.typed(inference) if self.reads_inference else None
+        return Retrieval(neighbors, settings, keys)
 
-    def epoch_seconds(self, history: History, recipe: Recipe) -> float:
+    def epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:
         """The wall time of a typical epoch."""
         return median(epoch["seconds"] for epoch in history)
 
     @abstractmethod
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> Architecture:
+    def architecture(self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None) -> Architecture:
         """What a model trained by this recipe is built from. key_dim: length of a key, where it is known."""
 
     @abstractmethod
@@ -258,10 +289,10 @@ class Family(ABC):
         """A model with fresh weights from `generator`; where it is None, with weights yet to be loaded."""
 
     @abstractmethod
-    def train(self, training: Training) -> Trained:
+    def train(self, training: Training[Settings]) -> Trained:
         """Train a model from fresh weights."""
 
-    def resumed(self, system: System, training: Training) -> Learner:
+    def resumed(self, system: System, training: Training[Settings]) -> Learner:
         """A copy of a system, to be trained further on `training.samples`; of its memory, the rows of these alone."""
         model = system.copy_of_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
@@ -294,7 +325,7 @@ class Family(ABC):
         raise TypeError(f"a model of the family {self.name} has no memory whose members could be read")
 
 
-class FittedFamily(Family):
+class FittedFamily(Family[Settings]):
     """A family that is a function of keys, labels and its section of params.yaml: no epochs, no seed if it is exact.
 
     Its memory holds the keys, and the labels as tokens (N, 1). tried: the values of its section that `munkey
@@ -308,7 +339,7 @@ class FittedFamily(Family):
     tried: Sequence[tuple[str, Sequence[object]]] = ()
 
     def fitted(
-        self, members: Keys, labels: np.ndarray, classes: int, settings: Section, stage: Stage | None = None
+        self, members: Keys, labels: np.ndarray, classes: int, settings: Settings, stage: Stage | None = None
     ) -> System:
         """A system of the training samples' keys and labels (N,). stage: for a family that draws."""
         import torch
@@ -322,18 +353,20 @@ class FittedFamily(Family):
 
     def forget(self, system: System, ids: np.ndarray) -> System:
         """The system without these samples. Raises KeyError for an id that it does not hold."""
-        assert system.memory is not None
-        memory = system.memory.forget(ids)
-        return replace(system, memory=memory, model=self.head(cast(FittedArchitecture, system.architecture), memory))
+        remaining = system.rows().forget(ids)
+        return replace(system, memory=remaining, model=self.head_without(system, ids, remaining))
+
+    def head_without(self, system: System, ids: np.ndarray, remaining: ExemplarMemory) -> nn.Module | None:
+        """The weights that follow from the rows that remain when those of `ids` have left a system."""
+        return self.head(self.shape(system), remaining)
 
     def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
         """As a fit on all of them."""
         import torch
 
-        assert system.memory is not None
         keys, tokens = torch.from_numpy(self.stored(added.keys)), torch.from_numpy(labels).float()[:, None]
-        memory = system.memory.extended(added.ids, keys, tokens)
-        return replace(system, memory=memory, model=self.head(cast(FittedArchitecture, system.architecture), memory))
+        memory = system.rows().extended(added.ids, keys, tokens)
+        return replace(system, memory=memory, model=self.head(self.shape(system), memory))
 
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
@@ -342,8 +375,7 @@ class FittedFamily(Family):
         import torch
 
         assert retrieval is not None and retrieval.keys is not None
-        assert system.model is not None
-        return to_host(system.model(to_device(torch.from_numpy(retrieval.keys), device))).numpy()
+        return to_host(system.weights()(to_device(torch.from_numpy(retrieval.keys), device))).numpy()
 
     def stored(self, keys: np.ndarray) -> np.ndarray:
         """Keys (N, d) float32 as its memory holds them."""
@@ -357,33 +389,32 @@ class FittedFamily(Family):
         """Sums of no rows, from which its weights follow; None for a family without weights."""
         return None
 
-    def solved(self, sums: Sums, settings: Section) -> nn.Module:
+    def solved(self, sums: Sums, settings: Settings) -> nn.Module:
         """The weights that follow from these sums."""
         raise TypeError(f"{self.title} has no weights")
 
-    def vote_weights(self, settings: Section, present: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor:
+    def vote_weights(self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor:
         """How much each neighbor counts (B, K), for a family that asks its neighbors. Ones where all count alike."""
         return present.float()
 
-    def section(self, sections: Mapping[str, object]) -> Section:
-        """The family's own section of params.yaml."""
-        assert self.settings is not None
-        return self.settings.model_validate(sections[self.name])
+    def settings_of(self, system: System) -> Settings:
+        """The family's own section of params.yaml, with which a system was fitted."""
+        return self.checked(self.shape(system).settings)
 
-    def settings_of(self, architecture: Architecture) -> Section:
-        """The same, as an original and its oracle share it."""
-        return self.section({self.name: cast(FittedArchitecture, architecture).settings})
+    def shape(self, system: System) -> FittedArchitecture:
+        """A system's architecture, which is always of this kind."""
+        return cast(FittedArchitecture, system.architecture)
 
     def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
         return FittedArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
 
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> NoReturn:
+    def architecture(self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None) -> NoReturn:
         raise TypeError(f"{self.title} has no recipe: it is fitted")
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         raise TypeError(f"{self.title} has no weights to build")
 
-    def train(self, training: Training) -> Trained:
+    def train(self, training: Training[Settings]) -> Trained:
         raise TypeError(f"{self.title} is not trained: it is fitted to keys")
 
 

@@ -33,8 +33,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
     order = (recipe.stage / "order").torch_generator()
     crops = (recipe.stage / "crops").torch_generator()
     augment = Augmentation.of(recipe.data, settings)
-    model = learner.system.model
-    assert model is not None
+    model = learner.system.weights()
 
     def batches(_: int) -> Loader:
         positions = shuffled(len(samples), settings.batch_size, order)
@@ -109,6 +108,5 @@ def answers(blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
 
 def image_logits(system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
     """Logits (S, C) float32 of a system whose only input is the image."""
-    model = system.model
-    assert model is not None
+    model = system.weights()
     return answers(blocks(samples, data, device), lambda block: model(block.images))

@@ -1,9 +1,7 @@
 """What jobs read from files about samples: pictures, forget sets, keys, and what the selection chose."""
 
-from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +9,6 @@ from munkey.core.files import read_json
 from munkey.encoders import keys
 from munkey.memory.neighbors import read_others
 from munkey.models.family import Family, MemberKeys, Recipe
-
-Sections = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -48,12 +44,6 @@ def member_keys(
     return MemberKeys(keys.read(keyfile, ids).keys, near)
 
 
-def selected(file: str | Path | None) -> dict[str, dict[str, float]]:
-    """The p_image and p_token that the selection chose, as `selected`; empty where it has no say."""
-    return {"selected": read_json(file)["chosen"]} if file else {}
-
-
-def with_selected(settings: Sections, family: Family, file: str | Path | None) -> Sections:
-    """The sections of params.yaml with p_image and p_token as the selection chose them, where it has a say."""
-    chosen = selected(file).get("selected", {})
-    return {**settings, family.name: {**settings[family.name], **chosen}} if chosen else settings
+def selected(file: str | Path | None) -> dict[str, float]:
+    """The p_image and p_token that the selection chose; empty where it has no say."""
+    return read_json(file)["chosen"] if file else {}

@@ -9,17 +9,16 @@ from munkey.data.image_set import ImageSet, image_set, resident
 from munkey.data.prepared import Dataset
 from munkey.models import system
 from munkey.models.family import Recipe, System
-from munkey.models.training_inputs import Sections
-from munkey.settings import FinetuneSettings
+from munkey.settings import FinetuneSettings, NetworkName, Sections
 from munkey.unlearn.contract import METHODS, Method, Tuning
 
 
 def applied(name: str, sections: Sections) -> Method:
     """The method of that name, for the network that the sections name, if they name one."""
     method = METHODS[name]
-    if "network" in sections:
-        return method.on(str(sections["network"]["name"]))
-    return method
+    if "network" not in sections:
+        return method
+    return method.on(NetworkName.typed(sections["network"]).name)
 
 
 def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
@@ -64,7 +63,7 @@ def tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
         return None
     for name in ("torch._dynamo", "munkey.training.loop", "munkey.unlearn.finetune"):
         importlib.import_module(name)
-    settings = FinetuneSettings.model_validate(sections["finetune"])
+    settings = FinetuneSettings.typed(sections["finetune"])
     return Tuning(
         settings,
         recipe.train.lr,

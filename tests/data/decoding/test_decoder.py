@@ -48,7 +48,7 @@ def with_scans(size: tuple[int, int], count: int) -> bytes:
 
 
 def read(content: bytes) -> np.ndarray:
-    return picture_files.read([io.BytesIO(content)], LIMITS, None)[0]
+    return picture_files.read([io.BytesIO(content)], LIMITS, None)[0].pixels
 
 
 def test_a_jpeg_may_have_as_many_scans_as_the_limit_and_not_one_more():
@@ -99,7 +99,7 @@ def test_what_takes_longer_than_the_deadline_is_refused_and_the_next_is_read(pro
     slow = file_of("JPEG2000", (3000, 3000))
     with pytest.raises(RefusedPictureError, match=r"is not decoded after 0\.02 s of computing"):
         process.read([slow], PictureLimits(pixels=50_000_000, seconds=0.02))
-    assert process.read([file_of("PNG")], LIMITS)[0].shape == (4, 6, 3)
+    assert process.read([file_of("PNG")], LIMITS)[0].pixels.shape == (4, 6, 3)
 
 
 @pytest.mark.parametrize("kind", picture_files.FORMATS)
@@ -109,7 +109,9 @@ def test_the_process_reads_files_and_contents_as_this_one_does(kind, process, tm
     with (tmp_path / "one").open("rb") as file:
         given = [content, file, io.BytesIO(content)]
         for picture in process.read(given, LIMITS, (3, 2)):
-            np.testing.assert_array_equal(picture, picture_files.read([io.BytesIO(content)], LIMITS, (3, 2))[0])
+            here = picture_files.read([io.BytesIO(content)], LIMITS, (3, 2))[0]
+            np.testing.assert_array_equal(picture.pixels, here.pixels)
+            assert picture.brightest is here.brightest is None
 
 
 def test_a_process_that_is_killed_costs_one_picture(process):
@@ -135,15 +137,15 @@ def test_a_picture_that_needs_too_much_memory_is_refused(monkeypatch, process):
         return started([sys.executable, "-c", run, command[-1]], **how)
 
     monkeypatch.setattr(decoder.subprocess, "Popen", small)
-    assert process.read([file_of("PNG")], LIMITS)[0].shape == (4, 6, 3)
+    assert process.read([file_of("PNG")], LIMITS)[0].pixels.shape == (4, 6, 3)
     with pytest.raises(RefusedPictureError, match="MemoryError"):
         process.read([file_of("PNG", (8000, 5000))], LIMITS)
-    assert process.read([file_of("PNG")], LIMITS)[0].shape == (4, 6, 3)
+    assert process.read([file_of("PNG")], LIMITS)[0].pixels.shape == (4, 6, 3)
 
 
 def in_child(path: str, answers: "multiprocessing.Queue[tuple[int, ...]]") -> None:
     with open_plain(path) as file:
-        answers.put(decoder.decoded([file], LIMITS)[0].shape)
+        answers.put(decoder.decoded([file], LIMITS)[0].pixels.shape)
 
 
 def test_a_forked_process_has_a_decoder_of_its_own(tmp_path):
@@ -213,11 +215,11 @@ def test_a_png_with_text_that_unpacks_to_gigabytes_is_refused(kind, tmp_path):
     bomb = whole[:33] + chunk(kind, before + packed) * 3 + whole[33:]
     (tmp_path / "bomb.png").write_bytes(bomb)
     faults: list[str] = []
-    picture = pictures._read(str(tmp_path / "bomb.png"), open_plain, None, faults)
+    picture = pictures._read(str(tmp_path / "bomb.png"), open_plain, None, None, faults)
     if picture is None:
         assert "too large" in faults[0]
     else:  # a profile that is too large is passed over
-        assert kind == b"iCCP" and picture.shape == (4, 6, 3)
+        assert kind == b"iCCP" and picture.pixels.shape == (4, 6, 3)
     assert PngImagePlugin.MAX_TEXT_CHUNK <= 2**20
 
 

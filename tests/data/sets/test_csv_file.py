@@ -1,6 +1,7 @@
 """A CSV file lists pictures anywhere on disk; what is wrong with it is named by line and column."""
 
 import os
+import unicodedata
 
 import numpy as np
 import pytest
@@ -90,6 +91,45 @@ def test_labels_that_are_numbers_stand_by_value(pets):
     assert source.classes == ["2", "10"] and source.labels.tolist() == [0, 1] * 10
 
 
+def test_a_file_as_a_spreadsheet_writes_it_is_read_alike(pets):
+    """With semicolons, a mark of the byte order, capitals, an index column of pandas and an empty line."""
+    plain = source_of(with_column(pets, "unit", ["p1", "p2"] * 10))
+    lines = pets.read_text().splitlines()
+    sheet = [";File; Label ;Unit", *(f"{n};{line.replace(',', ';')}" for n, line in enumerate(lines[1:])), ";;;"]
+    pets.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(sheet).encode())
+    source = source_of(pets)
+    assert (source.names, source.classes, source.units) == (plain.names, plain.classes, plain.units)
+    assert source.labels.tolist() == plain.labels.tolist() and source.splits.tolist() == plain.splits.tolist()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_file_in_another_encoding_is_refused_with_what_to_do(pets, encoding):
+    text = with_column(pets, "unit", ["Zoë"] * 20).read_text()
+    pets.write_bytes(text.encode(encoding))
+    with pytest.raises(SourceError, match=r"is not text in UTF-8.*Save it as 'CSV UTF-8'"):
+        source_of(pets)
+
+
+def test_what_stands_for_an_empty_cell_is_no_unit_and_names_are_compared_as_people_type_them(pets):
+    decomposed = unicodedata.normalize("NFD", "Zoë")
+    units = ["NA", "nan", "None", "<NA>", "NaT", "", "null", "7", "7.0", decomposed, "Zoë", "Zoë ", *["p"] * 8]
+    source = source_of(with_column(pets, "unit", units))
+    assert source.units == [*[None] * 7, "7", "7", *["Zoë"] * 3, *["p"] * 8]
+
+
+def test_pictures_and_classes_from_a_mac_are_found_as_people_type_them(pets, tmp_path):
+    for number in range(10):
+        (tmp_path / f"pets/cat/{number}.png").rename(
+            tmp_path / unicodedata.normalize("NFD", f"pets/cat/Zoë {number}.png")
+        )
+    labels = ["Bär", unicodedata.normalize("NFD", "Bär")]
+    lines = [f"../pets/cat/Zoë {number}.png,{labels[number % 2]}" for number in range(10)]
+    lines += [f"../pets/dog/{number}.png,dog" for number in range(10)]
+    pets.write_text("\n".join(["file,label", *lines]))
+    source = source_of(pets)
+    assert source.classes == ["Bär", "dog"] and len(loaded(source, tmp_path / "out").ids) == 20
+
+
 def test_other_columns_are_left_out_with_a_warning(pets, capfd):
     source_of(with_column(with_column(pets, "age", range(20)), "units", range(20)))
     assert "left out the columns age, units; those that count are file, label, unit, split" in capfd.readouterr().err
@@ -103,7 +143,7 @@ def replaced(number, line):
     ("change", "message"),
     [
         (replaced(1, "path,label"), "line 1: no column 'file' among path, label"),
-        (replaced(1, "file;label"), "line 1: no column 'label' among file;label"),
+        (replaced(1, "file|label"), "line 2: 2 cells, but the header has 1"),
         (replaced(1, "file,label,label"), "line 1: two columns 'label'"),
         (replaced(3, "../pets/cat/0.png"), "line 3: 1 cells, but the header has 2"),
         (replaced(3, '"../pets/cat/0.png,cat'), "line 21: unexpected end of data"),
@@ -136,6 +176,16 @@ def test_a_picture_that_cannot_be_read_is_named_by_its_line(pets, tmp_path):
         SourceError, match=r"lists/pets\.csv, line 3, column 'file', \S+/pets/cat/0\.png: cannot be read"
     ):
         loaded(source_of(pets), tmp_path / "out")
+
+
+def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for(pets, tmp_path, capfd):
+    (tmp_path / "pets/cat/0.png").write_bytes(b"%PDF-1.4")
+    with_column(pets, "unit", [f"p{number}" for number in range(20)])
+    source = source_of(pets, on_bad="skip")
+    assert source.units == ["p0", *(f"p{number}" for number in range(2, 20))]
+    assert source.labels.tolist() == [1, *[1, 0] * 9] and len(loaded(source, tmp_path / "out").ids) == 19
+    err = capfd.readouterr().err
+    assert "skipped 1 picture that cannot be used:\n  - " in err and "pets.csv, line 3, " in err
 
 
 def test_an_unknown_split_is_named(pets):

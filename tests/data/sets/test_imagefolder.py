@@ -2,11 +2,13 @@
 
 import csv
 import os
+import unicodedata
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from munkey.data.prepared import prepare
 from munkey.data.registry import DATASETS
 from munkey.data.source import SourceError
 from munkey.data.source_settings import shaped
@@ -70,10 +72,114 @@ def test_pictures_in_nested_folders_belong_to_their_class_and_other_files_are_co
     source = source_of(pets)
     assert source.names[-1] == "dog/puppies/0.png"
     assert source.labels.tolist() == [0] * 10 + [1] * 11
-    assert "left out 1 file without the extension of a picture" in capfd.readouterr().err
+    assert "left out 1 file beside the pictures: 1 .txt; e.g. " in capfd.readouterr().err
     (pets / "dog/puppies/notes.txt").write_text("soon")
     source_of(pets)
-    assert "left out 2 files without the extension of a picture" in capfd.readouterr().err
+    assert "left out 2 files beside the pictures: 2 .txt; e.g. " in capfd.readouterr().err
+
+
+def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_by_ending(pets, tmp_path, capfd):
+    for number, name in enumerate(["report.pdf", "clip.mpg", "map.h5", "scan.eps", "Thumbs.db", "README", "B.PDF"]):
+        (pets / ("cat", "dog")[number % 2] / name).write_bytes(b"%PDF-1.4\n")
+    for folder in ("@eaDir", "__MACOSX", "cat/@eaDir", "dog/more/__MACOSX"):
+        picture(pets / folder / "0.png", size=(4, 3), seed=7)
+    dataset = loaded(source_of(pets), tmp_path / "out")
+    assert dataset.classes == ["cat", "dog"] and len(dataset.ids) == 20
+    err = capfd.readouterr().err
+    assert err.count("left out") == 1
+    counts = "2 .pdf, 2 @eaDir (folder), 2 __MACOSX (folder), 1 .mpg, 1 .h5, 1 .eps, 1 .db, 1 without an ending"
+    said = err.partition("left out 11 files beside the pictures: ")[2].partition(";")[0]
+    assert sorted(said.split(", ")) == sorted(counts.split(", "))
+
+
+def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for_and_all_are_named(pets, tmp_path, capfd):
+    (pets / "cat/3.png").write_bytes(b"")
+    whole = (pets / "dog/5.png").read_bytes()
+    (pets / "dog/5.png").write_bytes(whole[: len(whole) // 2])
+    (pets / "dog/9.jpg").symlink_to(pets / "gone.jpg")
+    with pytest.raises(SourceError, match=r"(?s)3 faults.*cat/3\.png.*dog/5\.png.*dog/9\.jpg"):
+        loaded(source_of(pets), tmp_path / "out")
+    dataset = loaded(source := source_of(pets, on_bad="skip"), tmp_path / "out")
+    assert len(dataset.ids) == 18 and not {"cat/3.png", "dog/5.png", "dog/9.jpg"} & set(source.names)
+    err = capfd.readouterr().err
+    assert err.count("skipped 3 pictures that cannot be used") == 1
+    assert all(name in err for name in ("cat/3.png", "dog/5.png", "dog/9.jpg"))
+    for row, name in zip(dataset.ids, source.names, strict=True):
+        np.testing.assert_array_equal(dataset.images[row], np.asarray(Image.open(pets / name)))
+
+
+def test_small_and_empty_classes_are_named_with_their_count_and_the_ways_out_beside_bad_pictures(tmp_path):
+    class_folders(tmp_path / "pets", {"many": 12, "few": 3})
+    (tmp_path / "pets/none").mkdir()
+    (tmp_path / "pets/many/zero.png").write_bytes(b"")
+    with pytest.raises(SourceError) as refused:
+        loaded(source_of(tmp_path / "pets"), tmp_path / "out")
+    few, none, bad = refused.value.faults
+    assert few.startswith("no image of class 'few' in split 'val': it has 3 images in all. Three ways out: add images;")
+    assert "source.only" in few and "source.split, or splits of your own" in few
+    assert none == "class 'none' has no image" and "many/zero.png: cannot be read" in bad
+
+
+def test_the_ways_out_of_a_class_that_is_too_small_lead_out(tmp_path):
+    class_folders(tmp_path / "pets", {"many": 12, "more": 12, "few": 3})
+    (tmp_path / "pets/none").mkdir()
+    asked = settings(tmp_path / "pets", only=["many", "more"])
+    source = shaped(DATASETS["imagefolder"].load(asked), asked)
+    assert loaded(source, tmp_path / "only").classes == ["many", "more"]
+    (tmp_path / "pets/none").rmdir()
+    thirds = source_of(tmp_path / "pets", shares=(0.34, 0.33, 0.33))
+    assert counts(loaded(thirds, tmp_path / "thirds").splits) == [9, 9, 9]
+
+
+def test_a_picture_in_two_classes_is_warned_of_with_two_examples(pets, tmp_path):
+    (pets / "cat/more").symlink_to(pets / "dog")
+    warnings = []
+    prepare(source_of(pets), tmp_path / "out", report=warnings.append)
+    (classes,) = [warning for warning in warnings if "two classes or more" in warning]
+    assert classes.startswith("WARNING: 10 samples are in two classes or more, in exact copies: ")
+    assert "cat/more/0.png (cat) and dog/0.png (dog); cat/more/1.png (cat) and dog/1.png (dog)." in classes
+
+
+def test_a_picture_under_two_persons_is_warned_of(tmp_path):
+    for number, name in enumerate(["p1_1", "p1_2", *(f"p{person}_3" for person in range(20, 40))]):
+        picture(tmp_path / f"pets/dog/{name}.png", seed=number)
+    for name in ("p1_0", "p2_0"):
+        picture(tmp_path / f"pets/cat/{name}.png", seed=500)
+    for number in range(20):
+        picture(tmp_path / f"pets/cat/p{number + 40}_0.png", seed=1000 + number)
+    warnings = []
+    prepare(source_of(tmp_path / "pets", units=r"(p\d+)_"), tmp_path / "out", report=warnings.append)
+    assert any("in two units or more, in exact copies: cat/p1_0.png (p1) and cat/p2_0.png (p2)" in w for w in warnings)
+
+
+def deep(path, values):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(values.astype(np.uint16)).save(path)
+
+
+def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path, capfd):
+    """The values 0, 1000, 4095: black, 62 (255 * 1000 / 4095 = 62.3) and white."""
+    for name in ("sick", "well"):
+        for number in range(8):
+            deep(tmp_path / "xrays" / name / f"{number}.png", np.roll([[0, 1000, 4095], [0, 0, number]], number))
+    dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
+    assert dark.images.max() == 15
+    err = capfd.readouterr().err
+    assert "16 pictures are gray of 16 bits, but their brightest value is 4,095 of 65,535" in err
+    assert "If they use 12 bits, as X-rays may, set source.white to 4095" in err
+    bright = loaded(source_of(tmp_path / "xrays", white=4095), tmp_path / "bright")
+    assert bright.images[0, 0, :, 0].tolist() == [0, 62, 255]
+    assert "16 bits" not in capfd.readouterr().err
+    with pytest.raises(SourceError, match=r"16 faults.*\n.*gray values must be 0 to 4094, which was said to be white"):
+        loaded(source_of(tmp_path / "xrays", white=4094), tmp_path / "refused")
+
+
+def test_gray_of_sixteen_bits_is_not_warned_of(tmp_path, capfd):
+    for name in ("sick", "well"):
+        for number in range(8):
+            deep(tmp_path / "xrays" / name / f"{number}.png", np.array([[0, 2**15, number]]))
+    assert loaded(source_of(tmp_path / "xrays"), tmp_path / "out").images.max() == 128
+    assert "16 bits" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -93,11 +199,11 @@ def test_folders_of_splits_that_are_incomplete_are_never_taken_for_classes(pets,
         source_of(tmp_path / "mine")
 
 
-def test_an_empty_class_and_a_corrupt_picture_are_reported_together(pets):
+def test_an_empty_class_and_a_corrupt_picture_are_reported_together(pets, tmp_path):
     (pets / "eel").mkdir()
     (pets / "cat/3.png").write_bytes(b"no picture")
-    with pytest.raises(SourceError, match=r"(?s)2 faults.*eel: no picture.*cat/3\.png"):
-        source_of(pets)
+    with pytest.raises(SourceError, match=r"(?s)2 faults.*class 'eel' has no image.*cat/3\.png"):
+        loaded(source_of(pets), tmp_path / "out")
 
 
 @pytest.mark.parametrize(("path", "message"), [("absent", "there is no such folder"), ("", "holds no class folders")])
@@ -181,3 +287,17 @@ def test_a_pattern_where_there_are_no_paths_is_refused():
     asked = settings(units="(p)")
     with pytest.raises(SourceError, match="for folders of pictures alone"):
         shaped(DATASETS["digits"].load(asked), asked)
+
+
+def test_names_from_a_mac_are_those_that_people_type(tmp_path):
+    """Units and classes in NFD on disk are in NFC here; two folders of one name are refused."""
+    for number in range(10):
+        for name in ("Bär", "cat"):
+            path = unicodedata.normalize("NFD", f"pets/{name}/Zoë {number % 3}_{number}.png")
+            picture(tmp_path / path, seed=number + 10 * len(name) + (name == "cat"))
+    source = source_of(tmp_path / "pets", units=r"(Zoë \d)_")
+    assert source.classes == ["Bär", "cat"] and set(source.units) == {"Zoë 0", "Zoë 1", "Zoë 2"}
+    assert shaped(source, settings(only=["cat", "Bär"])).classes == ["Bär", "cat"]
+    picture(tmp_path / "pets/Bär/0.png", seed=99)
+    with pytest.raises(SourceError, match="two folders are named 'Bär', in two forms of Unicode"):
+        source_of(tmp_path / "pets")

@@ -182,6 +182,12 @@ def test_units_come_from_arrays_of_their_own(tmp_path):
     np.savez(tmp_path / "x.npz", **written, **{name: np.array(each) for name, each in units.items()})
     dataset = loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
     assert dataset.units == (*"aabbc", None, *"dddeeefff")
+    units["train_units"] = [7.0, float("nan"), 8.0, 8.0, 9.5, 7.0]
+    units["val_units"] = ["NA", "<NA>", "None"]
+    units["test_units"] = [b" Zoe\xcc\x88 ", b"NaT", b"7", b"", b"nan", b"f"]
+    np.savez(tmp_path / "x.npz", **written, **{name: np.array(each) for name, each in units.items()})
+    units = ("7", None, "8", "8", "9.5", "7", None, None, None, "Zo\u00eb", None, "7", None, None, "f")
+    assert loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "again").units == units
     np.savez(tmp_path / "x.npz", **written, train_units=np.array([*"aabbcc"]))
     with pytest.raises(SourceError, match="each split needs one unit for each of its images"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))

@@ -28,7 +28,7 @@ from munkey.deploy.http.bodies import Question, RequestLimits, decoded
 from munkey.deploy.http.server import VARIABLES, listener, serve
 from munkey.deploy.http.service import ENDPOINTS, application
 from munkey.deploy.model.manifest import PictureSize
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
 from tests.data.decoding.test_decoder import file_of, with_scans
 from tests.deploy.inputs import IDS, model_in, picture_in

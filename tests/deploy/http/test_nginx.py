@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from munkey.deploy.http.bodies import RequestLimits
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from tests.conftest import ROOT
 from tests.deploy.http.test_limits import TOKENS, Running, running
 from tests.deploy.inputs import model_in, picture_in

@@ -15,7 +15,7 @@ from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.service import verifier
 from munkey.deploy.model.manifest import PictureSize
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 
 STORED = PictureSize(height=1, width=1)

@@ -23,7 +23,7 @@ import pytest
 from PIL import Image
 
 from munkey.deploy.http.bodies import RequestLimits
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from tests.deploy.inputs import IDS, model_in, picture_in
 
 pytestmark = pytest.mark.slow  # each starts a process that loads a model
@@ -290,4 +290,4 @@ def test_with_a_made_up_token_it_forgets_and_told_to_end_it_finishes_and_closes(
             assert one.exception() is not None or one.result().status == 200
         assert service.process.wait(60) == -signal.SIGTERM  # 143 in a shell, as docs/service.md says
     with Predictor.load(model, writer=True) as predictor:
-        assert predictor.store.state.erased == 1 and 10 not in predictor.ids
+        assert predictor._store.state.erased == 1 and 10 not in predictor.ids

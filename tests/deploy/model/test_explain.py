@@ -6,15 +6,15 @@ from unittest.mock import Mock
 
 from munkey.deploy.model import explain
 from munkey.deploy.model.explain import page, table
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 
 
 def elsewhere(model: Predictor, files: list[str | None]) -> None:
     """Remember that the samples came from these files."""
-    view, ids = model.store.view, model.ids
+    view, ids = model._store.view, model.ids
     keys, tokens, labels = view.keys[: len(ids)].copy(), view.tokens[: len(ids)].copy(), view.labels[: len(ids)].copy()
-    model.store.delete(ids)
-    model.store.add(ids, keys, tokens, labels, files)
+    model._store.delete(ids)
+    model._store.add(ids, keys, tokens, labels, files)
 
 
 def shown(html: str) -> list[str]:

@@ -15,8 +15,8 @@ from munkey.deploy.model import export as exporting
 from munkey.deploy.model import model as loading
 from munkey.deploy.model.export import export, renew
 from munkey.deploy.model.manifest import MODEL_FORMAT
-from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.trained_system import find
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.encoders import keys
 from munkey.encoders.registry import EncoderEntry, MissingEncoderError
@@ -217,4 +217,4 @@ def test_an_export_in_use_is_not_made_again(run):
         renew("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)
     with Predictor.load(directory) as model:
-        assert 0 not in model.ids and model.store.deletions == 1
+        assert 0 not in model.ids and model._store.deletions == 1

@@ -11,7 +11,7 @@ from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model import fitted as deployed
 from munkey.deploy.model.export import export
 from munkey.deploy.model.manifest import read_manifest
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.matrices import MemoryView
 from munkey.encoders import keys
@@ -199,7 +199,7 @@ def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monk
 def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, pictures):
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.predict(pictures)
-        used.store.add([999], used.store.view.keys[:1], [[0.0]], [7])
+        used._store.add([999], used._store.view.keys[:1], [[0.0]], [7])
         assert any("cannot be summed" in problem for problem in used.verify().problems)
         with pytest.raises(UnreadableModelError, match="cannot be summed"):
             used.predict(pictures)
@@ -212,7 +212,7 @@ def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(run, f
     def meanwhile(view, numbers):
         monkeypatch.setattr(MemoryView, "rows", rows)
         read = rows(view, numbers)
-        used.store.delete(gone)
+        used._store.delete(gone)
         return read
 
     with Predictor.load(model, writer=True, device="cpu") as used:

@@ -11,7 +11,7 @@ from munkey.data.image_set import image_set
 from munkey.data.prepared import load
 from munkey.deploy.errors import EmptyModelError
 from munkey.deploy.model.export import export
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.encoders import keys
 from munkey.memory.neighbors import nearest
 from munkey.models import system

@@ -231,7 +231,7 @@ HUGE = b"\x93NUMPY\x01\x00" + len(HEADER).to_bytes(2, "little") + HEADER
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        *((f"rows.{ending}", b"a,b,c\n1,2,3\n") for ending in ("npy", "csv", "txt")),
+        *((f"rows.{ending}", b"a,b,c\n1,x,3\n") for ending in ("npy", "csv", "txt")),
         *(("rows.npy", content) for content in (b"", b"PK\x03\x04", HUGE)),
         ("none.csv", None),
     ],
@@ -246,3 +246,32 @@ def test_a_file_that_holds_no_rows_is_named_with_what_would(name, content, tmp_p
 def test_no_rows_at_all_are_refused():
     with pytest.raises(PictureError, match="no row was given"):
         embeddings([], 3)
+
+
+def test_what_lies_beside_pictures_in_a_folder_is_left_out(tmp_path):
+    for name in ("0.png", "@eaDir/0.png", "more/__MACOSX/0.png", ".hidden/0.png", "more/1.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (6, 6)).save(tmp_path / name)
+    (tmp_path / "report.pdf").write_bytes(b"%PDF-1.4")
+    assert pixels(tmp_path, STORED).files == (str(tmp_path / "0.png"), str(tmp_path / "more/1.png"))
+
+
+def test_all_bad_pictures_are_named_at_once_or_skipped(tmp_path):
+    Image.new("RGB", (6, 6)).save(tmp_path / "0.png")
+    (tmp_path / "1.png").write_bytes(b"")
+    given_pictures = [tmp_path / "1.png", tmp_path / "0.png", tmp_path / "2.png", None]
+    with pytest.raises(PictureError) as refused:
+        pixels(given_pictures, STORED)
+    assert str(refused.value).splitlines()[0] == "3 pictures cannot be used:"
+    assert [word in str(refused.value) for word in ("1.png", "0.png", "2.png", "NoneType")] == [True, False, True, True]
+    with pytest.warns(UserWarning, match=r"(?s)skipped 3 pictures: .*1\.png"):
+        taken = pixels(given_pictures, STORED, "skip")
+    assert taken.taken.tolist() == [1] and taken.files == (str(tmp_path / "0.png"),)
+    with pytest.raises(PictureError, match="3 pictures cannot be used"):
+        pixels([given_pictures[0], *given_pictures[2:]], STORED, "skip")
+
+
+def test_a_white_that_nobody_set_leaves_the_digests_of_older_models_as_they_are():
+    assert PictureSize(height=6, width=4).model_dump(mode="json") == {"height": 6, "width": 4}
+    bright = PictureSize(height=6, width=4, white=4095)
+    assert PictureSize.model_validate(bright.model_dump(mode="json")) == bright

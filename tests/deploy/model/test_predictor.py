@@ -4,6 +4,7 @@ import dataclasses
 import os
 import shutil
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -14,12 +15,11 @@ from PIL import Image
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import EmptyModelError, PictureError, UnknownNamesError, UnreadableModelError
-from munkey.deploy.model import manifest
-from munkey.deploy.model import predictor as module
+from munkey.deploy.model import manifest, samples
 from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
-from munkey.deploy.model.predictor import Predictor
 from munkey.deploy.model.retrieval import Retriever
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.matrices import Copied, MemoryView
 from munkey.deploy.store.rows import Source
@@ -48,7 +48,7 @@ def pipeline(result, dataset: Dataset, forgotten=()) -> np.ndarray:
 
 
 def retriever(model: Predictor) -> Retriever:
-    return Retriever(model.store, model.manifest.inference, model.manifest.memory.first_new_id)
+    return Retriever(model._store, model.manifest.inference, model.manifest.memory.first_new_id)
 
 
 def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
@@ -180,10 +180,10 @@ def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images)
     pictures = images.images[images.ids_of("test")[:4]]
     before = predictor.predict(pictures)
     added = predictor.add(pictures, [0, 0, 1, 2]).ids
-    view, first = predictor.store.view, predictor.predict(pictures[:1]).neighbors
-    assert not view.tokens[predictor.store.rows_of(added)].any()  # none of their own
+    view, first = predictor._store.view, predictor.predict(pictures[:1]).neighbors
+    assert not view.tokens[predictor._store.rows_of(added)].any()  # none of their own
     lent = retriever(predictor).retrieve(predictor._encoder.keys(pictures[:1]))
-    trained = view.tokens[predictor.store.rows_of(before.neighbors.ids[0])]
+    trained = view.tokens[predictor._store.rows_of(before.neighbors.ids[0])]
     assert first.ids[0, 0] == added[0]
     np.testing.assert_allclose(lent.tokens[0, 0], before.neighbors.weights[0] @ trained, rtol=1e-5)
 
@@ -232,16 +232,22 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(reading, predictor
 
 def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(predictor, images, monkeypatch):
     one, sources_of = images.ids_of("train")[-1], Store.sources_of
+    compacting = threading.Thread(target=predictor.compact)  # after it, each row has another number
 
     def naming(store: Store, rows: np.ndarray) -> list[Source]:
         monkeypatch.setattr(Store, "sources_of", sources_of)
         predictor.forget([0])
-        predictor.compact()  # each row has another number now
+        compacting.start()
+        compacting.join(0.2)
+        assert compacting.is_alive() and store.state.generation == 1
         return sources_of(store, rows)
 
     monkeypatch.setattr(Store, "sources_of", naming)
     found = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
     assert found.neighbors.ids[0, 0] == one and found.files[0, 0].endswith(f"{one}.png")
+    compacting.join()
+    again = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
+    assert predictor._store.state.generation == 2 and np.array_equal(again.files, found.files)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -262,7 +268,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
 
 
 def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
-    monkeypatch.setattr(module, "MOST_ASKED", 2)
+    monkeypatch.setattr(samples, "MOST_ASKED", 2)
     assert predictor.similar([0, 1], above=1e-6)
     with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 at once"):
         predictor.similar([0, 1, 2])
@@ -270,6 +276,12 @@ def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
 
 def test_logits_far_apart_have_probabilities():
     assert softmax(np.array([[0, 200], [-200, 0]], np.float32)).tolist() == [[0, 1], [0, 1]]
+
+
+def test_the_unit_of_what_is_added_has_one_name_and_an_empty_cell_is_none(predictor, images):
+    added = predictor.add(images.images[3:7], [0] * 4, units=["Zoe\u0308 ", "NA", 7.0, None])
+    units = {row.id: row.unit for row in predictor.rows()}
+    assert [units[one] for one in added.ids.tolist()] == ["Zo\u00eb", None, "7", None]
 
 
 @pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70], "cat"])

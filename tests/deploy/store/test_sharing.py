@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from munkey.deploy.store import recovery
+from munkey.deploy.store import disk, recovery
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.matrices import Matrices
@@ -256,7 +256,7 @@ def test_every_change_of_the_rows_is_another_position_for_all_who_have_the_memor
             change()
             positions.append(writer.position)
             assert reader.position == positions[-1]
-            assert reader.snapshot()[0].live == np.count_nonzero(reader.view.live) == writer.verify().live
+            assert reader.position.live == np.count_nonzero(reader.view.live) == writer.verify().live
         assert len(set(positions)) == len(positions)
         writer.settle()
         writer.purge()
@@ -270,8 +270,12 @@ def test_a_snapshot_waits_until_what_the_ledger_calls_dead_is_hidden(folder, mon
     hide = Matrices.hide
     snapshots = []
 
+    def ask():
+        with reader.snapshot() as (position, view):
+            snapshots.append((position, view))
+
     def slowly(self, rows, total):
-        asking = threading.Thread(target=lambda: snapshots.append(reader.snapshot()))
+        asking = threading.Thread(target=ask)
         asking.start()
         asking.join(0.1)
         assert asking.is_alive()
@@ -302,8 +306,8 @@ def test_a_reader_is_the_writer_for_a_while_and_threads_take_turns(folder):
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            position, view = watching.snapshot()
-            assert np.count_nonzero(view.live) <= position.live
+            with watching.snapshot() as (position, view):
+                assert np.count_nonzero(view.live) <= position.live
         for thread in threads:
             thread.join()
         assert len(kept_ids) == 8 and one.position == other.position == watching.position
@@ -314,6 +318,52 @@ def test_a_reader_is_the_writer_for_a_while_and_threads_take_turns(folder):
         assert one.verify().sound
     with pytest.raises(ClosedMemoryError), one.writing():
         pass
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["its own reader", "another reader"])
+def test_a_compaction_waits_for_whoever_reads_and_for_nobody_who_has_it_open(own, folder):
+    with create(folder) as store, Store.open(folder) as reader, Store.open(folder) as idle:
+        _ = idle.view
+        store.delete(IDS[3:4])
+        compacting = threading.Thread(target=store.compact)
+        with (store if own else reader).reading() as view:
+            compacting.start()
+            compacting.join(0.2)
+            assert compacting.is_alive() and view.generation == 1
+            assert view.live.sum() == 11 and view.keys[view.live].any(axis=1).all()
+            assert content(idle).keys() == {*IDS.tolist()} - {IDS[3]}  # others read on meanwhile
+        compacting.join()
+        assert {one.view.generation for one in (store, reader, idle)} == {2}
+        assert reader.verify().sound and content(reader) == content(idle) == content(store)
+
+
+def test_a_compaction_gives_up_where_a_reader_does_not_end_and_changes_nothing(folder, monkeypatch):
+    monkeypatch.setattr(disk, "PATIENCE_S", 0.05)
+    with create(folder) as store, Store.open(folder) as reader:
+        store.delete(IDS[:2])
+        with reader.reading(), pytest.raises(LockedMemoryError, match="generation-1: a reader is at work there for"):
+            store.compact()
+        assert [path.name for path in folder.glob("generation-*")] == ["generation-1"]
+        assert store.verify().dead == 2
+        store.add([5], KEYS[:1], TOKENS[:1])
+        assert store.compact() == () and store.verify().dead == 0
+
+
+def test_a_child_that_is_forked_while_a_thread_reads_keeps_no_compaction_waiting(folder, monkeypatch):
+    monkeypatch.setattr(disk, "PATIENCE_S", 0.05)
+    asked, asking = os.pipe()
+    with create(folder) as store:
+        with store.reading():
+            if (child := os.fork()) == 0:
+                os.close(asking)
+                os.read(asked, 1)  # until the parent closes its end
+                os._exit(0)
+        try:
+            assert store.compact() == ()
+        finally:
+            os.close(asking)
+            os.waitpid(child, 0)
+            os.close(asked)
 
 
 def test_a_copy_has_the_chain_and_nothing_of_what_is_gone(folder, tmp_path):

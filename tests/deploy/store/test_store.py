@@ -213,23 +213,6 @@ def test_a_view_of_before_a_compaction_shows_nothing_and_the_next_one_all(folder
         assert sorted(path.name for path in folder.glob("generation-*")) == ["generation-2"]
 
 
-def test_a_reader_whose_memory_is_compacted_meanwhile_verifies_it_anew(folder, monkeypatch):
-    with create(folder) as store, Store.open(folder) as reader:
-        store.delete(IDS[[3]])
-        generations = []
-
-        def compacted(ledger, view, *rest):
-            generations.append(view.generation)
-            report = verified(ledger, view, *rest)
-            if view.generation == 1:
-                store.compact()
-            return report
-
-        verified = module.verified
-        monkeypatch.setattr(module, "verified", compacted)
-        assert reader.verify().sound and generations == [1, 2]
-
-
 def test_a_memory_that_was_created_and_closed_keeps_no_file_open(folder):
     before = sorted(Path("/proc/self/fd").iterdir())
     create(folder).close()

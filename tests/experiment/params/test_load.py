@@ -74,6 +74,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("train.epochs", 1.5, ["train.epochs = 1.5", "integer"]),
         ("train.epochs", True, ["train.epochs = True", "integer"]),
         ("train.lr", "1e-3", ["train.lr = '1e-3'", "number", "write 1.0e-3"]),
+        ("source.only", [True, "no"], ["source.only.0 = True: must be a valid string", "quotes", "!!str yes"]),
         ("train.betas", 0.9, ["train.betas = 0.9", "list"]),
         ("train", None, ["train = None", "dictionary"]),
         ("datasets", "digits", ["datasets = 'digits'", "list"]),
@@ -223,7 +224,7 @@ def test_a_rate_is_named_as_in_the_paper():
 def test_settings_that_are_no_positive_numbers_can_be_searched_too(config, key, values):
     params = load(changed(changed(config, "search_grid", {key: values}), "search", True))
     method, name = key.split(".")
-    assert [candidate[name] for candidate in params.candidates("digits", method)] == values
+    assert [getattr(candidate, name) for candidate in params.candidates("digits", method)] == values
 
 
 @pytest.mark.parametrize("name", ["default", "a", "2026-11_b.c"])
@@ -347,3 +348,11 @@ def test_messages_stay_short(config):
     with pytest.raises(ParamsError) as refused:
         load(config | {"x": ["y" * 10**6] * 1000, "seeds": list(range(900)) * 2})
     assert len(str(refused.value)) < 3000
+
+
+def test_a_case_checks_what_it_changes_alone_and_shares_all_else(config):
+    """Each section is checked once: a data set and its cases hand on the very objects that the whole holds."""
+    params = load(changed(config, "overrides", {"digits": {"train": {"lr": 0.5}}}))
+    of_dataset, of_case = params.for_case("digits"), params.for_case("digits/p_drop/0.0_0.0")
+    assert of_dataset.train.lr == 0.5 and of_dataset.munkey is params.munkey
+    assert of_case.munkey.p_token == 0.0 and of_case.train is of_dataset.train

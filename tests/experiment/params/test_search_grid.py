@@ -12,21 +12,21 @@ def searched(config, **changes):
 
 def test_the_grid_of_the_paper(config):
     params = searched(config)
-    rates = [settings["lr_factor"] for settings in params.candidates("digits", "cf")]
+    rates = [settings.lr_factor for settings in params.candidates("digits", "cf")]
     assert rates == [0.1, 0.25, 0.5, 1.0]
     scrub = params.candidates("digits", "scrub")
-    assert [s["lr_factor"] for s in scrub] == rates and all(s["gamma"] == 1.0 for s in scrub)
-    pairs = [(s["alpha"], s["lam"]) for s in params.candidates("digits", "ssd")]
+    assert [s.lr_factor for s in scrub] == rates and all(s.gamma == 1.0 for s in scrub)
+    pairs = [(s.alpha, s.lam) for s in params.candidates("digits", "ssd")]
     assert pairs == [(a, lam) for a in (1.0, 2.0, 5.0, 10.0, 25.0) for lam in (0.5, 1.0)]
-    assert params.candidates("digits", "munkey") == [{}]
+    assert [dict(candidate) for candidate in params.candidates("digits", "munkey")] == [{}]
     neggrad = params.candidates("digits", "neggrad-plus")
-    assert {s["alpha"] for s in neggrad} == {0.95}  # ssd.alpha is SSD's alone
+    assert {s.alpha for s in neggrad} == {0.95}  # ssd.alpha is SSD's alone
 
 
 def test_a_method_that_stands_in_the_grid_by_name_has_its_own_values(config):
     params = searched(config, search_grid={"lr_factor": [0.5], "cf.lr_factor": [0.1, 0.2]})
-    assert [s["lr_factor"] for s in params.candidates("digits", "cf")] == [0.1, 0.2]
-    assert [s["lr_factor"] for s in params.candidates("digits", "amun")] == [0.5]
+    assert [s.lr_factor for s in params.candidates("digits", "cf")] == [0.1, 0.2]
+    assert [s.lr_factor for s in params.candidates("digits", "amun")] == [0.5]
 
 
 def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made(config):

@@ -107,7 +107,7 @@ def test_the_papers_preset_trains_munkey_as_often_as_the_paper_needs():
 def test_the_papers_preset_searches_settings():
     plan = preset("paper.yaml")
     assert set(plan.searched) == {*setting.TUNED, "ssd"}
-    assert [settings["lr_factor"] for settings in plan.params.candidates("cifar10", "cf")] == [0.1, 0.25, 0.5, 1.0]
+    assert [settings.lr_factor for settings in plan.params.candidates("cifar10", "cf")] == [0.1, 0.25, 0.5, 1.0]
 
 
 def test_snakemake_plans_what_a_data_set_lists(tmp_path):

@@ -3,7 +3,8 @@
 import pytest
 
 from munkey.experiment.plan.cases import dataset_of
-from munkey.settings import EncoderSettings
+from munkey.models.families.sisa import SisaSettings
+from munkey.settings import EncoderSettings, NetworkName, Section
 from munkey.unlearn import prepare
 from tests.experiment.inputs import ENCODER, small_plan
 
@@ -101,11 +102,11 @@ def test_a_training_gets_the_sections_that_it_depends_on_as_they_hold_for_its_ca
     assert plan.train_settings("digits", "t").keys() == {"data", "model", "train"}
     assert plan.train_settings("digits", "m").keys() == {"data", "model", "train", "munkey"}
     assert plan.train_settings("digits", "s").keys() == {"data", "model", "train", "sisa"}
-    assert plan.train_settings("digits", "s")["sisa"] == {"shards": 5, "slices": 2}
-    assert plan.train_settings("cifar10", "t")["train"]["lr"] == 0.5
-    assert plan.train_settings("cifar10/munkey.token_dim/32", "m")["train"]["lr"] == 0.5
-    assert plan.train_settings("cifar10/munkey.token_dim/32", "m")["munkey"]["token_dim"] == 32
-    assert plan.train_settings("cifar10", "m")["munkey"]["token_dim"] == 128
+    assert plan.train_settings("digits", "s")["sisa"] == SisaSettings(shards=5, slices=2)
+    assert plan.train_settings("cifar10", "t")["train"].lr == 0.5
+    assert plan.train_settings("cifar10/munkey.token_dim/32", "m")["train"].lr == 0.5
+    assert plan.train_settings("cifar10/munkey.token_dim/32", "m")["munkey"].token_dim == 32
+    assert plan.train_settings("cifar10", "m")["munkey"].token_dim == 128
 
 
 @pytest.mark.parametrize(
@@ -122,21 +123,21 @@ def test_a_method_gets_its_section_and_those_that_it_depends_on(method: str, sec
     plan = small_plan()
     settings = plan.unlearn_settings("digits", method)
     assert settings.keys() == sections
-    assert settings["method"] == plan.params.unlearn[method].model_dump()
+    assert settings["method"] is plan.params.for_case("digits").unlearn[method]
 
 
 def test_an_override_changes_a_methods_section_for_its_data_set_alone():
     overrides = {"cifar10": {"unlearn": {"ssd": {"alpha": 3.0}}}}
     plan = small_plan({"datasets": ["digits", "cifar10"], "overrides": overrides})
-    usual = plan.params.unlearn["ssd"].model_dump()
+    usual = plan.params.unlearn["ssd"]
     assert plan.unlearn_settings("digits", "ssd")["method"] == usual
-    assert plan.unlearn_settings("cifar10", "ssd")["method"] == usual | {"alpha": 3.0}
+    assert plan.unlearn_settings("cifar10", "ssd")["method"] == usual.model_copy(update={"alpha": 3.0})
 
 
 def test_a_candidate_gets_its_point_of_the_grid_and_all_else_as_usual():
     plan = small_plan()
     grid = [plan.unlearn_settings("digits", "ssd", number) for number in range(4)]
-    points = [(settings["method"]["alpha"], settings["method"]["lam"]) for settings in grid]
+    points = [(settings["method"].alpha, settings["method"].lam) for settings in grid]
     assert points == [(2.0, 0.5), (2.0, 1.0), (5.0, 0.5), (5.0, 1.0)]
     for settings in grid:
         assert settings | {"method": None} == plan.unlearn_settings("digits", "ssd") | {"method": None}
@@ -145,25 +146,26 @@ def test_a_candidate_gets_its_point_of_the_grid_and_all_else_as_usual():
 
 
 @pytest.mark.parametrize(
-    ("system", "knobs"),
+    ("system", "reads"),
     [
-        ("original-t", set()),
-        ("retrain-t", set()),
-        ("cf", set()),
-        ("sisa", set()),
-        ("knn", set()),
-        ("original-m", {"k", "fusion", "temperature"}),
-        ("retrain-m", {"k", "fusion", "temperature"}),
-        ("munkey", {"k", "fusion", "temperature"}),
+        ("original-t", False),
+        ("retrain-t", False),
+        ("cf", False),
+        ("sisa", False),
+        ("knn", False),
+        ("original-m", True),
+        ("retrain-m", True),
+        ("munkey", True),
     ],
 )
-def test_an_evaluation_gets_only_those_knobs_of_retrieval_that_it_reads(system: str, knobs: set[str]):
+def test_an_evaluation_gets_the_section_inference_only_if_it_reads_it(system: str, reads: bool):
     plan = small_plan()
     settings = plan.evaluate_settings("digits", system)
     assert settings.keys() == {"data", "inference"}
-    assert settings["data"] == plan.params.data.model_dump()
-    assert settings["inference"] == {knob: getattr(plan.params.inference, knob) for knob in knobs}
-    assert plan.evaluate_settings("digits/inference.k/8", system)["inference"].get("k") == (8 if knobs else None)
+    assert settings["data"] == plan.params.data
+    assert settings["inference"] == (plan.params.inference if reads else Section())
+    other = plan.evaluate_settings("digits/inference.k/8", system)["inference"]
+    assert other == (plan.params.inference.model_copy(update={"k": 8}) if reads else Section())
 
 
 def test_what_is_searched():
@@ -189,7 +191,7 @@ def test_post_hoc_methods_start_from_the_network_that_the_parameters_name():
     assert original.endswith("seed0/full/original-r/system.safetensors")
     assert plan.family_of("cf").oracle == "retrain-r" and plan.family_of("munkey").oracle == "retrain-m"
     settings = plan.unlearn_settings("digits", "cf")
-    assert settings["network"] == {"name": "resnet18"} and "model" not in settings and "resnet18" in settings
+    assert settings["network"] == NetworkName(name="resnet18") and "model" not in settings and "resnet18" in settings
     assert prepare.applied("cf", settings).family == "resnet18"
     assert prepare.applied("munkey", settings).family == "munkey"
     assert {run.method for run in plan.main} >= {"original-r", "retrain-r", "cf"}

@@ -85,9 +85,6 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
 @pytest.mark.parametrize(
     ("chart", "files"),
     [
-        ("forgetting", {"table": "results/default/tables/main.csv"}),
-        ("neighbors", {"table": "results/default/tables/ablations.csv"}),
-        ("selection-cifar10", {"table": "results/default/selection/cifar10/table.csv"}),
         ("sensitivity-cifar10", {"traces": [f"results/default/trace/cifar10/seed{seed}.npz" for seed in (7, 0)]}),
         (
             "tokens-digits",
@@ -95,8 +92,7 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
         ),
     ],
 )
-def test_what_a_chart_is_drawn_from(chart: str, files: dict[str, str | list[str]]):
-    """A trace is of the first seed that is listed, not of the smallest."""
+def test_a_trace_is_of_the_first_seed_that_is_listed(chart: str, files: dict[str, str | list[str]]):
     assert shown(TWO | {"seeds": [7, 0]}).chart_input(chart) == files
 
 

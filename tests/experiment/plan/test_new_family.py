@@ -65,7 +65,7 @@ def test_its_section_is_checked(frequency: Family):
 
 def test_its_section_can_be_overridden_for_a_data_set(frequency: Family):
     plan = planned(overrides={"digits": {"frequency": {"smoothing": 0.5}}})
-    assert plan.train_settings("digits", "f")["frequency"] == {"smoothing": 0.5}
+    assert plan.train_settings("digits", "f")["frequency"].smoothing == 0.5
     assert plan.params.frequency.smoothing == 2.0
 
 
@@ -82,7 +82,7 @@ def test_it_is_planned_trained_and_evaluated_like_the_others(frequency: Family):
     assert plan.train_input("digits", "0", "rate0.1", "f") == {
         "forget": "results/default/forget/digits/seed0/rate0.1.csv"
     }
-    assert plan.evaluate_settings("digits", "retrain-f")["inference"] == {}
+    assert plan.evaluate_settings("digits", "retrain-f")["inference"] == Section()
     runs = [run for run in plan.main if run.method in ("original-f", "retrain-f")]
     assert len(runs) == 2 * 2 * 2  # rates, seeds, systems
     assert runs[0].logits == "results/default/logits/digits/seed0/full/original-f.npz"

@@ -11,10 +11,9 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import load
 from munkey.experiment.plan.plan import Plan, files_of, one_of
 from munkey.models.family import FAMILIES
+from munkey.settings import InferenceSettings, Section
 from munkey.unlearn.contract import METHODS
 from tests.experiment.inputs import small_plan
-
-LITE = "efficientnet-lite0"
 
 
 @pytest.fixture
@@ -31,27 +30,6 @@ def memory(plan: Plan, scope: str, case: str = "digits") -> dict[str, str]:
     }
 
 
-def test_a_prepared_data_set_is_shared_by_all_its_cases(plan: Plan):
-    folder = "results/default/data/digits"
-    files = {"images": f"{folder}/images.npy", "samples": f"{folder}/samples.csv", "classes": f"{folder}/classes.json"}
-    assert plan.prepared("digits") == plan.prepared("digits/keys/efficientnet-lite0_64") == files
-
-
-def test_a_training_without_a_memory_reads_at_most_a_forget_set(plan: Plan):
-    assert plan.train_input("digits", "1", "full", "t") == {}
-    forget = {"forget": "results/default/forget/digits/seed1/rate0.02.csv"}
-    assert plan.train_input("digits", "1", "rate0.02", "t") == forget
-    assert small_plan({"methods": ["sisa"]}).train_input("digits", "1", "rate0.02", "s") == forget
-
-
-def test_a_training_with_a_memory_reads_keys_and_the_neighbors_in_what_it_holds(plan: Plan):
-    assert plan.train_input("digits", "1", "full", "m") == memory(plan, "full")
-    forget = {"forget": "results/default/forget/digits/seed1/rate0.02.csv"}
-    assert plan.train_input("digits", "1", "rate0.02", "m") == forget | memory(plan, "seed1/rate0.02")
-    other = "digits/keys/efficientnet-lite0_64"
-    assert plan.train_input(other, "1", "full", "m") == memory(plan, "full", other) != memory(plan, "full")
-
-
 def test_a_training_reads_what_was_selected_where_the_parameters_say_so():
     selecting = small_plan({"munkey.p_drop": "selected"})
     selected = {"selected": "results/default/selection/digits/chosen.json"}
@@ -61,45 +39,6 @@ def test_a_training_reads_what_was_selected_where_the_parameters_say_so():
     assert selecting.train_input("digits", "0", "full", "t") == {}
     # What the selection chooses from must not wait for it.
     assert selecting.train_input("digits/p_drop/0.3_0.1", "0", "full", "m") == memory(selecting, "full")
-
-
-def test_the_memory_of_a_scope_is_searched_without_its_forget_set(plan: Plan):
-    assert plan.forget_of_scope("digits", "full") == {}
-    assert plan.forget_of_scope("digits", "seed1/rate0.1") == {
-        "forget": "results/default/forget/digits/seed1/rate0.1.csv"
-    }
-
-
-@pytest.mark.parametrize(
-    ("method", "letter"), [("cf", "t"), ("ssd", "t"), ("munkey", "m"), ("sisa", "s"), ("knn", "k")]
-)
-def test_a_method_starts_from_the_original_of_its_family(plan: Plan, method: str, letter: str):
-    case = "digits/munkey.token_dim/32"
-    path = f"results/default/models/{case}/seed1/full/original-{letter}/system.safetensors"
-    assert plan.original(case, "1", method) == {"original": path}
-
-
-def test_a_family_that_is_fitted_reads_keys_and_no_neighbors(plan: Plan):
-    lda = small_plan({"methods": ["lda"]})
-    keys, forgotten = {"keyfile": memory(lda, "full")["keyfile"]}, lda.forget_set("digits", "1", "rate0.1")
-    assert lda.train_input("digits", "1", "full", "l") == keys
-    assert lda.train_input("digits", "1", "rate0.1", "l") == keys | forgotten
-    system = {"system": "results/default/models/digits/seed1/rate0.1/lda/system.safetensors"}
-    assert lda.evaluate_input("digits", "1", "rate0.1", "lda") == system | keys
-    newton = small_plan({"methods": ["newton"]}).evaluate_input("digits", "1", "full", "original-w")
-    assert newton == {"system": "results/default/models/digits/seed1/full/original-w/system.safetensors"} | keys
-
-
-def test_an_evaluation_reads_the_system_and_what_its_memory_finds(plan: Plan):
-    folder = "results/default/models/digits/seed1"
-    full, after = f"{folder}/full/original-m/system.safetensors", f"{folder}/rate0.1/munkey/system.safetensors"
-    neighbors = [{"neighbors": memory(plan, scope)["neighbors"]} for scope in ("full", "seed1/rate0.1")]
-    assert plan.evaluate_input("digits", "1", "full", "original-m") == {"system": full} | neighbors[0]
-    assert plan.evaluate_input("digits", "1", "rate0.1", "munkey") == {"system": after} | neighbors[1]
-    knn = {"system": f"{folder}/rate0.1/knn/system.safetensors"}
-    assert plan.evaluate_input("digits", "1", "rate0.1", "knn") == knn | neighbors[1]
-    cf = {"system": f"{folder}/rate0.1/cf/system.safetensors"}
-    assert plan.evaluate_input("digits", "1", "rate0.1", "cf") == cf
 
 
 def test_the_main_evaluations_are_all_systems_by_rate_and_seed(plan: Plan):
@@ -160,24 +99,6 @@ def test_the_selection_compares_all_pairs_without_the_oracle(plan: Plan):
     assert [(run.case, run.rate, run.seed, run.method) for run in runs] == expected
 
 
-def test_an_evaluation_of_a_case_names_the_files_of_the_case_that_does_the_work(plan: Plan):
-    def files(case: str) -> set[str]:
-        runs = [run for run in plan.ablations_of("digits") + plan.selection_of("digits") if run.case == case]
-        return {
-            re.sub(r"results/default/(logits|models)/(.+)/seed.*", r"\1 \2", path)
-            for run in runs
-            for path in (run.logits, run.record, run.training)
-        }
-
-    assert files("inference.k/4") == files("p_drop/0.3_0.1") == {"logits digits", "models digits"}
-    assert files("inference.k/8") == {"logits digits/inference.k/8", "models digits"}
-    for case in ("munkey.token_dim/32", "p_drop/0.0_0.0"):
-        assert files(case) == {f"logits digits/{case}", f"models digits/{case}"}
-    assert {run.forget for run in plan.ablations_of("digits")} == {
-        f"results/default/forget/digits/seed{seed}/rate0.1.csv" for seed in (0, 1)
-    }
-
-
 def test_every_data_set_has_evaluations_of_its_own():
     plan = small_plan({"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}})
     assert plan.main == plan.main_of("digits") + plan.main_of("cifar10")
@@ -192,14 +113,6 @@ def test_files_of_evaluations_are_listed_once_in_order():
     first = Evaluation("digits", "", "0.1", 0, "cf", logits="d", record="b", training="c", forget="a")
     second = replace(first, method="ssd", logits="e", record="f")
     assert files_of([second, first]) == ["a", "b", "c", "d", "e", "f"]
-
-
-def test_every_candidate_of_a_search_has_a_system_and_a_record_in_the_order_of_the_grid(plan: Plan):
-    folders = [f"results/default/search/digits/seed1/rate0.1/ssd/{number}" for number in range(4)]
-    assert plan.candidates("digits", "1", "0.1", "ssd") == {
-        "systems": [f"{folder}/system.safetensors" for folder in folders],
-        "records": [f"{folder}/record.json" for folder in folders],
-    }
 
 
 def test_searches_are_those_of_the_searched_methods_alone():
@@ -278,6 +191,6 @@ def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():
     assert {name for name, sections in asked.items() if sections} == {
         *("original-m", "retrain-m", "munkey", "original-k", "retrain-k", "knn")
     }
-    assert asked["munkey"]["inference"] == {"k": 4, "fusion": "ensemble", "temperature": 0.07}
-    assert asked["knn"]["inference"] == {}
-    assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"]["image_size"] == 96
+    assert asked["munkey"]["inference"] == InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
+    assert asked["knn"]["inference"] == Section()
+    assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"].image_size == 96

@@ -36,18 +36,6 @@ def test_scenarios_share_originals_and_their_answers_and_have_forget_sets_oracle
     assert {run.rate for run in runs if run.case == "scenario/three"} == {"0.0"}  # as named, however large
 
 
-def test_what_the_jobs_of_a_scenario_read_is_its_own(plan: Plan):
-    case = "digits/scenario/three"
-    own = "results/default/forget/digits/scenario/three/seed1/rate0.0.csv"
-    assert plan.forget_set(case, 1, "rate0.0") == {"forget": own}
-    assert plan.forget_of_scope("digits", "scenario/three/seed1/rate0.0") == {"forget": own}
-    assert plan.neighbors(case, 1, "rate0.0").endswith("/scenario/three/seed1/rate0.0.npz")
-    assert plan.neighbors(case, 1, "full") == plan.neighbors("digits", 1, "full")
-    assert "/models/digits/seed1/full/" in plan.original(case, "1", "munkey")["original"]
-    drawn = {name: list(plan.drawn_from(f"digits/scenario/{name}")) for name in SCENARIOS}
-    assert drawn == {"three": [], "clusters": ["keyfile"], "hard": ["neighbors"]}
-
-
 def test_the_main_run_draws_at_random_as_before(plan: Plan):
     assert {run.sampling for run in plan.main} == {"stratified"}
     assert plan.forget_set("digits", 0, "rate0.1") == {"forget": "results/default/forget/digits/seed0/rate0.1.csv"}

@@ -1,13 +1,16 @@
 """What a rule names reaches the parameters of its function, converted; what is missing or stands twice is refused."""
 
+import ast
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from munkey.experiment.run.dispatch import Task, call
-from munkey.settings import EncoderSettings
+from munkey.experiment.run.dispatch import Task, call, dumped, restored
+from munkey.models.families.munkey import MunkeySettings
+from munkey.settings import EncoderSettings, Section, Sections
+from tests.experiment.inputs import small_plan
 
 given = []
 
@@ -72,3 +75,38 @@ def test_a_name_that_stands_twice_is_refused():
 def test_a_value_that_does_not_fit_is_refused():
     with pytest.raises(ValidationError, match="seed"):
         call(job, task(wildcards={"seed": "first"}), {"device": "cpu"})
+
+
+def test_sections_reach_a_job_as_they_were_through_text_alone():
+    """Snakemake keeps params as `repr` writes them, and tells by that whether they changed."""
+    plan = small_plan()
+    for case in ("digits", "digits/munkey.token_dim/32"):
+        settings = plan.train_settings(case, "m") | plan.evaluate_settings(case, "knn")
+        assert settings["inference"] == Section() and type(settings["munkey"]) is MunkeySettings
+        text = repr(dumped(settings))
+        assert restored(ast.literal_eval(text)) == settings
+
+
+def test_what_is_no_section_passes_as_it_is():
+    config = {"scenarios": {"class": None, "three": {"names": ["3"]}}, "seeds": [0, 1]}
+    assert restored(dumped(config)) == config
+
+
+def test_a_section_that_a_rule_hands_over_itself_is_refused():
+    """Snakemake notices no change of an object: such a job would never run again."""
+    with pytest.raises(TypeError, match=r"hands over EncoderSettings itself.*: write dumped\(…\) around it"):
+        call(job_of_sections, task(params={"settings": {"keys": EncoderSettings(**SETTINGS)}}), {})
+
+
+def job_of_sections(settings: Sections):
+    given.append(settings)
+
+
+def test_a_job_gets_its_sections_in_their_own_types_and_checks_them_once():
+    given.clear()
+    settings = small_plan().train_settings("digits", "m")
+    call(job_of_sections, task(params={"settings": dumped(settings)}), {})
+    assert given == [settings]
+    changed = dumped(settings) | {"munkey": dumped(settings["munkey"]) | {"p_token": 2.0}}
+    with pytest.raises(ValidationError, match=r"p_token\n.*less than or equal to 1"):
+        call(job_of_sections, task(params={"settings": changed}), {})

@@ -19,6 +19,7 @@ from munkey.core.files import read_json
 from munkey.experiment.run import job as module
 from munkey.experiment.run.job import IN_TERMINAL, KILLED, POST_MORTEM, job, last_words, now, seconds_of
 from munkey.experiment.run.record import write_record
+from munkey.settings import NetworkName, Section
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -157,14 +158,15 @@ def test_a_job_keeps_to_its_threads(tmp_path):
 def test_a_record_holds_times_curves_facts_and_provenance(tmp_path):
     started = now()
     history = [{"epoch": 1, "loss": 0.5}]
-    write_record(tmp_path / "r.json", {"train": {"lr": 0.1}}, "cpu", started, history, {"unlearn_s": 1.5})
+    settings = {"network": NetworkName(name="vit"), "inference": Section()}
+    write_record(tmp_path / "r.json", settings, "cpu", started, history, {"unlearn_s": 1.5})
     written = read_json(tmp_path / "r.json")
     assert set(written) == {
         "started", "ended", "settings", "history", "unlearn_s", "max_rss_mb", "cpu_s", "provenance",
     }  # fmt: skip
     assert written["started"] == started <= written["ended"] and started.endswith("+00:00")
     assert written["history"] == history
-    assert written["settings"] == {"train": {"lr": 0.1}}
+    assert written["settings"] == {"network": {"name": "vit"}, "inference": {}}
     assert written["unlearn_s"] == 1.5
     assert written["provenance"]["versions"]["torch"] == torch.__version__.split("+")[0]
     assert written["provenance"]["device"].endswith(", CPU")

@@ -9,6 +9,7 @@ import pytest
 from munkey.core.files import CONFIGFILES
 from munkey.core.paths import Layout
 from munkey.experiment.run import outcome
+from munkey.experiment.run.job import TOOK
 from tests.plugins import written
 
 LAYOUT = Layout("default")
@@ -83,8 +84,22 @@ def test_a_page_that_is_newer_than_the_metrics_is_named_alone(said):
 )
 def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, words, monkeypatch):
     monkeypatch.delenv(CONFIGFILES, raising=False)
-    said = outcome.lost(files, again)
+    said = outcome.loss(files, again)
     assert all(part in said for part in words) and ("stop this run" in said) == again
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (f"epoch 1\n{TOOK}1.20 s, 1.0 s of CPU\n", ["a.npz"]),
+        ("epoch 1\n", []),  # stopped: it never made them
+        (None, []),  # it has not run here
+    ],
+)
+def test_files_are_gone_where_their_job_succeeded(log, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, {"b.npz": ""} if log is None else {"b.npz": "", "job.log": log})
+    assert outcome.lost([(["job.log"], ["b.npz", "a.npz"]), ([], ["target"])]) == expected
 
 
 def test_ctrl_c_is_noticed_and_does_what_it_did(monkeypatch):

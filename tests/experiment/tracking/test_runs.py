@@ -9,11 +9,13 @@ from munkey.core.files import write_json, write_npy, write_text
 from munkey.core.paths import Layout
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.tracking.runs import NOTE, NOTES, Results, Run, flat, runs_of
+from munkey.settings import InferenceSettings, KeySettings
 
 LAYOUT = Layout("default")
 TITLES = {"original-m": "Original (M)", "scrub": "SCRUB"}
 MEASURED = {"original-m": (97.512345, 98.0), "scrub": (90.25, 91.5)}  # test accuracy of seeds 0 and 1
-ASKED = {"keys": {"encoder": "small"}, "inference": {"k": 4}}
+ENCODER = KeySettings(encoder="small", revision=None, image_size=None, batch_size=1, depth=4)
+ASKED = {"keys": ENCODER, "inference": InferenceSettings(k=4, fusion="rank", temperature=0.1)}
 STARTED, ENDED = "2025-01-01T00:00:0{}.000+00:00", "2025-01-01T00:00:0{}.500+00:00"
 
 

@@ -24,7 +24,14 @@ from typing import IO
 
 import numpy as np
 
-from munkey.data.decoding.picture_files import PictureLimits, RefusedPictureError, Size, TooManyPixelsError, read
+from munkey.data.decoding.picture_files import (
+    DecodedPicture,
+    PictureLimits,
+    RefusedPictureError,
+    Size,
+    TooManyPixelsError,
+    read,
+)
 
 MOST_MEMORY = 8 * 2**30  # bytes of the process's address space
 REFUSALS = {kind.__name__: kind for kind in (RefusedPictureError, TooManyPixelsError)}
@@ -42,8 +49,8 @@ class Decoder:
 
     def read(
         self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None
-    ) -> list[np.ndarray]:
-        """Pictures (H, W, 3) uint8, upright, each resized to `size` (width, height) if that is given.
+    ) -> list[DecodedPicture]:
+        """Pictures, each resized to `size` (width, height) if that is given.
 
         Raises RefusedPictureError, also where they are not decoded in time.
         """
@@ -58,7 +65,9 @@ class Decoder:
                 self.stop()
                 raise
 
-    def _ask(self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None) -> list[np.ndarray]:
+    def _ask(
+        self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None
+    ) -> list[DecodedPicture]:
         inputs = [_content_or_descriptor(picture) for picture in pictures]
         connection = self._connected()
         are_files = [isinstance(one, int) for one in inputs]
@@ -72,7 +81,11 @@ class Decoder:
         answer = json.loads(connection.recv_bytes())
         if "refused" in answer:
             raise REFUSALS[answer["refused"]](answer["why"], answer["number"])
-        return [np.frombuffer(connection.recv_bytes(), np.uint8).reshape(shape) for shape in answer["shapes"]]
+        decoded_pictures = []
+        for shape, brightest in answer["pictures"]:
+            pixels = np.frombuffer(connection.recv_bytes(), np.uint8).reshape(shape)
+            decoded_pictures.append(DecodedPicture(pixels, brightest))
+        return decoded_pictures
 
     def _connected(self) -> Connection:
         """The connection to the process, which is started if there is none."""
@@ -137,7 +150,9 @@ atexit.register(_decoder.stop)
 os.register_at_fork(after_in_child=_decoder.leave)
 
 
-def decoded(pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None) -> list[np.ndarray]:
+def decoded(
+    pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None
+) -> list[DecodedPicture]:
     """Pictures by this process's decoder, as `Decoder.read` returns them."""
     return _decoder.read(pictures, limits, size)
 
@@ -159,16 +174,16 @@ def _serve(connection: Connection) -> None:
         # It ends the process by default, whatever code is running.
         signal.setitimer(signal.ITIMER_PROF, limits.seconds)
         try:
-            arrays = read(files, limits, request["size"] and tuple(request["size"]))
+            pictures = read(files, limits, request["size"] and tuple(request["size"]))
         except RefusedPictureError as error:
             answer = {"refused": type(error).__name__, "why": str(error), "number": error.number}
-            arrays = []
+            pictures = []
         else:
-            answer = {"shapes": [array.shape for array in arrays]}
+            answer = {"pictures": [(picture.pixels.shape, picture.brightest) for picture in pictures]}
         signal.setitimer(signal.ITIMER_PROF, 0)
         connection.send_bytes(json.dumps(answer).encode())
-        for array in arrays:
-            connection.send_bytes(np.ascontiguousarray(array).data.cast("B"))
+        for picture in pictures:
+            connection.send_bytes(np.ascontiguousarray(picture.pixels).data.cast("B"))
         for file in files:
             file.close()
 

@@ -2,10 +2,10 @@
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # program, as EPS does, and says how large it will be, which AVIF's container can hide.
 FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
+DEEPEST = 2**16 - 1  # of gray of 16 bits
 MOST_PIXELS = 178_956_970  # of a picture of a data set: as Pillow has it, 512 MiB in RGB
 # No camera or scanner makes other shapes; they cost a gigabyte from a few bytes.
 MOST_SIDE = 30_000
@@ -53,15 +54,26 @@ class TooManyPixelsError(RefusedPictureError):
 
 @dataclass(frozen=True)
 class PictureLimits:
-    """pixels: of one picture; together: of all that are read at once; seconds: of computing, for all of these."""
+    """pixels: of one picture; together: of all that are read at once; seconds: of computing, for all of these.
+
+    white: the brightest value that gray of 16 bits has, 4095 where 12 bits are used; it becomes white.
+    """
 
     pixels: int
     seconds: float = 60
     together: int | None = None
+    white: int | None = None
 
 
-def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> list[np.ndarray]:
-    """Pictures (H, W, 3) uint8, upright, each resized to `size` (width, height) if that is given.
+class DecodedPicture(NamedTuple):
+    """pixels: (H, W, 3) uint8, upright; brightest: the highest value of gray of 16 bits, None for other pictures."""
+
+    pixels: np.ndarray
+    brightest: int | None
+
+
+def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> list[DecodedPicture]:
+    """Pictures, each resized to `size` (width, height) if that is given.
 
     All headers are looked at before any pixel is decoded. Raises RefusedPictureError.
     """
@@ -74,12 +86,13 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
         if limits.together is not None and pixels > limits.together:
             raise TooManyPixelsError(f"{pixels:,} pixels", number)
         pictures.append(picture)
-    arrays: list[np.ndarray] = []
+    decoded_pictures: list[DecodedPicture] = []
     for number in range(len(pictures)):
         with _naming(number), pictures.pop(0) as picture:  # a picture keeps what was decoded of it
-            image = upright(picture)
-            arrays.append(image if size is None else resize(image, size))
-    return arrays
+            image = upright(picture, limits.white)
+            brightest = int(np.asarray(picture).max()) if _is_deep(picture) else None
+            decoded_pictures.append(DecodedPicture(image if size is None else resize(image, size), brightest))
+    return decoded_pictures
 
 
 @contextmanager
@@ -166,11 +179,34 @@ def _jpeg_work(content: bytes) -> tuple[int, int]:
     return len(content), scans
 
 
-def upright(picture: "Image") -> np.ndarray:
-    """A picture as a data set stores it: (H, W, 3) uint8. Raises what Pillow raises on one that it cannot read."""
+def upright(picture: "Image", white: int | None = None) -> np.ndarray:
+    """A picture as a data set stores it: (H, W, 3) uint8. Raises what Pillow raises on one that it cannot read.
+
+    white: as in `PictureLimits`.
+    """
     from PIL import ImageOps
 
-    return np.asarray(_rgb(ImageOps.exif_transpose(picture)))
+    return np.asarray(_rgb(ImageOps.exif_transpose(picture), white))
+
+
+def _is_deep(picture: "Image") -> bool:
+    """Whether a picture is gray of more than 8 bits."""
+    return picture.mode.startswith("I")
+
+
+def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
+    """What to say of pictures in gray of 16 bits that use fewer, so that they are nearly black; else empty.
+
+    brightest: as of `DecodedPicture`; setting: that says what is white.
+    """
+    highest = [value for value in brightest if value is not None]
+    if not highest or max(highest) >= 2**15:
+        return ""
+    bits = max(max(highest).bit_length(), 8)
+    return (
+        f"{len(highest):,} pictures are gray of 16 bits, but their brightest value is {max(highest):,} of {DEEPEST:,}:"
+        f" they become nearly black. If they use {bits} bits, as X-rays may, set {setting} to {2**bits - 1}"
+    )
 
 
 def resize(image: np.ndarray, size: Size) -> np.ndarray:
@@ -184,20 +220,23 @@ def resize(image: np.ndarray, size: Size) -> np.ndarray:
     return np.asarray(picture.resize(size, Image.Resampling.BILINEAR))
 
 
-def _rgb(picture: "Image") -> "Image":
-    """Any mode as RGB: transparent pixels become white, 16-bit gray keeps its high byte, floats must lie in [0, 1].
+def _rgb(picture: "Image", white: int | None) -> "Image":
+    """Any mode as RGB: transparent pixels become white, 16-bit gray keeps its high byte or is scaled to its white,
+    floats must lie in [0, 1].
 
-    Raises ValueError for NaN and for gray beyond 16 bits, whose scale a single picture does not tell.
+    Raises ValueError for NaN and for gray beyond 16 bits or beyond white: a single picture does not tell its scale.
     """
     from PIL import Image
 
     if picture.mode == "F":
         return Image.fromarray(unit_to_uint8(np.asarray(picture))).convert("RGB")
-    if picture.mode.startswith("I"):
+    if _is_deep(picture):
         gray = np.asarray(picture)
-        if gray.min() < 0 or gray.max() > 65535:
-            raise ValueError(f"gray values must be 16 bits, 0 to 65535, not {gray.min()} to {gray.max()}")
-        return Image.fromarray((gray >> 8).astype(np.uint8)).convert("RGB")
+        if gray.min() < 0 or gray.max() > (white or DEEPEST):
+            said = f"0 to {white}, which was said to be white" if white else f"16 bits, 0 to {DEEPEST}"
+            raise ValueError(f"gray values must be {said}, not {gray.min()} to {gray.max()}")
+        scaled = np.rint(gray * (255 / white)) if white else gray >> 8
+        return Image.fromarray(scaled.astype(np.uint8)).convert("RGB")
     if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:
         layered = picture.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), layered).convert("RGB")

@@ -1,14 +1,17 @@
 """Your own pictures anywhere on disk, listed in a CSV file."""
 
-import csv
 import os
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
 
 from munkey.core.console import counted, warn
-from munkey.data.pictures import decode, open_plain
+from munkey.core.csv_tables import TableError, read_table
+from munkey.core.unit_names import unit_name
+from munkey.data.pictures import decode, open_plain, usable
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, readable
 from munkey.data.splits import completed
@@ -22,7 +25,7 @@ Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by
 def pictures_in(path: Path) -> list[Path]:
     """The pictures that a CSV file lists; none where it cannot be read, which its reader says."""
     try:
-        return [path.parent / cells["file"] for _, cells in lines_of(path, ["file"])]
+        return [_place(path.parent / cells["file"]) for _, cells in lines_of(path, ["file"])]
     except SourceError:
         return []
 
@@ -39,16 +42,23 @@ def csv_file(settings: SourceSettings) -> Source:
     """
     path = Path(str(settings.path))
     lines = lines_of(path, ["file", "label"])
-    places = [_absolute(path.parent / cells["file"]) for _, cells in lines]
+    places = [_place(path.parent / cells["file"]) for _, cells in lines]
     if faults := list(_faults(lines, places)):
         raise SourceError(f"source.path = {path}", faults)
+    if settings.on_bad == "skip":
+        named = {f"{path}, line {line}, {place}": place for (line, _), place in zip(lines, places, strict=True)}
+        is_usable = usable(list(named), lambda name: open_plain(named[name]), settings.white)
+        lines = list(compress(lines, is_usable))
+        places = list(compress(places, is_usable))
+        if not lines:
+            raise SourceError(f"source.path = {path}", ["lists no picture that can be used"])
     if others := [name for name in lines[0][1] if name not in COLUMNS]:
         warn(f"{path}: left out the columns {', '.join(others)}; those that count are {', '.join(COLUMNS)}")
-    labels = np.array([cells["label"] for _, cells in lines], dtype=object)
+    labels = np.array([unicodedata.normalize("NFC", cells["label"]) for _, cells in lines], dtype=object)
     numbers = all(map(str.isdecimal, labels))
     classes = sorted(set(labels), key=lambda label: (int(label) if numbers else 0, label))
     numbered = np.array([classes.index(label) for label in labels])
-    units = [cells["unit"] or None for _, cells in lines] if "unit" in lines[0][1] else None
+    units = [unit_name(cells["unit"]) for _, cells in lines] if "unit" in lines[0][1] else None
     splits = completed("csv", [cells.get("split", "") for _, cells in lines], numbered, settings.split, units)
     of: dict[str, str] = {}
     pairs = zip(units or [None] * len(lines), splits.tolist(), strict=True)
@@ -57,7 +67,7 @@ def csv_file(settings: SourceSettings) -> Source:
     place_of = {f"{path}, line {line}, column 'file', {p}": p for (line, _), p in zip(lines, places, strict=True)}
     folder = _absolute(path.parent)
     return Source(
-        images=decode(list(place_of), lambda name: open_plain(place_of[name]), settings.storage_size),
+        images=decode(list(place_of), lambda name: open_plain(place_of[name]), settings.storage_size, settings.white),
         labels=numbered,
         splits=splits,
         classes=classes,
@@ -70,28 +80,30 @@ def _absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 (Path.resolve would follow links)
 
 
+def _place(path: Path) -> Path:
+    """Where a picture lies: as it is named, or in the form of Unicode that a Mac or another system writes."""
+    place = _absolute(path)
+    if os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
+        return place
+    others = [Path(unicodedata.normalize(form, str(place))) for form in ("NFC", "NFD")]
+    return next((other for other in others if os.path.isfile(other)), place)  # noqa: PTH113
+
+
 def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
     """The lines of a CSV file that are not empty, without spaces around their cells.
 
     Raises SourceError where a column that is needed is missing, a line does not fit the header, or there is none.
     """
-    lines: list[Line] = []
-    faults: list[str] = []
-    with readable(f"source.path = {path}"), path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, strict=True)
+    with readable(f"source.path = {path}"):
         try:
-            header = [name.strip() for name in next(reader, [])]
-            faults += [f"line 1: no column {name!r} among {', '.join(header)}" for name in needed if name not in header]
-            faults += [f"line 1: two columns {name!r}" for name in sorted(set(header)) if header.count(name) > 1]
-            for row in filter(None, reader):
-                if len(row) != len(header):
-                    faults.append(f"line {reader.line_num}: {len(row)} cells, but the header has {len(header)}")
-                lines.append((reader.line_num, dict(zip(header, map(str.strip, row), strict=False))))
-        except csv.Error as error:
-            faults.append(f"line {reader.line_num}: {error}")
-    if faults or not lines:
+            table = read_table(path)
+        except TableError as error:
+            raise SourceError(f"source.path = {path}", error.faults) from error
+    header = ", ".join(table.header)
+    faults = [f"line 1: no column {name!r} among {header}" for name in needed if name not in table.names]
+    if faults or not table.lines:
         raise SourceError(f"source.path = {path}", faults or ["holds no line below its header"])
-    return lines
+    return [(number, dict(zip(table.names, cells, strict=True))) for number, cells in table.lines]
 
 
 def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:

@@ -1,17 +1,18 @@
 """Your own pictures in folders: train/val/test folders of class folders, or class folders that we split."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from munkey.core.console import warn
-from munkey.data.decoding.picture_files import FORMATS
-from munkey.data.pictures import decode, is_picture_name, open_plain
+from munkey.core.unit_names import unit_name
+from munkey.data.pictures import BESIDE, decode, is_picture_name, left_out, open_plain, usable
 from munkey.data.registry import dataset
-from munkey.data.source import SPLITS, Source, SourceError, image_faults, printable, readable
+from munkey.data.source import SPLITS, Source, SourceError, printable, readable
 from munkey.data.splits import completed
 from munkey.settings import SourceSettings
 
@@ -40,36 +41,54 @@ def imagefolder(settings: SourceSettings) -> Source:
     Raises SourceError that lists everything wrong.
     """
     root = Path(str(settings.path))
+    others: list[Path] = []
     with readable(f"source.path = {root}"):
         split_folders = _split_folders(root)
-        classes = sorted({path.name for folder in split_folders.values() for path in _visible(folder) if path.is_dir()})
+        classes: set[str] = set()
+        for folder in split_folders.values():
+            paths = [path for path in _visible(folder) if path.is_dir()]
+            classes.update(path.name for path in paths if path.name not in BESIDE)
+            others += [path for path in paths if path.name in BESIDE]
         if not classes:
             raise SourceError(f"source.path = {root}", ["holds no class folders"])
+        names_of_classes = [_class_name(folder) for folder in sorted(classes)]
+        if twice := sorted({name for name in names_of_classes if names_of_classes.count(name) > 1}):
+            said = f"two folders are named {twice[0]!r}, in two forms of Unicode: move the pictures into one"
+            raise SourceError(f"source.path = {root}", [said])
         folders = [
-            ClassFolder(folder / name, split, label, _pictures(folder / name)[: settings.limit_per_class])
+            ClassFolder(folder / name, split, label, _pictures(folder / name, others)[: settings.limit_per_class])
             for split, folder in split_folders.items()
-            for label, name in enumerate(classes)
+            for label, name in enumerate(sorted(classes))
         ]
-    images = _images(root, folders, settings.storage_size)
+    if others:
+        warn(f"{root}: {left_out(others)}")
+    if settings.on_bad == "skip":
+        folders = _without_bad(folders, settings.white)
+    files = [file for folder in folders for file in folder.files]
     counts = [len(folder.files) for folder in folders]
     labels = np.repeat([folder.label for folder in folders], counts)
     splits = [folder.split for folder in folders for _ in folder.files]
-    names = [printable(Path(file).relative_to(root).as_posix()) for folder in folders for file in folder.files]
+    names = [printable(Path(file).relative_to(root).as_posix()) for file in files]
     units = [_unit(settings.units, name) for name in names] if settings.units else None
     return Source(
-        images=images,
+        images=decode(files, open_plain, settings.storage_size, settings.white),
         labels=labels.astype(np.int64),
         splits=completed("imagefolder", splits, labels, settings.split, units),
-        classes=[printable(name) for name in classes],
+        classes=names_of_classes,
         names=names,
         units=units,
     )
 
 
+def _class_name(folder: str) -> str:
+    """The name of a class as people type it: a Mac takes its letters apart."""
+    return unicodedata.normalize("NFC", printable(folder))
+
+
 def _unit(pattern: str, name: str) -> str | None:
-    """The group of the pattern in a path; None where there is none."""
-    found = re.search(pattern, name)
-    return found[1] or None if found else None
+    """The group of the pattern in a path; None where there is none. Letters match in any form of Unicode."""
+    found = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
+    return unit_name(found[1]) if found else None
 
 
 def _split_folders(root: Path) -> dict[str, Path]:
@@ -79,7 +98,7 @@ def _split_folders(root: Path) -> dict[str, Path]:
     """
     if not root.is_dir():
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
-    folders = {path.name: path for path in _visible(root) if path.is_dir()}
+    folders = {path.name: path for path in _visible(root) if path.is_dir() and path.name not in BESIDE}
     if not set(SPLITS) & set(folders):
         return {UNSPLIT: root}
     faults = [f"there is no folder {split!r}" for split in ("train", "test") if split not in folders]
@@ -89,33 +108,28 @@ def _split_folders(root: Path) -> dict[str, Path]:
     return {split: folders[split] for split in SPLITS if split in folders}
 
 
-def _images(root: Path, folders: list[ClassFolder], size: int | None) -> Iterator[np.ndarray]:
-    """Blocks of all pictures. Raises SourceError if a class folder has none; then it lists unreadable pictures too."""
-    images = decode([file for folder in folders for file in folder.files], open_plain, size)
-    if faults := [f"{folder.path}: no picture ({', '.join(FORMATS)})" for folder in folders if not folder.files]:
-        raise SourceError(f"source.path = {root}", faults + image_faults(images))
-    return images
+def _without_bad(folders: list[ClassFolder], white: int | None) -> list[ClassFolder]:
+    """The folders without pictures that cannot be read."""
+    is_usable = iter(usable([file for folder in folders for file in folder.files], open_plain, white))
+    return [replace(folder, files=[file for file in folder.files if next(is_usable)]) for folder in folders]
 
 
-def _pictures(folder: Path) -> list[str]:
-    """Pictures anywhere below a folder, in path order. Warns of the number of other files."""
+def _pictures(folder: Path, others: list[Path]) -> list[str]:
+    """Pictures anywhere below a folder, in path order. What else is there is added to `others`."""
     pictures: list[str] = []
-    others: list[str] = []
     for path in sorted(_below(folder), key=str) if folder.is_dir() else []:
         is_special = path.exists() and not path.is_file()  # as a pipe; a broken link is named when it is read
-        is_picture = is_picture_name(path.name) and not is_special
-        (pictures if is_picture else others).append(str(path))
-    if others:
-        count = "1 file" if len(others) == 1 else f"{len(others)} files"
-        said = f"{folder}: left out {count} without the extension of a picture, or no plain files"
-        warn(printable(f"{said}, e.g. {others[0]}"))
+        if is_picture_name(path.name) and not is_special:
+            pictures.append(str(path))
+        else:
+            others.append(path)
     return pictures
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All files below a folder that are not hidden."""
+    """All files below a folder that are not hidden, and folders that are not looked into."""
     for path in _visible(folder):
-        if path.is_dir():
+        if path.is_dir() and path.name not in BESIDE:
             yield from _below(path)
         else:
             yield path

@@ -9,6 +9,7 @@ from typing import IO
 
 import numpy as np
 
+from munkey.core.unit_names import unit_names
 from munkey.data.arrays import Part, Stored, all_labels, part_faults
 from munkey.data.pictures import as_rgb
 from munkey.data.registry import dataset
@@ -67,7 +68,7 @@ def _units(path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: li
             raise SourceError(f"{path} cannot be used", [f"{name}: each split needs one unit for each of its images"])
         with _opened(archive, name) as file:
             read = np.lib.format.read_array(file, allow_pickle=False).reshape(-1)
-        units += [str(each) or None for each in read]
+        units += unit_names(read.tolist())
     return units or None
 
 

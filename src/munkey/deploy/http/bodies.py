@@ -11,6 +11,7 @@ from pydantic import BaseModel, FailFast, Field, WithJsonSchema, model_validator
 
 from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
+from munkey.deploy.deletions import DeletionRequest, Line
 from munkey.deploy.model.images import LIMITS, read_pictures
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import SPECIAL
@@ -92,6 +93,19 @@ class Order(BaseModel, extra="forbid", strict=True):
     also_similar: bool = Field(False, description="Forget these look-alikes, too.")
     block_return: bool = Field(False, description="Refuse these pictures when they are added again.")
     certificate: bool = Field(False, description="Purge, and answer with the certificate and its salt.")
+
+    def deletion_request(self) -> DeletionRequest:
+        """What it asks of a model."""
+        lines: list[Line] = [{"ids": self.ids}, {"files": self.files}]
+        lines += [{"labels": self.classes}, {"units": self.units}]
+        return DeletionRequest(
+            {self.request: lines},
+            ignore_missing=self.ignore_missing,
+            also_identical=self.also_identical,
+            similar=self.similar,
+            also_similar=self.also_similar,
+            block_return=self.block_return,
+        )
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
@@ -194,7 +208,7 @@ def described(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any
 def decoded(files: Sequence[bytes], stored: PictureSize, limits: RequestLimits) -> np.ndarray:
     """The pictures of a request, (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
     names = [f"images.{number}" for number in range(len(files))]
-    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels)
+    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels, stored.white)
     try:
         return np.stack(read_pictures(files, names, (stored.width, stored.height), bounds))
     except TooManyPixelsError as error:

@@ -17,7 +17,7 @@ from fastapi import HTTPException
 from munkey.deploy.http.bodies import RequestLimits, decoded
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model.prediction import Prediction
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 
 T = TypeVar("T")

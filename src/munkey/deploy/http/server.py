@@ -13,7 +13,7 @@ from munkey.core.files import given_text
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.roles import ROLES
 from munkey.deploy.http.service import application
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 
 VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}  # that hold tokens
 SHORTEST = 16  # characters of a token

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,8 +19,9 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from munkey.deploy import certificate as certificates
-from munkey.deploy import deletions, json_answers
+from munkey.deploy import json_answers
+from munkey.deploy.certificate import unconfirmed
+from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import (
     Check,
@@ -36,7 +37,7 @@ from munkey.deploy.http.bodies import (
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import Tokens
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.predictor import Predictor
+from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 
 ENDPOINTS = (
@@ -151,12 +152,11 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         """Forget samples, all that are named or none. With `dry_run`, which needs `verify` only, say which."""
         if not order.dry_run:
             access.require("forget", role)
-        meant = await queue.look_up(lambda model: look_up(model, order))
+        plan = await queue.look_up(lambda model: model.plan(order.deletion_request()))
         if order.dry_run:
-            also = order.also_identical
-            [answer] = await queue.look_up(lambda model: deletions.preview(model, meant.plans, also_identical=also))
-            return answer | meant.passed_over | queue.purged()
-        return await queue.delete(lambda model: carried_out(model, order, meant))
+            [answer] = await queue.look_up(lambda model: model.preview(plan))
+            return answer | passed_over(plan) | queue.purged()
+        return await queue.delete(lambda model: carried_out(model, order, plan))
 
     @app.post("/purge", dependencies=[Depends(access.at_least("forget"))])
     async def purge() -> Json:
@@ -201,9 +201,7 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         """The certificate of a deletion, by its number in the chain or by its request; else of the last one."""
 
         def made(model: Predictor) -> Json:
-            receipt = certificates.receipt_of(model.store, deletion, request)
-            purged, exact = not queue.unpurged, model.digests()
-            return certificates.certify(model.store, receipt, purged=purged, exact=exact).model_dump(mode="json")
+            return model.certificate(deletion, request, purged=not queue.unpurged).model_dump(mode="json")
 
         return await queue.alone(made)
 
@@ -212,9 +210,9 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         """Check a certificate against the memory."""
         made, ids, salt = asked.certificate, asked.ids or None, bytes.fromhex(asked.salt or "")
         exact = await queue.beside(lambda model: model.digests(anew=True)) if made.exact else None
-        faults = await queue.beside(lambda model: certificates.faults(made, model.store, ids, salt, exact))
-        unconfirmed = [*certificates.unconfirmed(made, exact)]
-        return {"sound": not faults, "faults": faults, "ids_checked": ids is not None, "unconfirmed": unconfirmed}
+        faults = await queue.beside(lambda model: model.certificate_faults(made, ids, salt, exact))
+        fields = [*unconfirmed(made, exact)]
+        return {"sound": not faults, "faults": faults, "ids_checked": ids is not None, "unconfirmed": fields}
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
@@ -238,40 +236,27 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
     return router
 
 
-class Meant(NamedTuple):
-    """What an order comes to. passed_over: of the answer, what is missing and what looks alike."""
-
-    plans: deletions.Plans
-    passed_over: Json
-
-
-def look_up(model: Predictor, order: Order) -> Meant:
-    """What an order names, as of now: samples that go until it is carried out are gone then, too."""
-    lines: list[deletions.Line] = [{"ids": order.ids}, {"files": order.files}]
-    lines += [{"labels": order.classes}, {"units": order.units}]
-    plans, missing = deletions.planned(model, {order.request: lines}, ignore_missing=order.ignore_missing)
-    plans, alike = deletions.with_look_alikes(model, plans, order.similar, also=order.also_similar)
-    missed: Json = {"missing": missing[:NAMED], "missing_count": len(missing)}
-    return Meant(plans, missed | alike.get(order.request, {}))
-
-
-def carried_out(model: Predictor, order: Order, meant: Meant) -> Json:
+def carried_out(model: Predictor, order: Order, plan: DeletionPlan) -> Json:
     """Forget. Whatever fails after the deletion, the answer says that it is done."""
-    [plan] = meant.plans.values()
-    # Meanwhile samples may have gone, or this request may have been carried out.
-    plans, _ = deletions.planned(model, {order.request: [{"ids": plan.ids}]}, ignore_missing=True)
-    salts = {order.request: secrets.token_bytes(16)} if order.certificate else {}
-    how = order.model_dump(include={"also_identical", "block_return"})
+    wanted = None
+    if order.certificate:
+        salts = {order.request: secrets.token_bytes(16)}
+        wanted = CertificateOrder(salts, lambda answer, made: answer.update(certificate=made.model_dump(mode="json")))
     done: list[Json] = []
     try:
-        for answer, made in deletions.carry_out(model, plans, salts, done, **how):
-            answer["certificate"] = made.model_dump(mode="json")
+        model.delete(plan, certificates=wanted, answers=done)
     except Exception as error:
         if not done:
             raise
         why = str(error).partition(". Nothing was changed")[0]  # which is not true any more
         done[0]["error"] = f"forgotten, but not purged or certified: {why}"
-    return ({"certificate": None} if order.certificate else {}) | done[0] | meant.passed_over
+    return ({"certificate": None} if order.certificate else {}) | done[0] | passed_over(plan)
+
+
+def passed_over(plan: DeletionPlan) -> Json:
+    """Of an answer: what names no sample, and what looks like those that are meant."""
+    [deletion] = plan.deletions.values()
+    return {"missing": plan.missing[:NAMED], "missing_count": len(plan.missing)} | deletion.look_alikes
 
 
 def refusal(error: Exception) -> JSONResponse:

@@ -165,7 +165,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         version=MODEL_FORMAT,
         family=result.system.family,  # type: ignore[arg-type]  # one that can be exported
         classes=list(result.dataset.classes),
-        stored=PictureSize(height=height, width=width),
+        stored=PictureSize(height=height, width=width, white=result.source.white),
         data=result.data,
         encoder=_encoder(EncoderSettings(**result.keys.model_dump(exclude={"depth"}))),
         model=result.model if network else None,

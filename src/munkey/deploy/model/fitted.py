@@ -61,27 +61,35 @@ class LiveSums:
         rows: their numbers in the present generation; delete: does it.
         """
         with self._lock:
-            position, view = self._store.snapshot()
-            if self._sums is None or position.head != self._head:
+            sums = self._sums
+            counted = self._counted_among(rows)
+            if sums is None or counted is None:
                 self._sums = None
                 return delete()
-            # The last row that is in; behind it come those that were added since.
-            last = np.flatnonzero(view.live)[self._counted - 1] if self._counted else -1
-            counted_rows = rows[rows <= last]
-            keys = view.keys[counted_rows]
-            labels = view.labels[counted_rows]
             receipt = delete()
             if receipt.repeated:
                 return receipt
             if bytes.fromhex(receipt.before) != self._head:  # another thread deleted through the store itself
                 self._sums = None
                 return receipt
-            self._deleted.append((keys, labels))
-            self._counted -= len(counted_rows)
+            self._deleted.append(counted)
+            self._counted -= len(counted[1])
             self._head = bytes.fromhex(receipt.after)
             if sum(len(labels) for _, labels in self._deleted) >= BLOCK:
-                self._take_out(self._sums)
+                self._take_out(sums)
             return receipt
+
+    def _counted_among(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Keys and labels of those rows that are in the sums; None where there are no sums, or old ones."""
+        if self._sums is None:
+            return None
+        with self._store.snapshot() as (position, view):
+            if position.head != self._head:
+                return None
+            # The last row that is in; behind it come those that were added since.
+            last = np.flatnonzero(view.live)[self._counted - 1] if self._counted else -1
+            counted_rows = rows[rows <= last]
+            return view.keys[counted_rows], view.labels[counted_rows]
 
     @contextmanager
     def current(self) -> Iterator[tuple[Position, Sums]]:
@@ -101,20 +109,20 @@ class LiveSums:
         if self._sums is not None and self._position == self._store.position:
             return self._position
         while True:
-            position, view = self._store.snapshot()
-            sums = self._sums
-            if sums is None or position.head != self._head:
-                sums = deepcopy(self.empty)
-                self._counted = 0
-                self._head = position.head
-                self._deleted.clear()
-            self._sums = None  # a failure from here on leaves none, rather than a part
-            self._take_out(sums)
-            added_rows = np.flatnonzero(view.live)[self._counted :]
-            for start in range(0, len(added_rows), BLOCK):
-                rows = view.rows(added_rows[start : start + BLOCK])
-                sums.add(rows.keys, rows.records["label"])
-            if self._store.position == position:  # else rows were deleted or moved while they were read
+            with self._store.snapshot() as (position, view):
+                sums = self._sums
+                if sums is None or position.head != self._head:
+                    sums = deepcopy(self.empty)
+                    self._counted = 0
+                    self._head = position.head
+                    self._deleted.clear()
+                self._sums = None  # a failure from here on leaves none, rather than a part
+                self._take_out(sums)
+                added_rows = np.flatnonzero(view.live)[self._counted :]
+                for start in range(0, len(added_rows), BLOCK):
+                    rows = view.rows(added_rows[start : start + BLOCK])
+                    sums.add(rows.keys, rows.records["label"])
+            if self._store.position == position:  # else rows were deleted or added while they were read
                 self._sums = sums
                 self._counted += len(added_rows)
                 self._position = position
@@ -191,10 +199,10 @@ class FittedModel:
         were read.
         """
         while True:
-            position, view = self.store.snapshot()
-            rows = np.flatnonzero(view.live)
-            rows = rows[np.argsort(view.ids[rows])]
-            digest = _digest([view.keys[rows], view.labels[rows]])
+            with self.store.snapshot() as (position, view):
+                rows = np.flatnonzero(view.live)
+                rows = rows[np.argsort(view.ids[rows])]
+                digest = _digest([view.keys[rows], view.labels[rows]])
             if self.store.position == position:  # else rows were deleted while they were read
                 return position, {"rows": digest}
 
@@ -234,10 +242,10 @@ class FittedModel:
 
     def present_classes(self) -> np.ndarray:
         """The numbers of the classes that have rows, in ascending order of what they are called."""
-        _, view = self.store.snapshot()
-        rows = np.flatnonzero(view.live)
-        labels = view.labels[rows]
-        labels = labels[view.live[rows]]  # looked at last: what is deleted meanwhile is zero
+        with self.store.snapshot() as (_, view):
+            rows = np.flatnonzero(view.live)
+            labels = view.labels[rows]
+            labels = labels[view.live[rows]]  # looked at last: what is deleted meanwhile is zero
         if len(labels) and (labels.min() < 0 or labels.max() >= len(self.manifest.classes)):
             raise UnreadableModelError(self.store.folder, NO_CLASS)
         return self._ascending(np.flatnonzero(np.bincount(labels)))

@@ -5,9 +5,9 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from munkey.core.files import atomic
 from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, understood
@@ -19,6 +19,7 @@ from munkey.settings import (
     ModelSettings,
     Pixels,
     Section,
+    White,
     Width,
 )
 
@@ -49,10 +50,19 @@ def self_digest(model: BaseModel) -> str:
 
 
 class PictureSize(Section):
-    """How the data set keeps its pictures: others are resized to it, without cropping."""
+    """How the data set keeps its pictures: others are resized to it, without cropping.
+
+    white: the brightest value of its gray of 16 bits, None: 65535.
+    """
 
     height: Pixels
     width: Pixels
+    white: White | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, serialized: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without a white that nobody set: the digest of an older manifest stays what it is."""
+        return {name: value for name, value in serialized(self).items() if name != "white" or value is not None}
 
 
 class EncoderReference(Section):

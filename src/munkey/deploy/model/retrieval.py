@@ -61,15 +61,16 @@ class Retriever:
         queries of another form.
         """
         while True:
-            view = self.store.view
-            near = nearest_in(view, checked(queries, view.keys.shape[1]), self.inference.k)
-            rows = near.rows
-            present = rows != NOBODY
-            copied, names = view.copy(rows[present]), [file for file, _ in self.store.sources_of(rows[present])]
-            added = np.flatnonzero(self._are_added(copied.ids))
-            tokens_lent, from_somebody, still_live = self._lent(view, rows[present][added])
-            if copied.live.all() and still_live and self.store.view.generation == view.generation:
-                break  # else something was deleted meanwhile, or the memory compacted, which empties older views
+            with self.store.reading() as view:
+                near = nearest_in(view, checked(queries, view.keys.shape[1]), self.inference.k)
+                rows = near.rows
+                present = rows != NOBODY
+                copied = view.copy(rows[present])
+                names = [file for file, _ in self.store.sources_of(rows[present])]
+                added = np.flatnonzero(self._are_added(copied.ids))
+                tokens_lent, from_somebody, still_live = self._lent(view, rows[present][added])
+            if copied.live.all() and still_live:
+                break  # else something was deleted meanwhile
         known = np.ones(len(copied.ids), dtype=bool)
         known[added], copied.tokens[added] = from_somebody, tokens_lent
         present[present] = known

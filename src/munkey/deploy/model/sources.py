@@ -37,6 +37,13 @@ class MemoryRow(NamedTuple):
     added: datetime
 
 
+class Added(NamedTuple):
+    """Samples that were added. ids: (N,) int64; identical: of a new id, the ids of identical pictures held before."""
+
+    ids: np.ndarray
+    identical: dict[int, tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class Selection:
     """Samples that were named. ids: (N,) int64, ascending; missing: all that named none; classes: how many of each."""
@@ -70,13 +77,12 @@ class SourceFiles:
 
     def held(self) -> tuple[np.ndarray, list[Source]]:
         """The records (N,) of all samples that the memory holds, and file and unit of each."""
-        while True:
-            view = self._store.view
+        with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
-            sources, records = self._store.sources_of(rows), view.records[rows]
+            sources = self._store.sources_of(rows)
+            records = view.records[rows]
             live = view.live[rows]  # looked at last: what was deleted meanwhile is zero
-            if self._store.view.generation == view.generation:  # else it was compacted, and has other rows
-                return records[live], list(compress(sources, live))
+            return records[live], list(compress(sources, live))
 
     def ids_of(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
         """The ids that each name means, none for one that means nothing. Looks at the memory alone, not at the disk.

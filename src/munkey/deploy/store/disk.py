@@ -11,6 +11,7 @@ from pathlib import Path
 
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 
+PATIENCE_S = 60.0  # seconds that readers and a compaction wait for one another
 _LOCKS: set[int] = set()  # descriptors that a forked child must not keep open, or its parent's lock would outlive it
 
 
@@ -93,27 +94,53 @@ def new_folder(folder: Path) -> Iterator[Path]:
     sync_folder(folder.parent)
 
 
+def _flock(descriptor: int, kind: int, wait: float) -> None:
+    """Lock an open folder. Raises BlockingIOError after so many seconds of waiting."""
+    until = time.monotonic() + wait
+    while True:
+        try:
+            return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.005)
+
+
 def lock(folder: Path, wait: float = 0.0) -> int:
     """A lock of a folder that ends with this process. wait: seconds for another one; then LockedMemoryError.
 
     The folder itself is locked, not the file that names the process: that one can be removed.
     """
-    descriptor, until = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), time.monotonic() + wait
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise
-                time.sleep(0.005)
+        _flock(descriptor, fcntl.LOCK_EX, wait)
         with os.fdopen(open_file(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as holder:
             holder.write(str(os.getpid()))
     except BlockingIOError:
         os.close(descriptor)
         said = f"already open for writing elsewhere (process {_holder(folder / 'lock')})"
         raise LockedMemoryError(f"{folder}: {said}; a memory has one writer at a time") from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    _LOCKS.add(descriptor)
+    return descriptor
+
+
+def lock_generation(folder: Path, *, alone: bool = False) -> int:
+    """A lock of a generation: any number of readers have one at a time, or a compaction has it alone.
+
+    Waits up to `PATIENCE_S`, then raises LockedMemoryError; OSError where it is not a folder.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(folder, flags)
+    try:
+        _flock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, PATIENCE_S)
+    except BlockingIOError:
+        os.close(descriptor)
+        who = "a reader is" if alone else "a compaction is"
+        waited = f"{who} at work there for more than {PATIENCE_S:g} s"
+        raise LockedMemoryError(f"{folder}: {waited}; nothing was changed, try again") from None
     except BaseException:
         os.close(descriptor)
         raise

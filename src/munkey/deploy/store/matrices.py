@@ -68,6 +68,10 @@ class MemoryView:
         return Copied(records["id"], records["label"], tokens, live)
 
 
+_NO_ROWS = np.zeros((0, 0), dtype=np.float32)
+NOTHING_READ = MemoryView(0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool))  # no generation is 0
+
+
 class Matrices:
     """The files of a generation. Raises UnreadableMemoryError where one is missing, a link, or too short."""
 

@@ -58,17 +58,20 @@ def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
     Raises UnreadableMemoryError where the ledger names dead rows that are not there, or has lost deletions, since other
     rows are hidden; and where rows from all over the memory do not match their commitments.
     """
-    hidden = view.live.view("u1") == 0  # looked at first: a row is dead by the ledger before it is hidden
-    dead, live = ledger.dead(), np.ones(len(hidden), dtype=bool)
-    if dead.size and not (dead.min() >= 0 and dead.max() < len(live)):
-        raise UnreadableMemoryError(ledger.path, f"damaged: it lists dead rows that are not among its {len(live)}")
-    live[dead] = False
+    # In this order: a row is dead by the ledger before it is hidden, and counted before it is dead.
+    hidden = view.live.view("u1") == 0
+    dead = ledger.dead()
+    rows = ledger.state().rows
+    live = np.ones(len(hidden), dtype=bool)
+    if dead.size and not (dead.min() >= 0 and dead.max() < rows):
+        raise UnreadableMemoryError(ledger.path, f"damaged: it lists dead rows that are not among its {rows}")
+    live[dead[dead < len(live)]] = False
     if len(lost := np.flatnonzero(live & hidden)):
         why = "it is older than the rows are, or its write-ahead log, store.db-wal, was lost"
         said = f"does not know of {counted(len(lost), 'deleted row')}, {listed(lost)}: {why}"
         raise UnreadableMemoryError(ledger.path, said)
-    rows = np.flatnonzero(live)
-    if len(wrong := mismatched(ledger, view, rows[:: max(1, len(rows) // SAMPLE)])):
+    live_rows = np.flatnonzero(live)
+    if len(wrong := mismatched(ledger, view, live_rows[:: max(1, len(live_rows) // SAMPLE)])):
         why = "a file or the name of a source file was changed, or is of another memory"
         said = f"{counted(len(wrong), 'row')} not matching their commitment, {listed(wrong)}: {why}"
         raise UnreadableMemoryError(generation_folder(folder, view.generation), said)
@@ -102,23 +105,16 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
 def followed(folder: Path, ledger: Ledger) -> MemoryView:
     """What the ledger describes now, for reading, without anything in it that has been deleted.
 
-    Raises UnreadableMemoryError where it is damaged, LockedMemoryError where its writer hangs.
+    Its generation must be locked. Raises UnreadableMemoryError where it is damaged, LockedMemoryError where its writer
+    hangs.
     """
-    while True:
-        state = ledger.state()
-        try:
-            matrices = matrices_of(folder, state, os.O_RDONLY)
-            view = matrices.view(state.generation, state.rows)
-            matrices.close()
-            wait_until_hidden(folder, ledger, view)
-            require_whole(folder, ledger, view)
-        except UnreadableMemoryError:
-            now = ledger.state()
-            if (now.generation, now.rows) == (state.generation, state.rows):  # else rows that came since may be dead
-                raise
-        else:
-            if ledger.state().generation == state.generation:  # else it was compacted in between
-                return view
+    state = ledger.state()
+    matrices = matrices_of(folder, state, os.O_RDONLY)
+    view = matrices.view(state.generation, state.rows)
+    matrices.close()
+    wait_until_hidden(folder, ledger, view)
+    require_whole(folder, ledger, view)
+    return view
 
 
 def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:

@@ -20,13 +20,14 @@ from munkey.deploy.store import disk
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.ledger import Ledger, LedgerState, Position
-from munkey.deploy.store.matrices import BLOCK, NAMES, Matrices, MemoryView, retire
+from munkey.deploy.store.matrices import BLOCK, NAMES, NOTHING_READ, Matrices, MemoryView, retire
 from munkey.deploy.store.recovery import (
     BESIDE,
     followed,
     foreign,
     generation_folder,
     generations,
+    matrices_of,
     recover,
     wait_until_hidden,
 )
@@ -57,24 +58,30 @@ class Store(AbstractContextManager["Store"]):
         self.folder = folder
         self._ledger = ledger
         self._guard = threading.RLock()
-        self._turn = threading.RLock()  # of the thread that is `writing`
+        # Of the thread that changes something. Where both are needed, it is taken before the guard, and a generation is
+        # locked before the guard, too: a compaction waits for readers, which need the guard.
+        self._turn = threading.RLock()
         self._process = os.getpid()
         self._closed = False
         self._matrices: Matrices | None = None
         self._pending: list[np.ndarray] = []  # rows that are dead and not known to be zero on the disk
+        self._lock: int | None = None
+        self._view = NOTHING_READ
+        self._changes: int | None = None  # the number of the ledger's changes that the view follows
         with self._whole():
-            self._begin(lock)
+            if lock is None:
+                _ = self.view
+            else:
+                self._begin(lock)
 
-    def _begin(self, lock: int | None) -> None:
-        """Read what there is now; with a lock, as the writer, which first finishes what a killed
-        one has begun.
-        """
+    def _begin(self, lock: int) -> None:
+        """Be the writer, which first finishes what a killed one has begun."""
         self._lock = lock
-        self._matrices = None if lock is None else recover(self.folder, self._ledger)
+        self._matrices = recover(self.folder, self._ledger)
         self._changes = self._ledger.changes()
         self._erased = self._ledger.last().sequence
         self._view = self._mapped()
-        self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live if lock is not None else ()))
+        self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
 
     @classmethod
     def create(  # noqa: PLR0913  # the parts of a row
@@ -141,10 +148,14 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _writing(self) -> Iterator[Matrices]:
-        with self._alone():
-            if self._matrices is None:
-                raise ClosedMemoryError(f"{self.folder}: open for reading only")
-            yield self._matrices
+        self._require_open()
+        with self._turn, self._alone():
+            yield self._writable()
+
+    def _writable(self) -> Matrices:
+        if self._matrices is None:
+            raise ClosedMemoryError(f"{self.folder}: open for reading only")
+        return self._matrices
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
@@ -177,8 +188,9 @@ class Store(AbstractContextManager["Store"]):
             assert self._matrices is not None and self._lock is not None
             self._matrices.close()
             self._matrices = None
+            self._changes = self._ledger.changes()
             disk.unlock(self._lock)
-            self._begin(None)
+            self._lock = None
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -207,17 +219,62 @@ class Store(AbstractContextManager["Store"]):
         """
         return not self._closed and os.getpid() == self._process and self._ledger.in_place()
 
+    @contextmanager
+    def reading(self) -> Iterator[MemoryView]:
+        """The rows as they are now. Until the block ends, no compaction moves them; deletions and additions go on.
+
+        The block must not change the memory: a compaction in another thread would wait for it, and it for that one.
+        """
+        lock, view = self._locked_view()
+        try:
+            yield view
+        finally:
+            disk.unlock(lock)
+
     @property
     def view(self) -> MemoryView:
-        """The rows as they are now. A compaction empties older views: after reading, compare `generation` again."""
+        """The rows as they are now, for a single look: a compaction, which `reading` keeps away, empties them."""
+        with self.reading() as view:
+            return view
+
+    def _locked_view(self) -> tuple[int, MemoryView]:
+        """The lock of the generation that the ledger names, for reading, and its rows."""
         with self._alone():
-            changes = self._ledger.changes()  # another connection's: a writer sees none
-            if changes != self._changes:
-                state = self._ledger.state()
-                if (state.generation, state.rows) != (self._view.generation, len(self._view.live)):
-                    self._view = self._mapped()
-                self._changes = changes
-            return self._view
+            generation = self._view.generation or self._ledger.state().generation
+        while True:
+            try:
+                lock = disk.lock_generation(generation_folder(self.folder, generation))
+            except LockedMemoryError:
+                raise
+            except OSError:  # a compaction has removed it since, or it is damaged
+                with self._alone():
+                    state = self._ledger.state()
+                    if state.generation == generation:
+                        matrices_of(self.folder, state, os.O_RDONLY).close()  # says what is wrong
+                        raise
+                generation = state.generation
+                continue
+            try:
+                with self._alone():
+                    generation = self._follow(generation)
+                    if generation == self._view.generation:
+                        return lock, self._view
+            except BaseException:
+                disk.unlock(lock)
+                raise
+            disk.unlock(lock)
+
+    def _follow(self, locked: int) -> int:
+        """The generation that the ledger names. If it is the locked one, the view is made to show all its rows."""
+        changes = self._ledger.changes()  # another connection's: a writer sees none
+        if changes == self._changes:
+            return self._view.generation
+        state = self._ledger.state()
+        if state.generation == locked:
+            if (state.generation, state.rows) != (self._view.generation, len(self._view.live)):
+                self._view = self._mapped()
+            self._changes = changes
+        return state.generation
 
     @property
     def state(self) -> LedgerState:
@@ -230,27 +287,31 @@ class Store(AbstractContextManager["Store"]):
         with self._alone():
             return self._ledger.position()
 
-    def snapshot(self) -> tuple[Position, MemoryView]:
-        """Where the memory stands, and its rows there: none that is dead by the ledger is live in
-        the view.
+    @contextmanager
+    def snapshot(self) -> Iterator[tuple[Position, MemoryView]]:
+        """As `reading`, with where the memory stands: none that is dead by the ledger is live in the view.
 
-        Ask for `position` again after reading: if it is another one, rows changed meanwhile.
+        Ask for `position` again after reading: if it is another one, rows came or went meanwhile.
         """
+        while True:
+            with self.reading() as view:
+                position = self._position_of(view)
+                if position.rows == len(view.live):  # else rows came since the block began
+                    yield position, view
+                    return
+
+    def _position_of(self, view: MemoryView) -> Position:
+        """Where the memory stands, once no row of the view is live that is dead by the ledger."""
+        waited_at = None
         with self._alone():
-            waited_at = None
             while True:
-                view = self.view
                 live = np.count_nonzero(view.live)
                 position = self._ledger.position()
-                if (position.generation, position.rows) != (view.generation, len(view.live)):
-                    continue  # it changed between these two lines
-                # A writer of another process has put a deletion into the ledger, and not hidden its
-                # rows yet.
-                if live > position.live and position != waited_at:
-                    wait_until_hidden(self.folder, self._ledger, view)
-                    waited_at = position
-                    continue
-                return position, view
+                if position.rows != len(view.live) or live <= position.live or position == waited_at:
+                    return position
+                # A writer of another process has put a deletion into the ledger, and not hidden its rows yet.
+                wait_until_hidden(self.folder, self._ledger, view)
+                waited_at = position
 
     @property
     def head(self) -> str:
@@ -272,11 +333,16 @@ class Store(AbstractContextManager["Store"]):
     def rows_of(self, ids: ArrayLike) -> np.ndarray:
         """The live row of each id, for a writer. Raises UnknownIdsError with all ids that the memory does not hold."""
         wanted = checked_ids(ids)
-        with self._writing():
-            rows = self._lookup.find(wanted, self._view.live)
+        rows = self.known_rows(wanted)
         if len(unknown := np.unique(wanted[rows < 0])):
             raise UnknownIdsError(unknown.tolist())
         return rows
+
+    def known_rows(self, ids: np.ndarray) -> np.ndarray:
+        """The live row of each id (N,) int64, for a writer; -1 for one that the memory does not hold."""
+        with self._alone():
+            self._writable()
+            return self._lookup.find(ids, self._view.live)
 
     def sources_of(self, rows: np.ndarray) -> list[Source]:
         """File and unit of each row (N,) of the present generation; None where none is known, or the row is dead."""
@@ -293,19 +359,17 @@ class Store(AbstractContextManager["Store"]):
         return self._ids_of(lambda view: same_contents(view.records, wanted))
 
     def _ids_of(self, rows_in: Callable[[MemoryView], ArrayLike]) -> np.ndarray:
-        while True:
-            view = self.view
+        with self.reading() as view:
             with self._alone():
                 rows = np.array(rows_in(view), dtype=np.int64)
             copied = view.copy(rows[rows < len(view.live)])
-            if self.view.generation == view.generation:  # else it was compacted meanwhile, and has other rows
-                return copied.ids[copied.live]
+            return copied.ids[copied.live]
 
     def twins_of(self, rows: np.ndarray) -> np.ndarray:
         """The other live rows that have the same content as any of these, ascending. Of the present generation."""
-        view = self.view
-        same = np.setdiff1d(same_contents(view.records, view.records["content"][rows]), rows)
-        return same[view.live[same]]
+        with self.reading() as view:
+            same = np.setdiff1d(same_contents(view.records, view.records["content"][rows]), rows)
+            return same[view.live[same]]
 
     def blocked(self, contents: ArrayLike) -> np.ndarray:
         """Which of the contents (N, 16) `add` refuses, since they were deleted with `block_return`: (N,) bool."""
@@ -330,21 +394,19 @@ class Store(AbstractContextManager["Store"]):
 
     def verify(self, published: str | None = None) -> Report:
         """Recompute the chain and every commitment from the disk. published: a head that must be in the chain."""
-        with self._alone():
+        self._require_open()
+        with self._turn:
             if self._matrices is not None:
                 self._record_settled()
-            while True:
-                view = self.view
-                wait_until_hidden(self.folder, self._ledger, view)
-                report = verified(self._ledger, view, published, foreign(self.folder, self._ledger.state()))
-                if self._ledger.state().generation == view.generation:  # else it was compacted meanwhile
-                    return report
+        with self.reading() as view, self._alone():
+            wait_until_hidden(self.folder, self._ledger, view)
+            return verified(self._ledger, view, published, foreign(self.folder, self._ledger.state()))
 
     def zeroed(self, sequences: range) -> bool:
         """Whether rows, by their numbers in the log, are zero: looked at, and known to be so on the disk."""
-        with self._alone():
+        with self.reading() as view, self._alone():
             rows = self._ledger.dead(sequences.start - 1, sequences.stop - 1)  # a compaction has overwritten others
-            return self._ledger.state().erased >= sequences.stop - 1 and not len(nonzero(self.view, rows))
+            return self._ledger.state().erased >= sequences.stop - 1 and not len(nonzero(view, rows))
 
     # Writing
 
@@ -395,16 +457,24 @@ class Store(AbstractContextManager["Store"]):
         When this returns, the deletion is on the disk and no reader gets these rows. Up to ERASED_AT_ONCE rows are
         overwritten with zeros too; `settle` overwrites more of them, and waits until all zeros are on the disk.
         """
-        with self._writing() as matrices:
+        with self._writing():
             wanted = np.unique(checked_ids(ids))
             checked_texts("request", [request], 1)
+            rows = self.known_rows(wanted)
+            if (rows < 0).any() and (request is None or self.receipt(request) is None):
+                raise UnknownIdsError(wanted[rows < 0].tolist())
+            return self.delete_rows(rows[rows >= 0], request=request, block_return=block_return)
+
+    def delete_rows(self, rows: np.ndarray, *, request: str | None = None, block_return: bool = False) -> Receipt:
+        """As `delete`, of live rows by their numbers in the present generation, in the order of the chain."""
+        with self._writing() as matrices:
+            checked_texts("request", [request], 1)
             if request is not None and (earlier := self.receipt(request)):
-                if (held := wanted[self._lookup.find(wanted, self._view.live) >= 0]).size:
+                if len(rows):
                     done = f"request {request!r} was carried out at {earlier.when.isoformat()}"
-                    still = f"the memory still holds {counted(len(held), 'id')} of these"
+                    still = f"the memory still holds {counted(len(rows), 'id')} of these"
                     raise ValueError(f"{done}, and {still}; give this deletion another number")
                 return earlier
-            rows = self.rows_of(wanted)
             with self._whole():
                 receipt = self._ledger.delete(rows, self._view.records[rows], self._erased, request, block_return)
                 matrices.hide(rows, len(self._view.live))
@@ -452,24 +522,48 @@ class Store(AbstractContextManager["Store"]):
     def compact(self) -> tuple[str, ...]:
         """Move the live rows to a new generation without gaps; the old one is overwritten with zeros and removed.
 
-        Returns as `purge`, which is part of it.
+        Readers go on while rows are copied. For the moment of the switch, the old generation is locked: whoever is
+        `reading` it ends first, and whoever begins then reads the new one. Returns as `purge`, which is part of it.
+        Raises LockedMemoryError, and changes nothing, where a reader does not end.
         """
-        with self._writing() as old, self._whole():
-            numbers, rows = count(self._view.generation + 1), np.flatnonzero(self._view.live)
-            number = next(one for one in numbers if not os.path.lexists(generation_folder(self.folder, one)))
-            new = Matrices.create(generation_folder(self.folder, number), self._ledger.state()[1:3])
-            for start, block in enumerate(blocks(rows)):
-                new.append(start * BLOCK, self._view.rows(block))
-            new.seal()
-            self._ledger.switch(number, rows)
-            old.close()
-            self._matrices, self._erased = new, self._ledger.last().sequence
-            self._pending.clear()
-            retire(old.folder)
-            disk.sync_folder(self.folder)
-            self._view = self._mapped()
-            self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
-        return self.purge()
+        self._require_open()
+        with self._turn:
+            with self._alone():
+                old = self._writable()
+            rows = np.flatnonzero(self._view.live)
+            with self._whole():
+                number, new = self._copied(rows)
+            try:
+                lock = disk.lock_generation(old.folder, alone=True)
+            except LockedMemoryError:
+                new.close()
+                retire(new.folder)
+                raise
+            try:
+                with self._alone(), self._whole():
+                    self._ledger.switch(number, rows)
+                    self._matrices = new
+                    self._erased = self._ledger.last().sequence
+                    self._pending.clear()
+                    self._view = self._mapped()
+                    self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
+            finally:
+                disk.unlock(lock)
+            with self._whole():
+                old.close()
+                retire(old.folder)
+                disk.sync_folder(self.folder)
+            return self.purge()
+
+    def _copied(self, rows: np.ndarray) -> tuple[int, Matrices]:
+        """Copies of rows in a new generation, on the disk, and its number."""
+        numbers = count(self._view.generation + 1)
+        number = next(one for one in numbers if not os.path.lexists(generation_folder(self.folder, one)))
+        new = Matrices.create(generation_folder(self.folder, number), self.state[1:3])
+        for start, block in enumerate(blocks(rows)):
+            new.append(start * BLOCK, self._view.rows(block))
+        new.seal()
+        return number, new
 
     def copy(self, folder: Path) -> None:
         """Write the memory, with its name and its chain of deletions, to a new folder. Nobody
@@ -495,7 +589,7 @@ class Store(AbstractContextManager["Store"]):
     def close(self) -> None:
         """Settle and release the memory. Closing twice is no error; in a forked child, nothing happens."""
         if os.getpid() == self._process:
-            with self._guard:
+            with self._turn, self._guard:
                 if not self._closed and self._matrices is not None:
                     self._record_settled()
                 self._abandon()

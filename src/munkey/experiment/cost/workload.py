@@ -180,7 +180,7 @@ class Workload:
         """How many settings the search of a system tries; 0 if they are not searched."""
         if run.method not in self.plan.searched:
             return 0
-        return len(self.plan.params.candidates(run.dataset, run.method))
+        return self.plan.params.candidate_count(run.dataset, run.method)
 
     def _trained(self, run: Evaluation) -> Work:
         params, family, size, network, _, models = self.setting(run)

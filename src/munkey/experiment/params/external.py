@@ -132,14 +132,12 @@ def check_encoder(keys: KeySettings) -> None:
 
 def check_pretrained(model: str) -> None:
     """Raise ValueError if timm has no such model, or if a folder holds none of timm's."""
-    if model.startswith("timm:") and ":" in model.removeprefix("timm:"):
-        raise ValueError(f"pretrained.model = {model!r}: must be timm:NAME, or a folder, written with a slash")
-    if model.startswith("timm:"):
+    if re.fullmatch("timm:[^:]*", model):
         _check_timm(model.removeprefix("timm:"), "pretrained.model")
-    elif "/" not in model:
-        raise ValueError(f"pretrained.model = {model!r}: must be timm:NAME, or a folder, written with a slash")
-    else:
+    elif "/" in model and not model.startswith("timm:"):
         _check_folder(model, "pretrained.model", {})
+    else:
+        raise ValueError(f"pretrained.model = {model!r}: must be timm:NAME, or a folder, written with a slash")
 
 
 def _check_folder(folder: str, setting: str = "keys.encoder", types: Mapping[str, object] = MODEL_TYPES) -> None:

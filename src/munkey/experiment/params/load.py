@@ -11,7 +11,7 @@ from munkey.core.paths import name_of as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import reader_faults, source_faults
-from munkey.experiment.params.messages import ParamsError, noted, shortened, unknown
+from munkey.experiment.params.messages import ParamsError, noted, shortened
 from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
 from munkey.experiment.params.schema import Params, memory_family, models, rate_name
 from munkey.models.family import FAMILIES
@@ -73,9 +73,8 @@ def load(config: Values) -> Params:
     faults: list[str] = []
     with noted(faults, models().whole):
         params = models().whole.model_validate(config)
-        faults += _override_faults(params)
         others = [name for name in params.overrides if name not in DATASETS.refused]
-        for dataset in dict.fromkeys([*params.datasets, *others]) if not faults else ():
+        for dataset in dict.fromkeys([*params.datasets, *others]):
             faults += _dataset_faults(params, dataset)
         faults += _number_faults(config) if not faults else []
         if not faults:
@@ -105,17 +104,6 @@ def _number_faults(config: Values) -> list[str]:
     return faults
 
 
-def _override_faults(params: Params) -> list[str]:
-    """Sections of `overrides` that a data set cannot override."""
-    allowed = models().dataset.model_fields
-    return [
-        unknown(f"overrides.{dataset}.{section}", value, section, allowed)
-        for dataset, sections in params.overrides.items()
-        for section, value in sections.items()
-        if section not in allowed
-    ]
-
-
 def _dataset_faults(params: Params, dataset: str) -> list[str]:
     """What is wrong with the parameters as they hold for a data set, for its ablations, audit and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
@@ -137,13 +125,12 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
         if (count := params.candidate_count(dataset, method)) > MOST_CANDIDATES:
             faults.append(f"search_grid: {method}: {count:,} combinations; at most {MOST_CANDIDATES:,}")
             continue
-        candidates = params.candidates(dataset, method)
-        if params.search and len(candidates) > 1 and params.method(method).original.has_memory:
+        if params.search and count > 1 and params.method(method).original.has_memory:
             faults.append(f"search_grid: {method}: only methods of a family without a memory can be searched")
         settings = METHODS[method].settings
-        for candidate in candidates:
+        for values in params.candidate_values(dataset, method):
             with noted(faults, settings, f"search_grid: {method}: "):
-                settings.model_validate(candidate)
+                settings.model_validate(values)
     return faults
 
 

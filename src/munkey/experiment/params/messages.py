@@ -9,6 +9,10 @@ from pydantic import BaseModel, ValidationError
 
 from munkey.core.registry import Registry, meant
 
+QUOTES = (
+    "YAML reads yes, no, on and off without quotes as True and False: write 'yes' in quotes, or !!str yes, which"
+    " `dvc exp run -S` keeps, while it drops quotes"
+)
 Entry = TypeVar("Entry")
 BRIEF = reprlib.Repr()
 BRIEF.maxlevel, BRIEF.maxlist, BRIEF.maxdict, BRIEF.maxstring, BRIEF.maxother = 4, 10, 10, 120, 120
@@ -44,7 +48,11 @@ def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -
     message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     if kind == "value_error":
         return f"{where}: {message}" if loc else f"{prefix}{message}"
-    hint = " (YAML reads 1e-3 as text: write 1.0e-3)" if isinstance(value, str) and "number" in message else ""
+    hint = ""
+    if isinstance(value, str) and "number" in message:
+        hint = " (YAML reads 1e-3 as text: write 1.0e-3)"
+    elif isinstance(value, bool) and "valid string" in message:
+        hint = f" ({QUOTES})"
     return f"{where} = {shortened(value)}: {message}{hint}"
 
 

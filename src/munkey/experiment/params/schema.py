@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from itertools import product
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, create_model, model_validator, with_config
 from typing_extensions import TypedDict
@@ -18,7 +18,7 @@ from munkey.data.registry import DatasetEntry, reader_of
 from munkey.experiment.params.external import check_encoder, check_pretrained, check_uri
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
 from munkey.experiment.params.overlays import merge, name_of, name_of_knobs, sections_of, values_to_try
-from munkey.models.family import FAMILIES, Family
+from munkey.models.family import FAMILIES, Family, Settings
 from munkey.settings import (
     AuditSettings,
     DataSettings,
@@ -63,9 +63,9 @@ class DatasetParams(Section):
     ablations: Annotated[dict[str, Annotated[list[object], Field(max_length=100)]], Field(max_length=50)]
     scenarios: Annotated[dict[str, dict[str, object]], Field(max_length=100), BeforeValidator(_without_null)]
 
-    def of_family(self, family: Family) -> Section | None:
-        """The section of a family, if it has one."""
-        return getattr(self, family.name) if family.settings else None
+    def of_family(self, family: Family[Settings]) -> Settings:
+        """The section of a family; None for one that has none."""
+        return cast("Settings", getattr(self, family.name) if family.settings else None)
 
     @property
     def least_samples(self) -> int:
@@ -137,7 +137,7 @@ class Params(DatasetParams):
         if self.network not in networks:
             raise ValueError(f"network = {self.network!r}: must be one of {', '.join(networks)}")
         if self.network == "pretrained":
-            check_pretrained(self.of_family(FAMILIES[self.network]).model)  # type: ignore[union-attr]  # it has a section
+            check_pretrained(self.of_family(FAMILIES[self.network]).model)
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
         known = {f"{method.name}.{key}" for method in METHODS.values() for key in method.settings.model_fields}
@@ -171,14 +171,19 @@ class Params(DatasetParams):
 
     def candidate_count(self, dataset: str, method: str) -> int:
         """How many settings the search tries for a method, without making them."""
-        settings = self.for_case(dataset).unlearn[method].model_dump()
+        settings = dict(self.for_case(dataset).unlearn[method])
         return math.prod(map(len, values_to_try(settings, self.search_grid, method).values()))
 
-    def candidates(self, dataset: str, method: str) -> list[dict[str, object]]:
-        """The settings that the search tries for a method: those of its section where there is no grid for them."""
-        settings = self.for_case(dataset).unlearn[method].model_dump()
+    def candidate_values(self, dataset: str, method: str) -> list[dict[str, object]]:
+        """What the search tries for a method: the values of its section where there is no grid for them."""
+        settings = dict(self.for_case(dataset).unlearn[method])
         values = values_to_try(settings, self.search_grid, method)
         return [settings | dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+    def candidates(self, dataset: str, method: str) -> list[Section]:
+        """The settings that the search tries for a method."""
+        kind = METHODS[method].settings
+        return [kind.model_validate(values) for values in self.candidate_values(dataset, method)]
 
     def for_case(self, case: str) -> DatasetParams:
         """The parameters as they hold for a data set, its overrides applied, or for one of its cases.
@@ -189,8 +194,11 @@ class Params(DatasetParams):
             dataset, _, change = case.partition("/")
             override = self.changes_of(dataset)[change] if change else self.overrides.get(dataset, {})
             below = self.for_case(dataset) if change else self
-            sections = below.model_dump(include=set(models().dataset.model_fields))
-            self._cases[case] = models().dataset.model_validate(merge(sections, override))
+            kind = models().dataset
+            sections = {name: getattr(below, name) for name in kind.model_fields}
+            # Only what is overridden is written out and checked again; all else is handed on as it is.
+            sections |= merge(below.model_dump(include=set(override)), override)
+            self._cases[case] = kind.model_validate(sections)
         return self._cases[case]
 
     def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:

@@ -10,10 +10,15 @@ from munkey.core.paths import Layout, fill
 from munkey.encoders.registry import Builder, cache_name, find
 from munkey.experiment.params.load import Params, memory_family, rate_name
 from munkey.models.family import FAMILIES, Family
-from munkey.settings import EncoderSettings, ForgetSettings
-
-Sections = dict[str, dict[str, object]]
-
+from munkey.settings import (
+    AuditInference,
+    EncoderSettings,
+    ForgetSettings,
+    NetworkName,
+    Section,
+    Sections,
+    WeightsOrigin,
+)
 
 AUDIT = "audit/"  # how the place of an audit's cases begins, and of what its memories find
 
@@ -80,7 +85,7 @@ class Cases:
     def searched(self) -> list[str]:
         """The methods whose settings are searched; the others run with those of their section."""
         params, dataset = self.params, self.params.datasets[0]
-        return [name for name in params.methods if params.search and len(params.candidates(dataset, name)) > 1]
+        return [name for name in params.methods if params.search and params.candidate_count(dataset, name) > 1]
 
     def family_of(self, system: str) -> Family:
         """The family of an original, an oracle or what a method leaves."""
@@ -92,9 +97,11 @@ class Cases:
     def _sections(self, case: str, *names: str) -> Sections:
         """Sections of the parameters as they hold for a case: what a rule hands to its script, and re-runs for."""
         params = self.params.for_case(case)
-        read = [family for family in FAMILIES.values() if family.name in names]
-        borrowed = (other for family in read for other in family.borrows(params.of_family(family)))
-        return params.model_dump(include={*names, *borrowed})
+        wanted = set(names)
+        for family in FAMILIES.values():
+            if family.name in names:
+                wanted.update(family.borrows(params.of_family(family)))
+        return {name: getattr(params, name) for name in type(params).model_fields if name in wanted}
 
     def _first_alike(self, case: str, *names: str) -> str:
         """The first case of a data set that agrees in these sections: the one that does the work for all of them.
@@ -115,7 +122,10 @@ class Cases:
         """What a training depends on: sections, and what tells the weights that it starts from."""
         family = self.family_of_letter(letter)
         weights = self.backbone_weights(case, family)
-        return self.sections(case, *family.sections) | ({"weights": {"of": weights}} if weights else {})
+        sections = dict(self.sections(case, *family.sections))
+        if weights:
+            sections["weights"] = WeightsOrigin(of=weights)
+        return sections
 
     def backbone_weights(self, case: str, family: Family) -> str | None:
         """What tells the weights that a training starts from from others; None: it starts from fresh ones."""
@@ -124,22 +134,25 @@ class Cases:
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""
         method = self.params.method(name)
-        shared = self.sections(case, *method.original.sections, *(["finetune"] if method.finetunes else []))
+        sections = dict(self.sections(case, *method.original.sections, *(["finetune"] if method.finetunes else [])))
         if method.original.is_network:
-            shared["network"] = {"name": method.family}
+            sections["network"] = NetworkName(name=method.family)
         if candidate is None:
-            return shared | {"method": self.params.for_case(case).unlearn[name].model_dump()}
-        return shared | {"method": self.params.candidates(case, name)[candidate]}
+            sections["method"] = self.params.for_case(case).unlearn[name]
+        else:
+            sections["method"] = self.params.candidates(case, name)[candidate]
+        return sections
 
     def tried(self, dataset: str) -> dict[str, dict[str, list[object]]]:
         """Every value that is tried of each setting of each method: several where its settings are searched."""
         tried: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
-            section = self.params.for_case(dataset).unlearn[name].model_dump()
+            section = self.params.for_case(dataset).unlearn[name]
             candidates = self.params.candidates(dataset, name) if name in self.searched else [section]
-            tried[name] = {key: [] for key in section}
-            for key, value in (pair for candidate in candidates for pair in candidate.items()):
-                tried[name][key] += [value] * (value not in tried[name][key])  # which may be a list
+            tried[name] = {key: [] for key in type(section).model_fields}
+            for candidate in candidates:
+                for key, value in candidate:
+                    tried[name][key] += [value] * (value not in tried[name][key])  # which may be a list
         return tried
 
     def half(self, dataset: str, seed: int) -> str:
@@ -148,13 +161,14 @@ class Cases:
         return fill(self.layout.hardest_half if hardest else self.layout.half, dataset=dataset, seed=seed)
 
     def evaluate_settings(self, case: str, system: str) -> Sections:
-        """What a system's answers depend on: of `inference` only what its family reads."""
-        sections = self.sections(case, "data", "inference")
+        """What a system's answers depend on. `inference` is empty for a family that does not read it."""
+        params = self.params.for_case(case)
         family = self.family_of(system)
-        k = min(self.params.audit.k, self.params.for_case(case).keys.depth)
-        audit = {"audit": {"k": k, "fusion": "softmax"}} if family.has_pathways else {}
-        inference = {name: sections["inference"][name] for name in family.inference_knobs}
-        return sections | {"inference": inference} | (audit if is_audit(case) else {})
+        sections = {"data": params.data, "inference": params.inference if family.reads_inference else Section()}
+        if is_audit(case) and family.has_pathways:
+            k = min(self.params.audit.k, params.keys.depth)
+            sections["audit"] = AuditInference(k=k, fusion="softmax")
+        return sections
 
     def export_settings(self, case: str) -> Sections:
         """All that an exported model depends on: how it was trained and asked."""
@@ -163,7 +177,10 @@ class Cases:
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
         """The encoder that a folder of keys is named for."""
         case = next(case for case in self.cases[dataset] if self.encoder_of(case) == encoder)
-        return EncoderSettings(**self.params.for_case(case).keys.model_dump(exclude={"depth"}))
+        keys = self.params.for_case(case).keys
+        return EncoderSettings(
+            encoder=keys.encoder, revision=keys.revision, image_size=keys.image_size, batch_size=keys.batch_size
+        )
 
     def encoder_builder(self, dataset: str, encoder: str) -> Builder:
         """What builds the encoder that a folder of keys is named for."""

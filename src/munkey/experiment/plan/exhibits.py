@@ -13,6 +13,7 @@ from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
 from munkey.report.tables.ranks import enough
+from munkey.settings import values_of
 from munkey.unlearn.contract import METHODS, Method
 
 ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
@@ -112,7 +113,7 @@ class Exhibits:
         names = ("source", "forget", "inference", "finetune", *memory_family().sections)
         keys = self.params.for_case(dataset).keys
         return {
-            **self.plan.sections(dataset, *names),
+            **values_of(self.plan.sections(dataset, *names)),
             "keys": keys.model_dump() | {"encoder": known_as(keys.encoder)},
             "search": self.params.search,
             "network": self.params.network,

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import product
-from typing import cast
 
 from munkey.core.file_stamp import state_of
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import memory_family, rate_name
-from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, Sections, asked, dataset_of, is_audit, is_scenario
+from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, asked, dataset_of, is_audit, is_scenario
 from munkey.models.family import Family
+from munkey.settings import AuditInference, InferenceSettings, Sections
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
@@ -102,8 +102,12 @@ class Plan(Cases):
 
     def selected(self, case: str) -> Files:
         """What the selection chose, for a case that takes its p_image and p_token from there."""
-        p_drop = self.sections(case, memory_family().name)[memory_family().name]["p_drop"]
-        return {} if p_drop == "fixed" else {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
+        section = self.params.for_case(case).of_family(memory_family())
+        return (
+            {}
+            if section.p_drop == "fixed"
+            else {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
+        )
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
         """What a training reads besides the data set."""
@@ -128,7 +132,7 @@ class Plan(Cases):
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
         """Systems and records of every candidate of a method's search, in the order of the grid."""
-        numbers = range(len(self.params.candidates(case, method)))
+        numbers = range(self.params.candidate_count(case, method))
         paths = {"systems": self.layout.candidate_system, "records": self.layout.candidate_record}
         return {
             kind: [fill(path, case=case, seed=seed, rate=rate, method=method, candidate=n) for n in numbers]
@@ -146,9 +150,10 @@ class Plan(Cases):
         family = self.family_of(system)
         section = self.params.for_case(case).of_family(family)
         files = {"keyfile": self.keys(case)} if family.asks_keys or family.borrows(section) else {}
-        settings = self.evaluate_settings(case, system)
-        counts = [cast(int, settings[name]["k"]) for name in ("inference", "audit") if "k" in settings.get(name, {})]
-        counts.append(self._neighbors_read(case, family) or 0)
+        counts = [self._neighbors_read(case, family) or 0]
+        for asked_with in self.evaluate_settings(case, system).values():
+            if isinstance(asked_with, InferenceSettings | AuditInference):
+                counts.append(asked_with.k)
         near = {"neighbors": self.neighbors(case, seed, subset, max(counts) or None)}
         return files | (near if family.has_memory and not family.asks_keys else {})
 
@@ -210,13 +215,13 @@ class Plan(Cases):
 
     def asked(self, dataset: str) -> dict[str, Sections]:
         """By system, how its memory is asked: for which keys, and with which knobs of `inference`."""
-        keys = self.sections(dataset, "keys")
-        return {
-            run.method: keys | {"inference": self.evaluate_settings(dataset, run.method)["inference"]}
-            if self.family_of(run.method).has_memory
-            else {}
-            for run in self.main_of(dataset)
-        }
+        sections: dict[str, Sections] = {}
+        for run in self.main_of(dataset):
+            sections[run.method] = {}
+            if self.family_of(run.method).has_memory:
+                inference = self.evaluate_settings(dataset, run.method)["inference"]
+                sections[run.method] = {"keys": self.params.for_case(dataset).keys, "inference": inference}
+        return sections
 
     def main_of(self, dataset: str) -> list[Evaluation]:
         return self.evaluations(dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset])

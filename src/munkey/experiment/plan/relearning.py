@@ -2,9 +2,9 @@
 
 from munkey.audits.attacks.relearning import RelearnedSystem, Role
 from munkey.core.paths import fill
-from munkey.experiment.plan.cases import Sections
 from munkey.experiment.plan.plan import Files, Plan
 from munkey.models.family import Family
+from munkey.settings import Sections
 from munkey.unlearn.contract import METHODS
 
 
@@ -53,4 +53,4 @@ class RelearnPlan:
         """How the family is trained and answers, and how it is trained further."""
         trained = self.plan.train_settings(dataset, self.plan.family_of(system).letter)
         answered = self.plan.evaluate_settings(dataset, system)
-        return trained | answered | {"relearn": self.params.audit.relearn.model_dump()}
+        return {**trained, **answered, "relearn": self.params.audit.relearn}

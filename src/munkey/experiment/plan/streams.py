@@ -1,9 +1,10 @@
 """Streams of requests: what each job reads, on the models of an audit's pool (docs/scenarios.md)."""
 
 from munkey.core.paths import fill
-from munkey.experiment.plan.cases import AUDIT, Sections
+from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Files, Plan
 from munkey.report.tables.streams import StreamedSystem
+from munkey.settings import Sections
 from munkey.unlearn.contract import METHODS
 
 
@@ -51,4 +52,4 @@ class StreamPlan:
             trained = self.plan.unlearn_settings(case, system)
         else:
             trained = self.plan.train_settings(case, letter)
-        return trained | self.plan.evaluate_settings(case, system)
+        return {**trained, **self.plan.evaluate_settings(case, system)}

@@ -3,15 +3,49 @@
 import dataclasses
 import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from munkey.core.device import device_of
 from munkey.experiment.run.job import job
+from munkey.settings import Section
 
 Function = Callable[..., None]
 Named = Mapping[str, Any]
+CLASS = "@class"  # of a dumped section: no setting and no case can have this name
+
+
+def dumped(value: object) -> object:
+    """What a rule hands to a job, with each section of the parameters as plain values, and its class.
+
+    Snakemake keeps a rule's params in text, to tell whether they changed; of objects it would see no change.
+    """
+    if isinstance(value, Section):
+        return {CLASS: f"{type(value).__module__}:{type(value).__qualname__}"} | value.model_dump()
+    if isinstance(value, Mapping):
+        return {name: dumped(one) for name, one in value.items()}
+    return value
+
+
+def restored(value: object) -> object:
+    """What was dumped, in the process of the job.
+
+    Raises ValidationError for a section that is not valid, TypeError for one that was not dumped.
+    """
+    if isinstance(value, Section):
+        raise TypeError(
+            f"the rule hands over {type(value).__name__} itself, and Snakemake would not see it change: write dumped(…)"
+            " around it"
+        )
+    if not isinstance(value, Mapping):
+        return value
+    values = {name: restored(one) for name, one in value.items()}
+    if CLASS not in values:
+        return values
+    kind = pkgutil.resolve_name(str(values.pop(CLASS)))
+    return kind.model_validate(values)
 
 
 @dataclass(frozen=True)
@@ -40,7 +74,8 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     """Call a job's function with what its rule names like the function's parameters, converted to their types.
 
     surroundings: what else a function may ask for. Of the same name, a file or a parameter goes before a wildcard. What
-    the function has no parameter for is left out. A parameter that is a record gets what its fields name. Raises
+    the function has no parameter for is left out. A parameter that is a record gets what its fields name. Sections of
+    the parameters, which a rule hands over `dumped`, are restored. Raises
     TypeError for a name that is missing or stands twice, and pydantic's ValidationError for a value that does not fit.
     """
     from pydantic import validate_call
@@ -48,7 +83,8 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     named = [*task.inputs, *task.outputs, *task.params]
     if twice := sorted({name for name in named if named.count(name) > 1}):
         raise TypeError(f"rule {task.rule}: {', '.join(twice)} names two of its inputs, outputs and params")
-    given = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **task.params}
+    params = {name: restored(value) for name, value in task.params.items()}
+    given = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **params}
     arguments, missing = _arguments(function, given)
     if missing:
         raise TypeError(

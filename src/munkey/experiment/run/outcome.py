@@ -3,10 +3,12 @@
 import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from threading import Event
+from typing import NamedTuple
 
 from munkey.core.console import duration
 from munkey.core.files import command_to_make
@@ -18,6 +20,30 @@ TABLES = "main", "main-audited", "runtime"
 STOPPED = Event()  # set by Ctrl-C, in Snakemake's process
 
 
+class FailedJob(NamedTuple):
+    """A job that failed. log: its path."""
+
+    message: str
+    log: str
+
+
+@dataclass
+class Seen:
+    """What the logger plug-in saw of the run of this process.
+
+    failed: jobs by their numbers; has_jobs: whether any are to run, in a dry run too; has_nothing_to_do: whether a run
+    that is not dry found everything made.
+    """
+
+    failed: dict[int, FailedJob] = field(default_factory=dict)
+    is_dry: bool = False
+    has_jobs: bool = False
+    has_nothing_to_do: bool = False
+
+
+SEEN = Seen()
+
+
 def notice_ctrl_c() -> None:
     """From now on, Ctrl-C sets STOPPED before it does what it did so far. To be called in the main thread."""
     before = signal.getsignal(signal.SIGINT)
@@ -25,12 +51,26 @@ def notice_ctrl_c() -> None:
         signal.signal(signal.SIGINT, lambda *call: STOPPED.set() or before(*call))  # type: ignore[func-returns-value]
 
 
-def lost(files: Sequence[str], again: bool) -> str:
+def lost(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
+    """The files that an earlier run made and that are gone. jobs: the logs and the outputs of each.
+
+    The log of a job says whether it succeeded.
+    """
+    lost_files = []
+    for logs, outputs in jobs:
+        missing = [path for path in outputs if not Path(path).exists()]
+        log = Path(logs[0]) if logs else None
+        if missing and log and log.exists() and seconds_of(log) is not None:
+            lost_files += missing
+    return sorted(lost_files)
+
+
+def loss(files: Sequence[str], again: bool) -> str:
     """What to say of files that an earlier run made and that are gone. again: whether this run makes them."""
     what = f"{files[0]} is" if len(files) == 1 else f"{len(files)} files, e.g. {files[0]}, are"
     made = "made again, and so is all that was made from it. To make it alone, stop this run and use"
     then = made if again else "nothing that is left to make reads it. To have it again, use"
-    return f"{what} not there any more (removed, or its job was stopped): {then} `{command_to_make(files[0])}`"
+    return f"{what} not there any more (removed since): {then} `{command_to_make(files[0])}`"
 
 
 def figures_ahead(

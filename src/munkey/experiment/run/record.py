@@ -6,11 +6,12 @@ from pathlib import Path
 from munkey.core.files import write_json
 from munkey.experiment.run.job import now, usage
 from munkey.experiment.run.provenance import provenance
+from munkey.settings import Sections, values_of
 
 
 def write_record(
     path: str | Path,
-    settings: Mapping[str, object],
+    settings: Sections,
     device: str,
     started: str,
     history: Sequence[Mapping[str, float]],
@@ -21,6 +22,7 @@ def write_record(
     settings: the sections of the parameters that it was given; device: cpu or cuda; started: from `now`; history: one
     entry per epoch; facts: further entries of the record, e.g. run times in seconds.
     """
-    origin = provenance(settings, device)
-    record = {"started": started, "ended": now(), "settings": settings, "history": history, "provenance": origin}
+    values = values_of(settings)
+    origin = provenance(values, device)
+    record = {"started": started, "ended": now(), "settings": values, "history": history, "provenance": origin}
     write_json(path, {**record, **facts, **usage()})

@@ -16,6 +16,7 @@ from munkey.core.files import read_bytes, read_json, read_table, sum_file
 from munkey.core.paths import Layout, fill
 from munkey.evaluation.records import Evaluation
 from munkey.report.tables.summary import Key, short
+from munkey.settings import Sections, values_of
 
 CURVES = ("loss", "accuracy", "lr")
 SEED_GAP = "seed_gap"  # of one seed alone; `gap` is that of the means over seeds, as in the tables
@@ -67,7 +68,7 @@ class Results:
     layout: Layout
     evaluations: Sequence[Evaluation]
     titles: Mapping[str, str]
-    inference: Mapping[str, Mapping[str, Mapping[str, object]]]
+    inference: Mapping[str, Mapping[str, Sections]]
 
 
 def runs_of(results: Results) -> list[Run]:
@@ -126,7 +127,7 @@ def _seeds(results: Results) -> Iterator[Run]:
         curves = _curves("train", read_json(run.training))
         if run.record != run.training:
             curves |= _curves("unlearn", record)
-        settings = flat(record["settings"]) | flat(results.inference[run.dataset][run.method])
+        settings = flat(record["settings"]) | flat(values_of(results.inference[run.dataset][run.method]))
         digests = {"data_digest": data_digests[run.dataset], "forget_digest": _digest(read_bytes(run.forget))}
         provenance = {name: str(value) for name, value in flat(record["provenance"]).items()}
         method_title = f"{results.titles[run.method]} @{run.rate}"

@@ -25,7 +25,7 @@ class ExampleTiedSettings(Section):
 
 
 @family
-class ExampleTiedFamily(ViTFamily):
+class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
     name = "example-tied-dropout"
     title = "Example-tied dropout"
     letter = "e"
@@ -38,13 +38,15 @@ class ExampleTiedFamily(ViTFamily):
 
         return ExampleTiedArchitecture, ExampleTied
 
-    def learner(self, system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
+    def learner(
+        self, system: System, forward: Callable[..., Tensor], training: Training[ExampleTiedSettings]
+    ) -> Learner:
         import torch
 
         held = cast("ExampleTiedArchitecture", system.architecture).held(training.samples.ids)
         rows = torch.from_numpy(held).to(training.device)
         return Learner(system, lambda images, index: forward(images, rows[to_device(index, images.device.type)]))
 
-    def resumed(self, system: System, training: Training) -> Learner:
+    def resumed(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
         model = system.copy_of_model()
         return self.learner(replace(system, model=model), model, training)

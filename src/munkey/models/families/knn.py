@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -29,7 +29,7 @@ class KnnSettings(Section):
 
 
 @family
-class KnnFamily(FittedFamily):
+class KnnFamily(FittedFamily[KnnSettings]):
     name = "knn"
     title = "KNN"
     letter = "k"
@@ -41,18 +41,17 @@ class KnnFamily(FittedFamily):
         ("temperature", (0.01, 0.02, 0.03, 0.05, 0.07, 0.1)),
     )
 
-    def neighbors_read(self, settings: Section) -> dict[str, int]:
-        return {"knn.k": cast(KnnSettings, settings).k}
+    def neighbors_read(self, settings: KnnSettings) -> dict[str, int]:
+        return {"knn.k": settings.k}
 
-    def vote_weights(self, settings: Section, present: Tensor, cosines: Tensor) -> Tensor:
+    def vote_weights(self, settings: KnnSettings, present: Tensor, cosines: Tensor) -> Tensor:
         from munkey.memory.exemplars import rank_weights, similarity_weights
 
-        chosen = cast(KnnSettings, settings)
-        if chosen.vote == "equal":
+        if settings.vote == "equal":
             return present.float()
-        return (
-            rank_weights(present) if chosen.vote == "rank" else similarity_weights(cosines, present, chosen.temperature)
-        )
+        if settings.vote == "rank":
+            return rank_weights(present)
+        return similarity_weights(cosines, present, settings.temperature)
 
     def logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
@@ -60,9 +59,8 @@ class KnnFamily(FittedFamily):
         """Raises KeyError where a neighbor is not a row of the system's own memory: nothing deleted can answer."""
         import torch
 
-        assert system.memory is not None
         assert retrieval is not None and retrieval.neighbors is not None
-        memory, settings = system.memory, cast(KnnSettings, self.settings_of(system.architecture))
+        memory, settings = system.rows(), self.settings_of(system)
         near = retrieval.neighbors.first(settings.k)
         rows = memory.rows(near.ids)
         present = rows != NOBODY  # (B, K)

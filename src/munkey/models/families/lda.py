@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
 from munkey.core.device import to_host
-from munkey.models.family import FittedArchitecture, FittedFamily, System, family
+from munkey.models.family import FittedArchitecture, FittedFamily, Settings, System, family
 from munkey.settings import Positive, Section
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class NcmSettings(Section):
     temperature: Positive
 
 
-class LinearFamily(FittedFamily):
+class LinearFamily(FittedFamily[Settings]):
     """A linear head on the key, which follows from sums over the rows. seconds: whether it reads products of keys."""
 
     asks_keys = True
@@ -60,23 +59,23 @@ class LinearFamily(FittedFamily):
 
     def headed(self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory) -> Head:
         """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
-        head = cast("Head", self.solved(sums, self.settings_of(architecture)).to(memory.keys.device))
+        head = cast("Head", self.solved(sums, self.checked(architecture.settings)).to(memory.keys.device))
         head.sums = sums
         return head
 
-    def forget(self, system: System, ids: np.ndarray) -> System:
-        """As a fit on the rows left, to the bit: what the deleted added to the sums is taken out, if sums are here."""
+    def head_without(self, system: System, ids: np.ndarray, remaining: ExemplarMemory) -> nn.Module | None:
+        """Those of a fit on the remaining rows, to the bit. Sums, if they are here, lose what the others added."""
         import numpy as np
 
-        memory, sums = system.memory, cast("Head", system.model).sums
-        if memory is None or sums is None:
-            return super().forget(system, ids)
-        gone = memory.rows(np.unique(ids))
-        left, rest = memory.forget(ids), copy.deepcopy(sums)
-        labels = to_host(memory.tokens[gone]).numpy()[:, 0]
-        rest.add(to_host(memory.keys[gone]).numpy(), labels.astype(int), sign=-1)
-        architecture = cast(FittedArchitecture, system.architecture)
-        return replace(system, memory=left, model=self.headed(rest, architecture, left))
+        sums = cast("Head", system.weights()).sums
+        if sums is None:
+            return super().head_without(system, ids, remaining)
+        memory = system.rows()
+        dropped = memory.rows(np.unique(ids))
+        labels = to_host(memory.tokens[dropped]).numpy()[:, 0]
+        remaining_sums = copy.deepcopy(sums)
+        remaining_sums.add(to_host(memory.keys[dropped]).numpy(), labels.astype(int), sign=-1)
+        return self.headed(remaining_sums, self.shape(system), remaining)
 
     def build(self, architecture: FittedArchitecture, generator: torch.Generator | None) -> nn.Module:  # type: ignore[override]
         """One whose weights are yet to be loaded."""
@@ -88,7 +87,7 @@ class LinearFamily(FittedFamily):
 
 
 @family
-class LdaFamily(LinearFamily):
+class LdaFamily(LinearFamily[LdaSettings]):
     name = "lda"
     title = "LDA"
     letter = "l"
@@ -100,15 +99,14 @@ class LdaFamily(LinearFamily):
         ("temperature", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)),
     )
 
-    def solved(self, sums: Sums, settings: Section) -> Head:
+    def solved(self, sums: Sums, settings: LdaSettings) -> Head:
         from munkey.models.networks.closed_form import discriminant
 
-        chosen = cast(LdaSettings, settings)
-        return discriminant(sums, chosen.alpha, chosen.temperature)
+        return discriminant(sums, settings.alpha, settings.temperature)
 
 
 @family
-class NcmFamily(LinearFamily):
+class NcmFamily(LinearFamily[NcmSettings]):
     name = "ncm"
     title = "NCM"
     letter = "n"
@@ -116,7 +114,7 @@ class NcmFamily(LinearFamily):
     place = 4
     tried = (("temperature", (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)),)
 
-    def solved(self, sums: Sums, settings: Section) -> Head:
+    def solved(self, sums: Sums, settings: NcmSettings) -> Head:
         from munkey.models.networks.closed_form import nearest_mean
 
-        return nearest_mean(sums, cast(NcmSettings, settings).temperature)
+        return nearest_mean(sums, settings.temperature)

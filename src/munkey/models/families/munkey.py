@@ -78,7 +78,7 @@ class MunkeySettings(Section):
 
 
 @family
-class MunkeyFamily(ViTFamily):
+class MunkeyFamily(ViTFamily[MunkeySettings]):
     name = "munkey"
     title = "MUNKEY"
     letter = "m"
@@ -89,24 +89,31 @@ class MunkeyFamily(ViTFamily):
     in_every_run = True
     place = 1
     holds = "weights, keys, tokens"
-    inference_knobs = ("k", "fusion", "temperature")
+    reads_inference = True
 
-    def neighbors_read(self, settings: Section) -> dict[str, int]:
-        return {"munkey.neighbors": cast(MunkeySettings, settings).neighbors[1]}
+    def neighbors_read(self, settings: MunkeySettings) -> dict[str, int]:
+        return {"munkey.neighbors": settings.neighbors[1]}
 
-    def borrows(self, settings: Section | None) -> Sequence[str]:
-        return ("lda",) if settings and cast(MunkeySettings, settings).head == "lda" else ()
+    def borrows(self, settings: MunkeySettings) -> Sequence[str]:
+        return ("lda",) if settings.head == "lda" else ()
 
-    def recipe(self, sections: Mapping[str, Mapping[str, object]], stage: Stage) -> Recipe:
-        recipe = super().recipe(sections, stage)
-        alpha = sections["lda"]["alpha"] if self.borrows(recipe.family) else None
-        return replace(recipe, alpha=cast("float | None", alpha))
+    def recipe(
+        self, sections: Mapping[str, object], stage: Stage, selected: Mapping[str, float] | None = None
+    ) -> Recipe[MunkeySettings]:
+        recipe = super().recipe(sections, stage, selected)
+        if recipe.family.head == "none":
+            return recipe
+        return replace(recipe, alpha=FAMILIES["lda"].section(sections).alpha)
+
+    def shape(self, system: System) -> MunkeyArchitecture:
+        """A system's architecture, which is always of this kind."""
+        return cast("MunkeyArchitecture", system.architecture)
 
     def head(self, system: System) -> nn.Module | None:
         """LDA on the rows that are left in the memory, on the CPU; nothing else has a say in it but its constants."""
         from munkey.memory.exemplars import ExemplarMemory
 
-        constants, memory = cast("MunkeyArchitecture", system.architecture).head, system.memory
+        constants, memory = self.shape(system).head, system.memory
         if constants is None or memory is None:
             return None
         assert memory.labels is not None
@@ -128,10 +135,12 @@ class MunkeyFamily(ViTFamily):
 
         return MunkeyArchitecture, lambda wanted: NETWORKS[wanted.architecture](wanted)
 
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> MunkeyArchitecture:
+    def architecture(
+        self, recipe: Recipe[MunkeySettings], classes: int, key_dim: int | None = None
+    ) -> MunkeyArchitecture:
         from munkey.models.networks.munkey import MunkeyArchitecture
 
-        settings = cast(MunkeySettings, recipe.family)
+        settings = recipe.family
         assert recipe.model is not None
         return MunkeyArchitecture(
             classes=classes,
@@ -141,7 +150,7 @@ class MunkeyFamily(ViTFamily):
             **recipe.model.model_dump(),
         )
 
-    def train(self, training: Training) -> Trained:
+    def train(self, training: Training[MunkeySettings]) -> Trained:
         from munkey.models.forward import compiled, supervise
         from munkey.models.networks.closed_form import best_temperature
 
@@ -156,12 +165,10 @@ class MunkeyFamily(ViTFamily):
         learner = _learner(System(self.name, architecture, model), compiled(model, recipe.train), training)
         return supervise(learner, training)
 
-    def resumed(self, system: System, training: Training) -> Learner:
-        assert system.memory is not None
+    def resumed(self, system: System, training: Training[MunkeySettings]) -> Learner:
         model = system.copy_of_model()
         learner = _learner(replace(system, model=model), model, training)
-        assert learner.system.memory is not None
-        learner.system.memory.tokens.data.copy_(system.memory.tokens_of(training.samples.ids))
+        learner.system.rows().tokens.data.copy_(system.rows().tokens_of(training.samples.ids))
         return learner
 
     def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
@@ -174,10 +181,10 @@ class MunkeyFamily(ViTFamily):
         from munkey.memory.exemplars import fusion_weights
         from munkey.memory.neighbors import nearest
 
-        memory, keys = system.memory, torch.from_numpy(added.keys)
-        assert memory is not None and inference is not None
+        assert inference is not None
+        memory, keys = system.rows(), torch.from_numpy(added.keys)
         tokens = keys
-        if cast("MunkeyArchitecture", system.architecture).architecture != "direct-key":
+        if self.shape(system).architecture != "direct-key":
             near = nearest(added, Keys(memory.ids.numpy(), to_host(memory.keys).numpy()), inference.k)
             present, lent = torch.from_numpy(near.ids != NOBODY), to_host(memory.tokens.detach())[memory.rows(near.ids)]
             cosines = torch.from_numpy(near.cosines)
@@ -202,9 +209,8 @@ class MunkeyFamily(ViTFamily):
         from munkey.models.forward import answers, blocks
         from munkey.models.networks.munkey import Nearest, ask
 
-        assert system.memory is not None
         assert retrieval.neighbors is not None and retrieval.settings is not None
-        memory, settings, model = system.memory, retrieval.settings, cast("Munkey", system.model)
+        memory, settings, model = system.rows(), retrieval.settings, cast("Munkey", system.weights())
         neighbors = retrieval.neighbors.first(settings.k)
         rows, cosines = memory.rows(neighbors.ids), torch.from_numpy(neighbors.cosines).to(device)
 
@@ -235,9 +241,9 @@ class MunkeyFamily(ViTFamily):
 
         from munkey.models.forward import answers, blocks
 
-        assert system.memory is not None
-        tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
-        own = system.memory.keys[system.memory.rows(samples.ids)]
+        memory, model = system.rows(), system.weights()
+        tokens = memory.tokens_of(samples.ids)
+        own = memory.keys[memory.rows(samples.ids)]
         keys = to_host(own).numpy() if self.head(system) else None
 
         def cut(block: ImageBlock) -> Tensor:
@@ -254,8 +260,7 @@ class MunkeyFamily(ViTFamily):
 
         from munkey.models.forward import answers, blocks
 
-        assert system.memory is not None
-        tokens, model = system.memory.tokens_of(samples.ids), cast("Munkey", system.model)
+        tokens, model = system.rows().tokens_of(samples.ids), cast("Munkey", system.weights())
         inputs: list[Tensor] = []
 
         def read(block: ImageBlock) -> Tensor:
@@ -268,14 +273,13 @@ class MunkeyFamily(ViTFamily):
         return read_features
 
 
-def _learner(system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
+def _learner(system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]) -> Learner:
     """The weights of a system with fresh exemplars. forward: its forward pass."""
     import torch
 
     recipe, members = training.recipe, training.members
     assert members is not None
-    settings = cast(MunkeySettings, recipe.family)
-    exemplars = Exemplars(training.samples.ids, members, settings, recipe.stage, training.device)
+    exemplars = Exemplars(training.samples.ids, members, recipe.family, recipe.stage, training.device)
     if constants := cast("MunkeyArchitecture", system.architecture).head:
         exemplars.memory = replace(exemplars.memory, labels=torch.from_numpy(training.samples.labels))
         offsets = (_left_out(training) / constants["temperature"]).astype(np.float32)

@@ -27,7 +27,7 @@ class NewtonFamilySettings(Section):
 
 
 @family
-class NewtonFamily(FittedFamily):
+class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     """Convex. It answers by weights plus noise, which apart must stay as secret as the rows."""
 
     name = "newton"
@@ -40,7 +40,12 @@ class NewtonFamily(FittedFamily):
     holds = "keys, labels, weights, noise"
 
     def fitted(
-        self, members: Keys, labels: np.ndarray, classes: int, settings: Section, stage: Stage | None = None
+        self,
+        members: Keys,
+        labels: np.ndarray,
+        classes: int,
+        settings: NewtonFamilySettings,
+        stage: Stage | None = None,
     ) -> System:
         """At the optimum. stage: draws the noise, other noise for an oracle; ValueError without."""
         import numpy as np
@@ -50,20 +55,19 @@ class NewtonFamily(FittedFamily):
         if stage is None:
             raise ValueError(f"{self.title} draws noise: it needs a stage")
         bare, shape = super().fitted(members, labels, classes, settings), (classes, members.keys.shape[1])
-        noise = cast(NewtonFamilySettings, settings).sigma * (stage / "noise").numpy_generator().normal(size=shape)
-        return self._solved(replace(bare, model=NoisyHead(np.zeros(shape), noise)), bare.memory)
+        noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
+        return self._solved(replace(bare, model=NoisyHead(np.zeros(shape), noise)), bare.rows())
 
     def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
         """As a fit on all of them with the same noise."""
-        return self._solved(system, super().extended(system, added, labels, inference).memory)
+        return self._solved(system, super().extended(system, added, labels, inference).rows())
 
-    def _solved(self, system: System, memory: ExemplarMemory | None) -> System:
+    def _solved(self, system: System, memory: ExemplarMemory) -> System:
         """At the optimum of these rows."""
         from munkey.models.networks.logistic import Objective
 
-        head, settings = cast("NoisyHead", system.model), self.settings_of(system.architecture)
-        assert memory is not None
-        weight = Objective.of(memory, cast(NewtonFamilySettings, settings).lam).solved(head.weight)
+        head, settings = cast("NoisyHead", system.weights()), self.settings_of(system)
+        weight = Objective.of(memory, settings.lam).solved(head.weight)
         return replace(system, memory=memory, model=head.at(weight))
 
     def forget(self, system: System, ids: np.ndarray) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
-from munkey.models.families.resnet18 import ResNet18Family
+from munkey.models.families.resnet18 import BackboneFamily
 from munkey.models.family import Architecture, Recipe, family
 from munkey.settings import Count, EncoderSettings, Pixels, Positive, Section, TrainSettings, UserPath
 
@@ -39,27 +39,27 @@ class PretrainedSettings(Section):
 
 
 @family
-class PretrainedFamily(ResNet18Family):
+class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     name = "pretrained"
     title = "Pretrained"
     letter = "p"
     settings = PretrainedSettings
 
-    def training(self, train: TrainSettings, own: Section | None) -> TrainSettings:
-        assert isinstance(own, PretrainedSettings)
+    def training(self, train: TrainSettings, own: PretrainedSettings) -> TrainSettings:
         return train.model_copy(update={"epochs": own.epochs, "lr": own.lr})
 
-    def weights(self, own: Section | None) -> str | None:
+    def weights(self, own: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
-        model = cast(PretrainedSettings, own).model
-        return find(model).weights(EncoderSettings(encoder=model, revision=None, image_size=None, batch_size=1))
+        return find(own.model).weights(EncoderSettings(encoder=own.model, revision=None, image_size=None, batch_size=1))
 
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> BackboneArchitecture:
+    def architecture(
+        self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
+    ) -> BackboneArchitecture:
         from timm.data.config import resolve_data_config
         from timm.models import get_pretrained_cfg
 
-        settings, data = cast(PretrainedSettings, recipe.family), recipe.data
+        settings, data = recipe.family, recipe.data
         name, arguments = settings.of_timm, dict[str, object]()
         if name.startswith("local-dir:"):
             config = json.loads((Path(settings.model) / "config.json").read_text())
@@ -76,11 +76,11 @@ class PretrainedFamily(ResNet18Family):
         frozen = settings.frozen
         return self.backbone(classes, name, arguments, size, scale=scale, shift=shift, frozen=frozen)
 
-    def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe) -> None:
+    def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]) -> None:
         """Load the pretrained weights; the head stays fresh."""
         from munkey.encoders.timm_models import published
 
-        network, settings = cast("Backbone", model), cast(PretrainedSettings, recipe.family)
+        network = cast("Backbone", model)
         given = cast("BackboneArchitecture", architecture).arguments
         size = {name: given[name] for name in ("img_size",) if name in given}
-        network.body.load_state_dict(published(settings.of_timm, "pretrained.model", **size).state_dict())
+        network.body.load_state_dict(published(recipe.family.of_timm, "pretrained.model", **size).state_dict())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from munkey.models.families.vit import ViTFamily
-from munkey.models.family import Architecture, Recipe, family
+from munkey.models.family import Architecture, Recipe, Settings, family
 from munkey.settings import Section, Width
 
 if TYPE_CHECKING:
@@ -24,22 +24,12 @@ class ResNet18Settings(Section):
     width: Width
 
 
-@family
-class ResNet18Family(ViTFamily):
-    name = "resnet18"
-    title = "ResNet-18"
-    letter = "r"
-    settings: type[Section] | None = ResNet18Settings
+class BackboneFamily(ViTFamily[Settings]):
+    """A network of timm, from fresh or from pretrained weights."""
 
     @property
     def sections(self) -> list[str]:
         return ["data", "train", self.name]
-
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> BackboneArchitecture:
-        assert isinstance(recipe.family, ResNet18Settings)
-        size, width = recipe.data.image_size, recipe.family.width
-        arguments = {"channels": [width * 2**stage for stage in range(4)], "zero_init_last": False}
-        return self.backbone(classes, "resnet18", arguments, size, small_stem=size <= SMALL)
 
     def backbone(
         self, classes: int, name: str, arguments: Mapping[str, object], size: int, **more: object
@@ -59,3 +49,18 @@ class ResNet18Family(ViTFamily):
 
         assert isinstance(architecture, BackboneArchitecture)
         return seeded(architecture, generator)
+
+
+@family
+class ResNet18Family(BackboneFamily[ResNet18Settings]):
+    name = "resnet18"
+    title = "ResNet-18"
+    letter = "r"
+    settings = ResNet18Settings
+
+    def architecture(
+        self, recipe: Recipe[ResNet18Settings], classes: int, key_dim: int | None = None
+    ) -> BackboneArchitecture:
+        size, width = recipe.data.image_size, recipe.family.width
+        arguments = {"channels": [width * 2**stage for stage in range(4)], "zero_init_last": False}
+        return self.backbone(classes, "resnet18", arguments, size, small_stem=size <= SMALL)

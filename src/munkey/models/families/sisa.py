@@ -41,7 +41,7 @@ class Cells(NamedTuple):
 
 
 @family
-class SisaFamily(ViTFamily):
+class SisaFamily(ViTFamily[SisaSettings]):
     name = "sisa"
     title = "SISA"
     letter = "s"
@@ -54,7 +54,7 @@ class SisaFamily(ViTFamily):
         """The same for every subset: what a shard has not seen must not change its randomness."""
         return Stage(seed, dataset, self.name)
 
-    def epoch_seconds(self, history: History, recipe: Recipe) -> float:
+    def epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
         """All shards and slices together, per epoch over the whole training set."""
         return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
 
@@ -69,7 +69,7 @@ class SisaFamily(ViTFamily):
             raise ValueError("SISA's models are initialized when their training begins, not before")
         return super().build(architecture, None)
 
-    def train(self, training: Training) -> Trained:
+    def train(self, training: Training[SisaSettings]) -> Trained:
         architecture = cast("SisaArchitecture", self.architecture(training.recipe, training.classes))
         model = cast("Sisa", self.build(architecture, None)).to(training.device)
         history = retrain(model, architecture, dict.fromkeys(range(model.shards), 0), training)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from munkey.models.family import Architecture, Family, Learner, Recipe, Retrieval, System, Trained, Training, family
+from munkey.models.family import (
+    Architecture,
+    Family,
+    Learner,
+    Recipe,
+    Retrieval,
+    Settings,
+    System,
+    Trained,
+    Training,
+    family,
+)
 from munkey.settings import DataSettings
 
 if TYPE_CHECKING:
@@ -18,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @family
-class ViTFamily(Family):
+class ViTFamily(Family[Settings]):
     name = "vit"
     title = "ViT"
     letter = "t"
@@ -31,7 +42,7 @@ class ViTFamily(Family):
 
         return ViTArchitecture, ViT
 
-    def architecture(self, recipe: Recipe, classes: int, key_dim: int | None = None) -> Architecture:
+    def architecture(self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None) -> Architecture:
         assert recipe.model is not None
         knobs = recipe.model.model_dump() | (recipe.family.model_dump() if recipe.family else {})
         return self.stored_architecture({"classes": classes, "image_size": recipe.data.image_size, **knobs})
@@ -44,7 +55,7 @@ class ViTFamily(Family):
 
         return built(lambda: self.network()[1](architecture), generator)
 
-    def train(self, training: Training) -> Trained:
+    def train(self, training: Training[Settings]) -> Trained:
         from munkey.models.forward import compiled, supervise
 
         architecture = self.architecture(training.recipe, training.classes)
@@ -54,10 +65,10 @@ class ViTFamily(Family):
         system = System(self.name, architecture, model)
         return supervise(self.learner(system, compiled(model, training.recipe.train), training), training)
 
-    def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe) -> None:
+    def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]) -> None:
         """What is done to fresh weights before they train."""
 
-    def learner(self, system: System, forward: Callable[..., Tensor], training: Training) -> Learner:
+    def learner(self, system: System, forward: Callable[..., Tensor], training: Training[Settings]) -> Learner:
         """The weights of a system. forward: its forward pass."""
         return Learner(system, lambda images, _: forward(images))
 

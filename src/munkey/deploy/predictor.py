@@ -1,10 +1,10 @@
 """A trained MUNKEY that answers, forgets and learns new samples: `from munkey import Predictor`."""
 
-import dataclasses
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -15,18 +15,24 @@ from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
 from munkey.core.files import atomic
-from munkey.deploy.errors import EmptyModelError, PictureError, UnknownNamesError, UnreadableModelError, first_ten
+from munkey.core.unit_names import unit_names
+from munkey.deploy import certificate, deletions, json_answers
+from munkey.deploy.certificate import Certificate
+from munkey.deploy.deletions import CertificateOrder, DeletionPlan, DeletionRequest
+from munkey.deploy.errors import EmptyModelError, PictureError, UnreadableModelError, first_ten
+from munkey.deploy.json_answers import Json
 from munkey.deploy.model import manifest as manifests
 from munkey.deploy.model.images import Images, Pixels, content_digests, embeddings, pixels
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Evidence, Prediction, softmax
-from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed
-from munkey.deploy.store.chain import Receipt, moment
-from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError
+from munkey.deploy.model.samples import SIMILAR, Samples
+from munkey.deploy.model.sources import Added, MemoryRow, Selection
+from munkey.deploy.store.chain import Receipt
+from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.rows import checked_ids, key_digests
 from munkey.deploy.store.store import Store
 from munkey.deploy.store.verify import Report
-from munkey.settings import InferenceSettings
+from munkey.settings import InferenceSettings, OnBad
 
 if TYPE_CHECKING:
     from munkey.deploy.model.fitted import FittedModel, SolvedHead
@@ -35,16 +41,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Device = Literal["auto", "cpu", "cuda"]
-SIMILAR = 0.95  # cosine of keys from which samples are look-alikes, unless another is asked for
-MOST_ASKED = 1000  # samples whose look-alikes are looked for at once
-ROWS = 65_536  # keys at a time
-
-
-class Added(NamedTuple):
-    """Samples that were added. ids: (N,) int64; identical: of a new id, the ids of identical pictures held before."""
-
-    ids: np.ndarray
-    identical: dict[int, tuple[int, ...]]
 
 
 class Predictor(AbstractContextManager["Predictor"]):
@@ -64,8 +60,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         self._device = device
         self._stamp = stamp
         self._changing = threading.Lock()  # one thread at a time, from its choice of ids or rows on
-        self.store = _store(directory, manifest, writer, wait)
-        self.sources = SourceFiles(self.store, manifest.source)
+        self._store = _store(directory, manifest, writer, wait)
+        self._samples = Samples(self._store, self.follow)
 
     @classmethod
     def load(
@@ -96,7 +92,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         LockedMemoryError
             If another process is writing after that time.
         """
-        with self.store.writing(wait):
+        with self._store.writing(wait):
             self.follow()
             before = self.writer
             self.writer = True
@@ -110,25 +106,27 @@ class Predictor(AbstractContextManager["Predictor"]):
         """Whether it is open in this process, and its files are those that lie in its directory:
         else load it again.
         """
-        return self.store.in_place
+        return self._store.in_place
 
     # Answering
 
-    def predict(self, images: Images, *, only_held_classes: bool = False) -> Prediction:
+    def predict(self, images: Images, *, only_held_classes: bool = False, on_bad: OnBad = "raise") -> Prediction:
         """Classify pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
 
-        Of a model of embeddings: rows, an array (N, d) or a file of them (.npy, or .csv without a header).
+        Of a model of embeddings: rows, an array (N, d) or a file of them (.npy, or .csv, also as pandas writes it).
 
         only_held_classes: classes of which the memory holds no sample get probability 0. A policy, no unlearning: the
         network still knows what it learned of them, and the logits stay as they are.
+
+        on_bad: "skip" answers about the pictures that can be read, and warns of the others, all by name.
 
         The logits are those of the pipeline, bit by bit on the same machine (docs/serving.md). No answer rests on a
         sample that was forgotten before the call. Raises PictureError for what is not a picture, EmptyModelError where
         every sample was forgotten.
         """
-        _ = self.store.view  # refused first in a forked child, where torch would wait forever
+        _ = self._store.view  # refused first in a forked child, where torch would wait forever
         self._require_samples()
-        given, keys = self._read(images)
+        given, keys = self._read(images, on_bad)
         if keys is None:
             keys = self._encoder.keys(given.images)
         manifest, (logits, evidence) = self._steadily(lambda: self._asked(given.images, keys))
@@ -137,24 +135,25 @@ class Predictor(AbstractContextManager["Predictor"]):
             raise UnreadableModelError(self.directory, said)
         names, answered = tuple(manifest.names), logits
         if only_held_classes:
-            held = np.isin(range(len(names)), self._held()[1])
+            held = np.isin(range(len(names)), self._samples.held()[1])
             if not held.any():  # the last ones went meanwhile
                 raise EmptyModelError(self.directory, self._fitted is not None)
             answered = np.where(held, logits, np.float32(-np.inf))
         labels = answered.argmax(axis=1)
         answers = tuple(names[label] for label in labels)
-        return Prediction(logits, softmax(answered), labels, answers, evidence, names, *given)
+        return Prediction(logits, softmax(answered), labels, answers, evidence, names, given.images, given.files)
 
     def _require_samples(self) -> None:
-        if not self.store.view.live.any():
+        if not self._store.view.live.any():
             raise EmptyModelError(self.directory, self._fitted is not None)
 
-    def _read(self, images: Images) -> tuple[Pixels, np.ndarray | None]:
+    def _read(self, images: Images, on_bad: OnBad = "raise") -> tuple[Pixels, np.ndarray | None]:
         """Pictures in their size; of a model of embeddings, a pixel each, and the rows as keys (N, d)."""
         if self.manifest.stored is not None:
-            return pixels(images, self.manifest.stored), None
-        keys, files = embeddings(images, self.store.state.key_width)
-        return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files), keys
+            return pixels(images, self.manifest.stored, on_bad), None
+        features = self.manifest.estimator.features if self.manifest.estimator else None
+        keys, files = embeddings(images, self._store.state.key_width, features)
+        return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files, np.arange(len(keys))), keys
 
     def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """For an estimator of a family that is fitted: the classes that have rows, ascending, and
@@ -192,7 +191,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         """The unit of each sample that the memory holds, by ascending id: (N,) texts, None where
         there is none.
         """
-        records, sources = self.sources.held()
+        records, sources = self._samples.sources.held()
         units = np.array([unit for _, unit in sources], dtype=object)
         return units[np.argsort(records["id"])]
 
@@ -245,25 +244,21 @@ class Predictor(AbstractContextManager["Predictor"]):
         asked = self.manifest.inference
         if asked is None:
             asked = InferenceSettings(k=self._fitted.k if self._fitted else 1, fusion="ensemble", temperature=1.0)
-        return Retriever(self.store, asked, None if every else self.manifest.memory.first_new_id).retrieve(keys)
+        return Retriever(self._store, asked, None if every else self.manifest.memory.first_new_id).retrieve(keys)
 
     def _evidence(self, retrieved: "RetrievedRows") -> Evidence:
         near = retrieved.neighbors
         if retrieved.labels.max(initial=0) >= len(self.manifest.classes):
             raise UnreadableModelError(self.directory, "its memory holds labels that are not among its classes")
-        files = tuple(tuple(map(self.sources.place, line)) for line in retrieved.files)
+        files = tuple(tuple(map(self._samples.sources.place, line)) for line in retrieved.files)
         return Evidence(near.ids, near.cosines, (self._fitted or self._network).weights(near), retrieved.labels, files)
-
-    @property
-    def _classes(self) -> dict[int, str]:
-        return dict(enumerate(self.manifest.names))
 
     @cached_property
     def _fitted(self) -> "FittedModel | None":
         """What answers, where the model is of a family that is fitted."""
         from munkey.deploy.model.fitted import FittedModel
 
-        return FittedModel(self.manifest, self.store) if self.manifest.settings is not None else None
+        return FittedModel(self.manifest, self._store) if self.manifest.settings is not None else None
 
     @cached_property
     def _head(self) -> "FittedModel | None":
@@ -272,7 +267,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         if (head := self.manifest.head) is None:
             return None
-        return FittedModel(self.manifest.model_copy(update={"family": "lda", "settings": head}), self.store)
+        return FittedModel(self.manifest.model_copy(update={"family": "lda", "settings": head}), self._store)
 
     @cached_property
     def _network(self) -> "LoadedNetwork":
@@ -288,8 +283,8 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def warm_up(self) -> None:
         """Load weights and encoder now: the first answer is as fast as the next, and what is wrong shows at once."""
-        stored, width = self.manifest.stored, self.store.state.key_width
-        if not self.store.view.live.any():
+        stored, width = self.manifest.stored, self._store.state.key_width
+        if not self._store.view.live.any():
             return  # it refuses to answer until something is added
         self.predict(np.zeros((stored.height, stored.width, 3) if stored else (1, width), dtype=np.uint8))
 
@@ -298,17 +293,17 @@ class Predictor(AbstractContextManager["Predictor"]):
     @property
     def ids(self) -> np.ndarray:
         """The samples that the memory holds, ascending: (N,) int64."""
-        return np.sort(self._held()[0])
+        return self._samples.ids
 
     @property
     def head(self) -> str:
         """The head of the chain of deletions, hexadecimal: publish it elsewhere, and a restored backup is found."""
-        return self.store.head
+        return self._store.head
 
     @property
     def deletions(self) -> int:
         """How many samples were ever deleted."""
-        return self.store.deletions
+        return self._store.deletions
 
     def rows(
         self, *, labels: Iterable[int | str] = (), units: Iterable[str] = (), files: Iterable[str | Path] = ()
@@ -317,17 +312,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         files: as for `select`. Of each kind that is given, one must fit. Raises ValueError for what is not a class.
         """
-        self.follow()
-        numbers, wanted = set(self._numbers(labels).tolist()), set(listed("units", units))
-        found = self.sources.ids_of(files)
-        lying = set().union(*found.values())
-        records, sources = self.sources.held()
-        columns = (records[name].tolist() for name in ("id", "label", "added"))
-        return sorted(
-            MemoryRow(one, self._classes.get(label), self.sources.place(file), unit, moment(at))
-            for one, label, at, (file, unit) in zip(*columns, sources, strict=True)
-            if (not numbers or label in numbers) and (not wanted or unit in wanted) and (not found or one in lying)
-        )
+        return self._samples.rows(labels, units, files)
 
     def select(
         self,
@@ -346,19 +331,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         nothing is missing. Raises UnknownIdsError or UnknownNamesError with all that names nothing, unless
         `ignore_missing`; AmbiguousFileError; ValueError for what is not an id or a class.
         """
-        self.follow()
-        wanted, (held, numbers) = np.unique(checked_ids(ids)), self._held()
-        unknown: list[int] = np.setdiff1d(wanted, held).tolist()
-        found: list[tuple[str, Iterable[int]]] = [*self.sources.ids_of(files).items()]
-        found += [(f"class {self._classes[one]}", held[numbers == one].tolist()) for one in self._numbers(labels)]
-        found += [(f"unit {unit}", self.store.ids_from(unit, "unit").tolist()) for unit in listed("units", units)]
-        missing = [name for name, own in found if not own]
-        if not ignore_missing and (unknown or missing) and (request is None or self.store.receipt(request) is None):
-            raise UnknownNamesError([*map(str, unknown), *missing]) if missing else UnknownIdsError(unknown)
-        chosen = np.isin(held, [*wanted, *(one for _, own in found for one in own)])
-        labels, counts = np.unique(numbers[chosen], return_counts=True)
-        classes = {self._classes.get(one, str(one)): n for one, n in zip(labels.tolist(), counts.tolist(), strict=True)}
-        return Selection(np.sort(held[chosen]), (*map(str, unknown), *missing), classes)
+        return self._samples.select(
+            ids=ids, files=files, labels=labels, units=units, ignore_missing=ignore_missing, request=request
+        )
 
     def similar(self, ids: ArrayLike | Iterable[int], *, above: float = SIMILAR) -> dict[int, float]:
         """The other samples whose key has at least this cosine with the key of one of these: by id, the nearest first.
@@ -367,20 +342,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         `forget` names, are not among them. Raises ValueError for a cosine that is not in (0, 1], and for more than
         1,000 samples.
         """
-        if not 0 < above <= 1:
-            raise ValueError(f"above = {above}: must be a cosine above 0, and at most 1")
-        view = self.store.view
-        rows = np.flatnonzero(view.live & np.isin(view.ids, checked_ids(ids)))
-        if len(rows) > MOST_ASKED:
-            raise ValueError(f"look-alikes of {len(rows):,} samples: at most {MOST_ASKED:,} at once")
-        nearest, asked = np.zeros(len(view.live), dtype=np.float32), _unit(view.keys[rows])
-        for start in range(0, len(nearest) if len(rows) else 0, ROWS):
-            part = slice(start, start + ROWS)
-            nearest[part] = (_unit(view.keys[part]) @ asked.T).max(axis=1)
-        nearest[[*rows, *self.store.twins_of(rows)]] = 0
-        found = np.flatnonzero(view.live & (nearest >= above))
-        order = found[np.lexsort((view.ids[found], -nearest[found]))]
-        return dict(zip(view.ids[order].tolist(), nearest[order].tolist(), strict=True))
+        return self._samples.similar(ids, above)
 
     def forget(
         self,
@@ -401,30 +363,130 @@ class Predictor(AbstractContextManager["Predictor"]):
         `add` these pictures from now on (docs/memory.md). Raises ValueError for what is not an id, and for the number
         of another request.
         """
+        how = DeletionRequest({}, ignore_missing, also_identical, block_return=block_return)
+        return self._forget(ids, request, how).receipt
+
+    def plan(self, request: DeletionRequest) -> DeletionPlan:
+        """Look up what a request to forget comes to. Nothing is changed.
+
+        Raises UnknownNamesError with all names that no sample has, unless the request passes over them; ValueError for
+        a request that was carried out before and names samples that the memory holds.
+        """
+        return deletions.planned(self._store, self._samples, request)
+
+    def preview(self, plan: DeletionPlan) -> list[Json]:
+        """What each request would forget; of one that was carried out before, also what `delete` answers."""
+        return deletions.previewed(self._samples, plan)
+
+    def delete(
+        self,
+        request: DeletionRequest | DeletionPlan,
+        *,
+        purge: bool = False,
+        certificates: CertificateOrder | None = None,
+        answers: list[Json] | None = None,
+    ) -> list[Json]:
+        """Forget what is asked: look up, delete, purge, certify. Returns an answer for each of the requests.
+
+        Parameters
+        ----------
+        request : DeletionRequest or DeletionPlan
+            What is meant; a plan if it was looked up before.
+        purge : bool
+            Leave no byte of it in any file.
+        certificates : CertificateOrder, optional
+            Purge, and certify what was deleted. If the purge could not finish, or files stay that are not the model's,
+            the answers say `unpurged`.
+        answers : list, optional
+            Each answer is put here once its deletion is on the disk, so that whatever fails later does not hide it.
+
+        Raises
+        ------
+        UnknownNamesError, ValueError
+            As `plan`. Nothing is deleted then.
+        LockedMemoryError
+            With `purge`, if a reader prevents that. All is deleted then.
+        """
+        plan = request if isinstance(request, DeletionPlan) else self.plan(request)
+        answers = [] if answers is None else answers
+        salts = certificates.salts if certificates else {}
+        if plan is request:
+            self._require_new(plan)
+        certified = []
+        for number, planned in plan.deletions.items():
+            done = self._forget(planned.ids, number, replace(plan.request, ignore_missing=True))
+            receipt = done.receipt
+            answer = json_answers.forgotten(receipt) | {"copies": done.copies, "left": done.left}
+            answers.append(answer)
+            if not receipt.sequences:
+                answer["why"] = "the memory held none of these samples (any more): `log` lists earlier requests"
+            if certificates and number in salts and receipt.sequences and not receipt.repeated:
+                if certificates.tell_salts:
+                    answer["salt"] = salts[number].hex()
+                certified.append((answer, done))
+        if purge or certified:
+            unpurged = self._purged(must=purge)
+            for answer in answers:
+                answer.update({"unpurged": unpurged} if unpurged else {"purged": True})
+        if certificates and certified:
+            exact = self.digests()
+            for answer, done in certified:
+                made = certificate.certify(
+                    self._store, done.receipt, live=answer["left"], purged=answer["purged"], exact=exact
+                )
+                salt = salts[done.receipt.request]
+                named = certificate.naming(made, done.ids.tolist(), salt, listed=certificates.list_ids)
+                certificates.deliver(answer, named)
+        return answers
+
+    def _require_new(self, plan: DeletionPlan) -> None:
+        """Raises ValueError where, since it was planned, a request was carried out whose samples are still here."""
+        for number, planned in plan.deletions.items():
+            if number is not None and (earlier := self._store.receipt(number)):
+                deletions.require_new(number, earlier, len(np.intersect1d(planned.ids, self.ids)))
+
+    def _purged(self, *, must: bool) -> str:
+        """Purge. Returns why traces may be left, if they may. must: raise where a reader prevents it."""
+        try:
+            foreign = self.purge()
+        except LockedMemoryError as error:
+            if must:
+                raise
+            return f"{error}; until then, names of source files and units may be left in it"
+        return f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}" if foreign else ""
+
+    def _forget(self, ids: ArrayLike | Iterable[int], number: str | None, how: DeletionRequest) -> "_Forgotten":
+        """One deletion, under the number of its request."""
         wanted = np.unique(checked_ids(ids))
         with self._alone():
-            try:
-                rows = self.store.rows_of(wanted)
-            except UnknownIdsError as error:
-                known = np.setdiff1d(wanted, error.ids)
-                rows, wanted = self.store.rows_of(known), known if ignore_missing else wanted
-            view, twins = self.store.view, self.store.twins_of(rows)
-            identical, labels = view.ids[twins], np.unique(view.labels[np.concatenate([rows, twins])])
-            if also_identical:
-                wanted, identical = np.concatenate([wanted, identical]), identical[:0]
+            found = self._store.known_rows(wanted)
+            unknown = wanted[found < 0]
+            if len(unknown) and not how.ignore_missing and (number is None or self._store.receipt(number) is None):
+                raise UnknownIdsError(unknown.tolist())
+            rows = found[found >= 0]
+            twins = self._store.twins_of(rows)
+            copies = self._samples.named(twins)
+            identical = tuple(copy["id"] for copy in copies)
+            view = self._store.view
+            labels = np.unique(view.labels[np.concatenate([rows, twins])])
+            if how.also_identical:
                 rows = np.concatenate([rows, twins])
-            receipt = self._delete(rows, wanted, request, block_return)
-            if receipt.repeated:
-                return receipt
-            gone = np.setdiff1d(labels, self._held()[1])
-            emptied = tuple(name for one, name in self._classes.items() if one in gone)
-        return dataclasses.replace(receipt, identical=tuple(sorted(identical.tolist())), emptied=emptied)
+                rows = rows[np.argsort(view.ids[rows])]  # the chain has them by ascending id
+                identical = ()
+            gone_ids = view.ids[rows]
+            receipt = self._delete(rows, number, how.block_return)
+            held_labels = self._samples.held()[1]
+        if not receipt.repeated:
+            emptied_labels = np.setdiff1d(labels, held_labels)
+            emptied = tuple(name for label, name in self._samples.classes.items() if label in emptied_labels)
+            receipt = replace(receipt, identical=identical, emptied=emptied)
+        return _Forgotten(receipt, gone_ids, copies, len(held_labels))
 
-    def _delete(self, rows: np.ndarray, ids: np.ndarray, request: str | None, block_return: bool) -> Receipt:
-        """Delete the rows of these ids. Where an answer has needed sums over the rows, they follow."""
+    def _delete(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
+        """Delete rows. Where an answer has needed sums over the rows, they follow."""
 
         def delete() -> Receipt:
-            return self.store.delete(ids, request=request, block_return=block_return)
+            return self._store.delete_rows(rows, request=number, block_return=block_return)
 
         summed = self._summed()
         return summed.sums.delete(rows, delete) if summed and summed.sums else delete()
@@ -436,21 +498,13 @@ class Predictor(AbstractContextManager["Predictor"]):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One thread at a time. In a forked child ClosedMemoryError: it may have a lock that nobody will release."""
-        _ = self.store.view
+        _ = self._store.view
         with self._changing:
             yield
 
-    def _held(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and labels of the samples that the memory holds: (N,) int64 each."""
-        view = self.store.view
-        rows = np.flatnonzero(view.live)
-        ids, labels = view.ids[rows], view.labels[rows]
-        live = view.live[rows]  # looked at last: what is deleted meanwhile is zero
-        return ids[live], labels[live]
-
     def log(self) -> list[Receipt]:
         """All deletions so far, in order."""
-        return self.store.log()
+        return self._store.log()
 
     def add(
         self,
@@ -469,14 +523,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         if not self.writer:
             raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
-        (given, rows), numbers = self._read(images), self._numbers(labels)
+        if units is not None and not isinstance(units, str):
+            units = unit_names(units)
+        given, rows = self._read(images)
+        numbers = self._samples.numbers(labels)
         if len(numbers) != len(given.images):
             raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
         if rows is not None and self._fitted:
             contents = key_digests(self._fitted.family.stored(rows))
         else:
             contents = content_digests(given.images, bytes.fromhex(self.manifest.memory.store))
-        blocked = np.flatnonzero(self.store.blocked(contents))  # refused in a forked child, before torch is touched
+        blocked = np.flatnonzero(self._store.blocked(contents))  # refused in a forked child, before torch is touched
         if blocked.size and not allow_blocked:
             named = [given.files[one] or f"number {one}" for one in blocked.tolist()]
             said = f"forgotten with block_return, so nothing was added: {first_ten(named)}"
@@ -538,14 +595,14 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def _enter(self, new: "_NewRows", allow_blocked: bool = False) -> Added:
         """Add rows that were checked, while nothing else changes the memory."""
-        view = self.store.view
+        view = self._store.view
         if summed := self._fitted or self._head:
             summed.require_room(len(new.ids))
         if not self._fitted and not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
             raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
-        same = np.sort(self.store.ids_with(new.contents))
-        held = view.records["content"][self.store.rows_of(same)]
-        self.store.add(*new, allow_blocked=allow_blocked)
+        same = np.sort(self._store.ids_with(new.contents))
+        held = view.records["content"][self._store.rows_of(same)]
+        self._store.add(*new, allow_blocked=allow_blocked)
         identical = {}
         for one, content in zip(new.ids.tolist(), new.contents, strict=True):
             if (copies := same[(held == content).all(axis=1)]).size:
@@ -558,27 +615,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         all that are held.
         """
         memory = self.manifest.memory
-        behind_held = int(self.store.view.ids.max(initial=-1)) + 1  # of a dead row, it is zero
+        behind_held = int(self._store.view.ids.max(initial=-1)) + 1  # of a dead row, it is zero
         return max(memory.first_new_id + self._ever - memory.rows, behind_held)
 
     @property
     def _ever(self) -> int:
         """How many rows the memory holds and held."""
-        return self.store.position.live + self.store.deletions
+        return self._store.position.live + self._store.deletions
 
     @property
     def _tokens_are_keys(self) -> bool:
         return self.manifest.architecture == "direct-key"
-
-    def _numbers(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
-        """Labels as numbers of classes. Raises ValueError that lists the classes."""
-        names, given, classes = self.manifest.names, listed("labels", labels), dict(enumerate(self.manifest.classes))
-        numbers = [names.index(label) if isinstance(label, str) and label in names else label for label in given]
-        for number in numbers:
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or classes.get(int(number)) is None:
-                known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-                raise ValueError(f"{number!r} is not the name of a class of this model; its classes are: {known}")
-        return np.array(numbers, dtype=np.int64)
 
     def digests(self, *, anew: bool = False) -> dict[str, str] | None:
         """For a family that is fitted, SHA-256 of what its answers follow from (`FittedModel.digests`); else None."""
@@ -593,7 +640,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
             said = "is not the head of a chain: `forget` prints one, of 64 hexadecimal digits"
             raise ValueError(f"{str(published)[:80]!r} {said}")
-        report = self.store.verify(head)
+        report = self._store.verify(head)
         problems = [*report.problems]
         try:
             if (summed := self._summed()) and summed.digests() != summed.digests(anew=True):
@@ -605,7 +652,7 @@ class Predictor(AbstractContextManager["Predictor"]):
                 manifests.static(self.directory, self.manifest, name)
             except UnreadableModelError as error:
                 problems.append(str(error))
-        return dataclasses.replace(report, problems=tuple(problems), foreign=self._foreign(report.foreign))
+        return replace(report, problems=tuple(problems), foreign=self._foreign(report.foreign))
 
     def _foreign(self, in_memory: tuple[str, ...]) -> tuple[str, ...]:
         """What lies in the directory and is not the model's own: it stays, and nobody knows what it holds."""
@@ -625,14 +672,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises LockedMemoryError where a reader prevents it.
         """
         if self.writer and self.manifest.encoder is None:  # its class may be a person, so it goes with its last row
-            manifest, held = manifests.read_manifest(self.directory), set(self._held()[1].tolist())
+            manifest, held = manifests.read_manifest(self.directory), set(self._samples.held()[1].tolist())
             kept = [name if number in held else None for number, name in enumerate(manifest.classes)]
             self._describe(manifest.model_copy(update={"classes": kept}))
-        return self._foreign(self.store.purge())
+        return self._foreign(self._store.purge())
 
     def settle(self) -> None:
         """Wait until the zeros over what was forgotten are on the disk."""
-        self.store.settle()
+        self._store.settle()
 
     def copy(self, folder: Path) -> None:
         """Write the model as it is now, with its log of deletions, into an empty folder, purged.
@@ -644,7 +691,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         folder : Path
             An empty folder.
         """
-        self.store.copy(folder / MEMORY)
+        self._store.copy(folder / MEMORY)
         for name in self.manifest.static:
             content = manifests.static(self.directory, self.manifest, name)
             with atomic(folder / name) as temporary:
@@ -656,7 +703,48 @@ class Predictor(AbstractContextManager["Predictor"]):
     def compact(self) -> tuple[str, ...]:
         """Purge, and free the space of what was forgotten."""
         with self._alone():
-            return self._foreign(self.store.compact())
+            return self._foreign(self._store.compact())
+
+    def receipt_of(self, sequence: int | None = None, request: str | None = None) -> Receipt:
+        """The receipt of an earlier deletion, by a number in the chain or of its request; by default the last one.
+
+        Raises CertificateError if there is none.
+        """
+        return certificate.receipt_of(self._store, sequence, request)
+
+    def certificate(
+        self, sequence: int | None = None, request: str | None = None, *, purged: bool = False
+    ) -> Certificate:
+        """The certificate of an earlier deletion, named as for `receipt_of`. purged: whether that is known."""
+        receipt = self.receipt_of(sequence, request)
+        return certificate.certify(self._store, receipt, purged=purged, exact=self.digests())
+
+    def certificate_faults(
+        self,
+        made: Certificate,
+        ids: Iterable[int] | None = None,
+        salt: bytes = b"",
+        exact: dict[str, str] | None = None,
+    ) -> list[str]:
+        """How this memory, or these ids and their salt, contradict a certificate. exact: `digests`, made anew."""
+        return certificate.faults(made, self._store, ids, salt, exact)
+
+    @property
+    def key_width(self) -> int:
+        """Numbers in a key."""
+        return self._store.state.key_width
+
+    def memory_facts(self) -> dict[str, object]:
+        """What the command `inspect` says of the memory."""
+        state = self._store.state
+        return {
+            "deleted, space not freed": len(self._store.view.live) - len(self.ids),
+            "deleted samples": self.deletions,
+            "blocked pictures": self._store.blocked_count,
+            "key width": state.key_width,
+            "token width": state.token_width,
+            "memory": state.store.hex(),
+        }
 
     def summary(self) -> dict[str, Any]:
         """How many samples it holds, the bytes of its directory, and the head of its chain of deletions."""
@@ -665,18 +753,22 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def close(self) -> None:
         """Release the memory. Closing twice is no error."""
-        self.store.close()
+        self._store.close()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
 
-def _unit(keys: np.ndarray) -> np.ndarray:
-    """Keys (N, d) of length 1; of a row that was deleted, zeros."""
-    return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True).clip(min=1e-12))
-
-
 _Stamp: TypeAlias = tuple[int, int, int] | None
+
+
+class _Forgotten(NamedTuple):
+    """A deletion. ids: (N,) that went; copies: exact copies of what was named, with their units; left: samples."""
+
+    receipt: Receipt
+    ids: np.ndarray
+    copies: list[Json]
+    left: int
 
 
 class _NewRows(NamedTuple):

@@ -1,0 +1,80 @@
+"""A unit has one name, however a table, a file or a person spells it; an empty cell is no unit."""
+
+import unicodedata
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from munkey.core.unit_names import large_units, unit_name, unit_names
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        None,
+        "",
+        "  ",
+        "NA",
+        "NaN",
+        "nan",
+        "NaT",
+        "None",
+        "<NA>",
+        "null",
+        " NA ",
+        b"NA",
+        float("nan"),
+        np.float32("nan"),
+        pd.NA,
+        pd.NaT,
+        np.datetime64("NaT"),
+    ],
+)
+def test_an_empty_cell_is_no_unit_however_it_is_spelt(empty):
+    assert unit_name(empty) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (7, "7"),
+        (7.0, "7"),
+        ("7.0", "7"),
+        (np.float64(7), "7"),
+        (np.int32(7), "7"),
+        (-0.0, "0"),
+        (1e16, "1" + "0" * 16),
+        (7.5, "7.5"),
+        ("007", "007"),
+        ("007.0", "007.0"),
+        ("1.10", "1.10"),
+        (float("inf"), "inf"),
+        (True, "True"),
+        (b"p1", "p1"),
+        (np.str_(" p1\n"), "p1"),
+        ("Anna  K.", "Anna  K."),
+        ("Nan", "Nan"),
+        ("Na", "Na"),
+    ],
+)
+def test_a_name_is_trimmed_and_a_whole_number_is_written_as_one(given, name):
+    assert unit_name(given) == name
+
+
+def test_letters_that_a_mac_takes_apart_are_put_together():
+    assert unit_name(unicodedata.normalize("NFD", "Zoë")) == "Zoë"
+
+
+@pytest.mark.parametrize("dtype", ["string", "object", "Int64", "float64"])
+def test_a_column_of_pandas_with_gaps_names_those_that_it_has(dtype):
+    column = pd.Series([7, None, 8], dtype="Int64").astype(dtype)
+    assert unit_names(column) == ["7", None, "8"]
+
+
+def test_units_that_hold_more_than_a_tenth_and_twice_as_many_as_others_are_mentioned_the_largest_first():
+    assert large_units(["a"] * 10 + [None] * 90) == ""
+    assert "the unit 'a' (11) holds more than a tenth of all 101 samples" in large_units(["a"] * 11 + [None] * 90)
+    assert large_units(["a"] * 20 + ["b"] * 30 + ["c"] * 25) == ""  # three persons
+    words = large_units(["a"] * 30 + ["b"] * 40 + ["c"] * 11 + [*"defghijklmnopqrstuv"])
+    assert "3 units, e.g. 'b' (40) and 'a' (30), hold" in words and "leave the cell empty" in words

@@ -1,0 +1,115 @@
+"""Two walks of docs/layout.md have at most 14 files each, and the walk of a setting leaves none out."""
+
+import re
+import sys
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Self
+
+import pytest
+
+from munkey.experiment.params.load import load
+from munkey.experiment.plan.plan import Plan
+from munkey.experiment.run.dispatch import Task, call, dumped
+from munkey.jobs.train import train
+from munkey.models.families.munkey import MunkeySettings
+from tests.conftest import ROOT
+from tests.experiment.inputs import small_config
+from tests.jobs.inputs import keyed, prepared
+
+MOST = 14
+SOURCE = f"{ROOT}/src/"
+SETTING, REQUEST = "A setting: `munkey.p_token`", "A request to forget, from HTTP to the disk"
+P_TOKEN = 0.2371  # no other setting has this value
+# Where it goes besides, on no reader's way to the training step.
+BESIDE = {
+    "src/munkey/core/files.py": "the record is written",
+    "src/munkey/experiment/params/overlays.py": "cases that change another knob of the section",
+    "src/munkey/experiment/run/provenance.py": "the digest of the record's settings",
+    "src/munkey/experiment/run/record.py": "the record",
+    "src/munkey/models/training_inputs.py": "reads as many neighbors as the section says",
+    "src/munkey/settings.py": "sections as they stand in the record",
+}
+# What the workflow does with the value, by the words for it.
+OF_WORKFLOW = ("configfile: ", "load(config)", "train_settings(", "dispatch.run(")
+
+
+def walk(title: str) -> list[str]:
+    """The files that a walk of docs/layout.md links to, each once, from the project's folder."""
+    text = (ROOT / "docs/layout.md").read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    links = re.findall(r"\]\(\.\./([^)#]+)\)", text)
+    return list(dict.fromkeys(links))
+
+
+@pytest.mark.parametrize("title", [SETTING, REQUEST])
+def test_a_walk_has_at_most_14_files_and_all_of_them_exist(title: str) -> None:
+    files = walk(title)
+    assert 5 < len(files) <= MOST
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def holds(value: object) -> bool:
+    """Whether this is the value, its section, or a mapping or a record with either of them."""
+    kind = type(value)
+    if kind is dict:
+        return any(holds(one) for one in value.values())
+    if is_dataclass(kind):
+        return any(holds(getattr(value, field.name, None)) for field in fields(kind))
+    return kind is MunkeySettings or (kind is float and value == P_TOKEN)
+
+
+class Watch:
+    """Notes while it is entered which functions of the project have the value, and which sections are checked."""
+
+    def __init__(self) -> None:
+        self.functions: set[tuple[str, str]] = set()
+        self.checked: list[MunkeySettings] = []
+
+    def __enter__(self) -> Self:
+        sys.setprofile(self.note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def note(self, frame: FrameType, event: str, _: object) -> None:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if event != "return" or not file.startswith(SOURCE):
+            return
+        if any(holds(value) for value in frame.f_locals.values()):
+            self.functions.add((str(Path(file).relative_to(ROOT)), name))
+        if name == MunkeySettings._consistent.__name__:
+            self.checked.append(frame.f_locals["self"])
+
+
+def test_the_walk_of_a_setting_names_every_file_that_it_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MUNKEY is trained, from the parameters on, and every function is watched for the value."""
+    monkeypatch.chdir(tmp_path)
+    data = prepared(tmp_path / "data")
+    keyfile, neighbors = keyed(tmp_path, data, 17)
+    files = {"images": "data/images.npy", "keyfile": str(keyfile), "neighbors": str(neighbors)}
+    outputs = {"system": "system", "record": "record.json"}
+    wildcards = {"seed": "0", "subset": "full"}
+    changes = {"munkey.p_token": P_TOKEN, "train.epochs": 1, "train.batch_size": 180, "model.depth": 1}
+    config = small_config(changes | {"ablations": {"inference.k": [1, 2]}})
+    with Watch() as planning:
+        sections = Plan(load(config)).train_settings("digits", "m")
+        params = {"family": "munkey", "dataset": "digits", "settings": dumped(sections)}
+    with Watch() as job:
+        call(train, Task("train", wildcards, files, outputs, params), {"device": "cpu"})
+    assert ("src/munkey/models/families/munkey.py", "draw") in job.functions
+    passed = {file for file, _ in planning.functions | job.functions}
+    assert passed >= BESIDE.keys()
+    assert sorted(passed - BESIDE.keys() - set(walk(SETTING))) == []
+    # In the plan it is one object, whatever the case; the job checks what it is handed, once.
+    assert any(section is sections["munkey"] for section in planning.checked)
+    assert job.checked == [sections["munkey"]]
+
+
+def test_it_names_every_file_of_the_workflow_that_hands_the_value_on() -> None:
+    files = [ROOT / "Snakefile", *(ROOT / "workflow").rglob("*.smk"), *(ROOT / "workflow").rglob("*.py")]
+    handing_on = [file for file in files if any(words in file.read_text() for words in OF_WORKFLOW)]
+    named = set(walk(SETTING))
+    assert len(handing_on) == 3
+    assert [str(file) for file in handing_on if str(file.relative_to(ROOT)) not in named] == []
