@@ -67,6 +67,11 @@ def test_every_page_and_every_package_is_on_it(pages: dict[Path, Links]) -> None
     assert "munkey.deploy.predictor.Predictor.forget" in reference.ids
 
 
+def test_sections_of_numpydoc_are_lists_of_fields(project: Project) -> None:
+    page = (project.path / "site/docs/reference/munkey.unlearn.html").read_text()
+    assert 'Parameters<span class="colon">:</span>' in page and "----------" not in page
+
+
 def test_every_link_leads_somewhere(project: Project, pages: dict[Path, Links]) -> None:
     site, missing = project.path / "site", []
     for page, links in pages.items():

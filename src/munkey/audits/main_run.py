@@ -79,7 +79,7 @@ def attack_lines(run: Evaluation) -> list[Line]:
 
 
 def storage_lines(system: MemoryFiles) -> list[Line]:
-    """A line for each of both files: how many deleted ids, keys and tokens it contains.
+    """A line for each of the two files: how many deleted ids, keys and tokens it contains.
 
     The original's file is the control: it must contain all. If the search proves nothing, `why`
     says so. It does not look for tokens that are labels, which do not identify a row, nor in

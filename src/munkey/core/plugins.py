@@ -41,8 +41,8 @@ class Package(NamedTuple):
 def plugin_packages() -> dict[str, Package]:
     """The packages of all plug-ins, without importing them.
 
-    Of nested packages, the outermost one that is a folder or a file, which a namespace is not.
-    Plug-ins that cannot be found are left out: their registry refuses them.
+    For nested packages it is the outermost one that is a folder or a file, which a namespace is
+    not. Plug-ins that cannot be found are left out: their registry refuses them.
     """
     packages: dict[str, Package] = {}
     for plugin in announced("munkey"):

@@ -42,6 +42,7 @@ class Share(Finding):
     source="this project; swapped halves after Hayes et al. 2024 and arXiv 2404.11577",
 )
 def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | Refused:
+    """The mean contrast after deletion over that of doing nothing, with Fieller's interval."""
     from scipy.stats import ttest_1samp
 
     if pairs.count < 2:
@@ -50,6 +51,7 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     test = pairs.halves.test
     first = pairs.halves.first
     reference_first = reference.halves.first
+    # With the same halves, pair by pair, both contrasts share the luck of the same trainings.
     is_paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
     reference_counts = reference.below
     if is_paired and reference is not pairs:

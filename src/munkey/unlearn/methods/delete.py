@@ -38,6 +38,6 @@ def delete(system: System, request: Request, settings: Tuned) -> System:
             targets = teacher(images).float().scatter(1, labels[:, None], EXCLUDED)
         logits = student(images)
         correct = (logits.detach().argmax(dim=1) == labels).sum()
-        return Outcome(distillation(logits, targets, 1.0), correct)
+        return Outcome(distillation(logits, targets, temperature=1.0), correct)
 
     return finetune(system, request, settings.lr_factor, request.forget, objective)
