@@ -67,12 +67,15 @@ def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Pa
         assert "config.json is not JSON" in encoder(config, str(folder))
     for content in ("{}", "[]", "3", '{"model_type": "bert"}', '{"model_type": []}'):
         (folder / "config.json").write_text(content)
-        assert "config.json is not that of a model" in encoder(config, str(folder))
+        said = encoder(config, str(folder))
+        assert "config.json is not that of a model" in said and "SigLIP" in said and "timm" in said
     (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
     assert "preprocessor_config.json is missing" in encoder(config, str(folder))
     (folder / "preprocessor_config.json").write_text("{}")
     keys = config["keys"] | {"encoder": str(folder), "image_size": None, "revision": None}
-    load(config | {"keys": keys, "ablations": {}})
+    for model_type in ("vit", "dinov3_vit", "siglip"):
+        (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
+        load(config | {"keys": keys, "ablations": {}})
     (folder / "config.json").write_text(json.dumps({"architecture": "vit_tiny_patch16_224"}))
     load(config | {"keys": keys, "ablations": {}})
 

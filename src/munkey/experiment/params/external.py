@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from munkey.core.registry import meant
 from munkey.data.registry import DATASETS, reader_of
-from munkey.encoders.hub_models import MODEL_TYPES
+from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
 from munkey.encoders.registry import ENCODERS, find
 from munkey.experiment.params.messages import require_registered
 from munkey.settings import KeySettings, SourceSettings
@@ -151,12 +151,16 @@ def _check_folder(folder: str, setting: str = "keys.encoder", types: Mapping[str
         raise ValueError(f"{where}: config.json is missing; a saved model has one") from None
     except ValueError:
         raise ValueError(f"{where}: config.json is not JSON") from None
-    kind = str(config.get("model_type")) if isinstance(config, dict) else None
-    if kind in types and not (path / "preprocessor_config.json").exists():
+    has_processor = (path / "preprocessor_config.json").exists()
+    kind = str(config.get("model_type", "")) if isinstance(config, dict) else ""
+    if kind in types and not has_processor:
         raise ValueError(f"{where}: preprocessor_config.json is missing; save the model's image processor there too")
-    if kind not in types and not (isinstance(config, dict) and "architecture" in config):
-        known = f"transformers ({', '.join(types)}) or timm" if types else "timm"
-        raise ValueError(f"{where}: config.json is not that of a model of {known}")
+    # Whether a vision model of another type has pooled features is known once it is loaded.
+    is_other = bool(types and kind and has_processor)
+    is_timm = isinstance(config, dict) and "architecture" in config
+    if kind not in types and not is_other and not is_timm:
+        supported = SUPPORTED if types else "the folder must hold a model that timm saved"
+        raise ValueError(f"{where}: config.json is not that of a model that works here; {supported}")
 
 
 def _check_timm(name: str, setting: str = "keys.encoder") -> None:
