@@ -88,7 +88,7 @@ def say_outcome():
             asked.add(target)
         else:
             asked.update(target_rule.output or target_rule.input)
-    lines = [*outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking))]
+    lines = [*outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking), EXHIBITS.designs)]
     if lost := lost_files(only_ahead=False):
         lines.append(outcome.loss(lost, again=False))
     print("", *lines, sep="\n", flush=True)

@@ -24,7 +24,7 @@ LEFT = {"digits": {"cf": "2.4"}}
 
 
 def report(**contents):
-    empty = {name: [] for name in ("datasets", "said", "frontiers", "audits", "chapters", "figures", "runs")}
+    empty = {name: [] for name in ("datasets", "advice", "said", "frontiers", "audits", "chapters", "figures", "runs")}
     empty |= {"name": "small", "grid": "", "story": page.Chapter("story", "In short", []), "origin": {}, "params": ""}
     return page.rendered(REPORT, **(empty | contents))
 
@@ -53,6 +53,11 @@ def test_the_page_escapes_text_but_not_tables():
     text = report(grid="<script>", chapters=[chapter], params="a: <b>")
     assert " &lt;script&gt;" in text and "<script>" not in text.split("<script>\n")[0] and "<td><b>1</b></td>" in text
     assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
+
+
+def test_what_to_deploy_stands_at_the_top_of_the_page():
+    text = report(advice=["digits: Deploy <LDA>."], grid="Seeds: 0.")
+    in_order(text, ["Seeds: 0.", '<p class="advice">digits: Deploy &lt;LDA&gt;.</p>', "<nav>"])
 
 
 def test_a_chapter_explains_its_columns_once_and_links_its_files():

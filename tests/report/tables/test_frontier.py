@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.report.tables.frontier import Design, frontier_table, points, sentence
+from munkey.report.tables.frontier import Design, advice, frontier_table, points, sentence
 from munkey.unlearn.contract import METHODS
 
 KINDS = {"anew": "anew", "lda": "exact", "munkey": "rows", "cf": "weights", "ssd": "weights"}
@@ -82,6 +82,55 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
     assert [name for name in frontier_table(made, "markdown").frame["Method"] if "**" in name] == [
         *("**LDA**", "**KNN**", "**MUNKEY**")
     ]
+
+
+def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown_to_be_more_accurate():
+    said = advice(points(summary(), found(**AUDIT), DESIGNS))
+    assert said == (
+        "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points [1.7, 3.3], but its"
+        " residual share is 27.0 [16.0, 38.0] %."
+    )
+
+
+def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
+    equal = {"lda": (96.0, 0.4), "knn": (96.0, 0.4), "ncm": (95.9, 0.4), "ssd": (90.0, 0.4), "cf": (96.1, 0.4)}
+    designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn", "ncm")]
+    designs += [Design(name, name.upper(), "weights", "") for name in ("ssd", "cf")]
+    few = {"ssd": (0.2, -0.5, 0.9, {}), "cf": (27.0, 16.0, 38.0, {})}
+    assert advice(points(summary(equal), found(**few), designs)) == (
+        "Deploy LDA (96.00 ± 0.40 %) or KNN (96.00 ± 0.40 %) or NCM (95.90 ± 0.40 %), which are not told apart in test"
+        " accuracy: the most accurate of the 4 designs that are shown to leave at most 1 %."
+    )
+
+
+def test_one_seed_whose_test_samples_nobody_counted_tells_nothing_apart():
+    equal = {"lda": (96.0, math.nan), "knn": (50.0, math.nan)}
+    designs = [Design(name, name.upper(), "exact", "") for name in equal]
+    said = advice(points(summary(equal).assign(n=1), None, designs))
+    assert said.startswith("Deploy LDA (96.00 %) or KNN (50.00 %), which are not told apart in test accuracy: the most")
+
+
+def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_to_be_not_audited():
+    said = advice(points(summary(), None, DESIGNS))
+    assert said.startswith("Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points")
+    assert said.endswith("but it was not audited (`make audits`).")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ((0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}), "none is shown to leave at most 5 %; train anew"),
+        ((0.1, -0.2, 0.3, {"flagged": "few"}), "none is shown to leave at most 5 %; train anew to be sure: ANEW."),
+        (None, "none deletes exactly, and none was audited (`make audits`); train anew to be sure: ANEW."),
+    ],
+)
+def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
+    designs = [design for design in DESIGNS if design.name in ("anew", "munkey")]
+    audit = None if row is None else found(munkey=row)
+    said = advice(points(summary(), audit, designs))
+    assert said.startswith("No design can be advised: ") and words in said
+    within = advice(points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
+    assert within == "Deploy MUNKEY (95.00 ± 0.80 %): it alone is shown to leave at most 5 %."
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pandas as pd
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.tables.audits import LEFT, RESIDUE, flagged_alone, left
-from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference
+from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference, ends
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
@@ -25,6 +25,7 @@ from munkey.report.tables.markup import (
 MOST = {1.0: "Most accurate with at most 1 % left", 5.0: "With at most 5 %", math.inf: "Whatever is left"}
 TIE = 9  # digits: accuracies that differ by less differ by rounding alone
 NOT_AUDITED, NO_POWER = "not audited", "no power"
+LITTLE = 1.0, 5.0  # percent: what a design that is advised may leave at most, the smaller one if any does
 SHARES = ("share", "share_low", "share_high")
 RULE = (
     "“At most” counts the end of the 95 % interval that is further from 0. What an attack alone flagged (†), or nobody"
@@ -91,6 +92,67 @@ def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
         return unknown | {"left": audited["verdict"]}
     bound = math.inf if flagged_alone(audited) else max(abs(audited["share_low"]), abs(audited["share_high"]))
     return {**audited[list(SHARES)], "left": left(audited), "bound": bound}
+
+
+def advice(points: pd.DataFrame) -> str:
+    """Which design to deploy, and why, in one sentence.
+
+    It is the most accurate of those that are shown to leave little, with all that are not told apart from it. A design
+    that is shown to be more accurate, but not to leave so little, is named with the difference. points: as the function
+    of that name makes them.
+    """
+    points = points.dropna(subset="TA_mean")
+    rivals = points[points["kind"] != "anew"]
+    most = next((most for most in LITTLE if (rivals["bound"] <= most).any()), None)
+    if most is None:
+        return _no_advice(rivals, points[points["kind"] == "anew"])
+    allowed = rivals[rivals["bound"] <= most].sort_values("TA_mean", ascending=False, kind="stable")
+    best = allowed.iloc[0]
+    others = allowed.iloc[1:]
+    ties = others[[not _is_shown_better(best, other) for _, other in others.iterrows()]]
+    names = [f"{line['title']} ({_accuracy(line)} %)" for _, line in pd.concat([allowed[:1], ties]).iterrows()]
+    apart = ", which are not told apart in test accuracy" if len(ties) else ""
+    shown = "delete exactly" if (allowed["kind"] == "exact").all() else f"are shown to leave at most {most:g} %"
+    if len(allowed) == 1:
+        reason = f"it alone {shown.replace('delete', 'deletes').replace('are', 'is')}"
+    else:
+        reason = f"the most accurate of the {len(allowed)} designs that {shown}"
+    return f"Deploy {' or '.join(names)}{apart}: {reason}{_more_accurate(best, rivals[rivals['bound'] > most])}."
+
+
+def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
+    """Whether one's accuracy is above the other's by more than the interval of their difference allows."""
+    known = difference(one, other)
+    return known is not None and known.told_apart and known.value > 0
+
+
+def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
+    """The most accurate of the others that are shown to be more accurate than the advised one; empty for none."""
+    better = others[[_is_shown_better(other, best) for _, other in others.iterrows()]]
+    if better.empty:
+        return ""
+    rival = better.sort_values("TA_mean", ascending=False, kind="stable").iloc[0]
+    known = difference(rival, best)
+    assert known is not None
+    points = f"{known.value:.1f} points {ends(known.interval)}"
+    return f"; {rival['title']} is more accurate by {points}, but {_not_shown(rival)}"
+
+
+def _not_shown(line: pd.Series) -> str:
+    """What is known of the residue of a design that is not shown to leave little."""
+    if line["left"] == NOT_AUDITED:
+        return "it was not audited (`make audits`)"
+    if line["left"] == NO_POWER:
+        return "its audit has no power"
+    return f"its residual share is {line['left']} %"
+
+
+def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
+    """Where no design is shown to leave little: why, and what is sure to leave nothing."""
+    safe = f"train anew to be sure: {' or '.join(anew['title'])}" if len(anew) else "train anew to be sure"
+    if len(rivals) and (rivals["left"] == NOT_AUDITED).all():
+        return f"No design can be advised: none deletes exactly, and none was audited (`make audits`); {safe}."
+    return f"No design can be advised: none is shown to leave at most {LITTLE[-1]:g} %; {safe}."
 
 
 def sentence(points: pd.DataFrame) -> str:
