@@ -89,6 +89,8 @@ def say_outcome():
         else:
             asked.update(target_rule.output or target_rule.input)
     lines = [*outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking), EXHIBITS.designs)]
+    if replaced := mlflow_log.replaced(LAYOUT.tracking, outcome.STARTED):
+        lines.append(replaced)
     if lost := lost_files(only_ahead=False):
         lines.append(outcome.loss(lost, again=False))
     print("", *lines, sep="\n", flush=True)

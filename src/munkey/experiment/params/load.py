@@ -17,7 +17,16 @@ from munkey.experiment.params.schema import Params, memory_family, models, rate_
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
 
-__all__ = ["Params", "ParamsError", "load", "memory_family", "rate_name", "read_params", "refusals"]
+__all__ = [
+    "Params",
+    "ParamsError",
+    "from_command_line",
+    "load",
+    "memory_family",
+    "rate_name",
+    "read_params",
+    "refusals",
+]
 
 PARAMS = Path("params.yaml")
 MOST_CANDIDATES = 1000  # of one method's search
@@ -63,6 +72,23 @@ def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
     for path in (params, *overlays):
         config = merge(config, read_file(path))
     return {**config, "name": name_of_configuration(str(config.get("name", "")), overlays, params)}
+
+
+def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
+    """A configuration whose values from `--config` have their types, also in lists and mappings.
+
+    There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises ParamsError for what
+    is no YAML.
+    """
+    for argument in arguments:
+        key, _, text = argument.partition("=")
+        if isinstance(config.get(key), Mapping | list):
+            try:
+                value = yaml.load(text, StrictLoader)
+            except (yaml.YAMLError, RecursionError) as error:
+                raise ParamsError(f"--config {key}: {text} is not valid: {' '.join(str(error).split())}") from None
+            config = merge(config, {key: value})
+    return config
 
 
 def load(config: Values) -> Params:

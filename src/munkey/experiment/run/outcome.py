@@ -3,6 +3,7 @@
 import os
 import signal
 import textwrap
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,6 +19,7 @@ from munkey.experiment.run.job import seconds_of
 from munkey.report.tables.terminal import WIDTH, plain
 
 TABLES = "main", "main-audited", "runtime"
+STARTED = time.time()  # of this run: Snakemake's process imports this as it begins
 STOPPED = Event()  # set by Ctrl-C, in Snakemake's process
 
 
