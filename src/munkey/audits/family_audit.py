@@ -20,7 +20,7 @@ from munkey.core.diverged import DIVERGED
 
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
 DEPLOYED = "deployed"  # the path that answers users
-CONTROLS: dict[Role, ControlName] = {"nothing": "nothing done", "oracle": "oracle", "control": "trained to remember"}
+CONTROLS: dict[Role, ControlName] = {"nothing": "original", "oracle": "oracle", "control": "trained to remember"}
 Line = dict[str, object]
 
 

@@ -34,9 +34,9 @@ TESTS = {  # all that is corrected together, in words
 }
 
 Kind = Literal["residue", "none found", "over-forgets", "no power"]
-ControlName = Literal["nothing done", "oracle", "sham", "trained to remember"]
+ControlName = Literal["original", "oracle", "sham", "trained to remember"]
 MUST_BE_FLAGGED: dict[ControlName, bool] = {
-    "nothing done": True,
+    "original": True,
     "oracle": False,
     "sham": False,
     "trained to remember": True,

@@ -216,6 +216,16 @@ class Family(ABC, Generic[Settings]):
         return f"retrain-{self.letter}"
 
     @property
+    def original_title(self) -> str:
+        """What every table and figure calls the original."""
+        return f"Original ({self.letter.upper()})"
+
+    @property
+    def oracle_title(self) -> str:
+        """What every table and figure calls the oracle."""
+        return f"Retrain ({self.letter.upper()})"
+
+    @property
     def sections(self) -> list[str]:
         """The sections of params.yaml that its training depends on."""
         return [*(["data", "model", "train"] if self.learns else []), *([self.name] if self.settings else [])]

@@ -68,6 +68,15 @@ def test_a_chapter_explains_its_columns_once_and_links_its_files():
     assert text.count('<th title="forget accuracy: ') == text.count("<th>Method</th>") == 2
 
 
+def test_sentences_in_cells_break_into_lines_and_numbers_with_intervals_do_not():
+    """The failure: at a width of 1,200 pixels, a verdict was cut off."""
+    verdict = "no attack tells deleted samples from those that were never seen"
+    frame = pd.DataFrame({"share": ["-168.1 [-270.4, -114.4] †"], "verdict": [verdict]})
+    text = report(chapters=[page.Chapter("a", "A", [Titled("", frame)])])
+    assert f'<td class="words">{verdict}</td>' in text and "<td>-168.1 [-270.4, -114.4] †</td>" in text
+    assert "td.words { white-space: normal }" in text
+
+
 def test_the_page_shows_all_that_it_is_given():
     text = report(
         datasets=["digits", "other"],
@@ -95,13 +104,19 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
     drawn = page.Figure("frontier-digits", "Frontier.", PICTURE, "../audit/digits/frontier.svg")
     for frontiers, picture in (([drawn], "frontier-digits"), ([], "forgetting")):
         text = report(**contents, frontiers=frontiers)
-        parts = ["CF is best.", f'id="{picture}"', "<dt>left [%]</dt>", "<td>not audited</td>", "../tables/main.csv"]
+        parts = [
+            "CF is best.",
+            f'id="{picture}"',
+            "<dt>residual share [%]</dt>",
+            "<td>not audited</td>",
+            "../tables/main.csv",
+        ]
         in_order(text, [*parts, 'id="main"'])
-    assert '<th title="the residual share' in text
+    assert '<th title="of what training' in text
 
 
 def test_what_is_left_is_shown_before_all_else():
-    chapter = page.Chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
+    chapter = page.Chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"residual share [%]": ["2.4"]}))])
     chapters = [page.Chapter("main", "Unlearning", [])]
     shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")
     text = report(audits=[page.AuditChapter(shares, shares, {}, chapter)], chapters=chapters)
@@ -117,7 +132,7 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
     assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 7
     (main,), (selection,) = chapters["main"].tables, chapters["selection"].tables
     assert main.title.startswith("digits: mean ± sd") and "SCRUB" in main.frame.values
-    assert "2.4" in main.frame["left [%]"].values
+    assert "2.4" in main.frame["residual share [%]"].values
     assert selection.title == "digits" and "why" in selection.frame.values
     assert chapters["main"].files == ["../tables/main.csv", "../metrics.csv"]
     assert chapters["ablations"].files == ["../tables/ablations.csv"]

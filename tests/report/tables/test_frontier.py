@@ -43,14 +43,14 @@ def front(made):
 def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_unknown():
     said = sentence(points(summary(), found(**AUDIT), DESIGNS))
     assert said == (
-        "Most accurate with at most 1 % left: LDA (96.00 ± 0.40 %). With at most 5 %: LDA (96.00 ± 0.40 %), not told"
-        " apart from MUNKEY. Whatever is left:"
+        "Most accurate with a residual share of at most 1 %: LDA (96.00 ± 0.40 %). With at most 5 %: LDA"
+        " (96.00 ± 0.40 %), not told apart from MUNKEY. Whatever the share:"
         " CF (98.50 ± 0.30 %), not told apart from SSD. Training anew leaves nothing by definition: ANEW"
         " (99.00 ± 0.50 %, 20 s). Not audited, or without power: SSD."
     )
     without = [design for design in DESIGNS if design.name != "lda"]
     said = sentence(points(summary(), found(**AUDIT), without))
-    assert "at most 1 % left: none is shown to leave so little. With at most 5 %: MUNKEY" in said
+    assert "a residual share of at most 1 %: none is shown to have so small a share. With at most 5 %: MUNKEY" in said
 
 
 ALONE = {name: (mean, math.nan) for name, (mean, _) in ACCURACY.items()}
@@ -76,7 +76,7 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
     designs.append(Design("munkey", "MUNKEY", "rows", ""))
     made = points(summary(accuracy), found(**AUDIT), designs)
     said = sentence(made)
-    assert "Most accurate with at most 1 % left: LDA and KNN (96.00 ± 0.40 %)." in said
+    assert "Most accurate with a residual share of at most 1 %: LDA and KNN (96.00 ± 0.40 %)." in said
     assert "With at most 5 %: LDA and KNN and MUNKEY (96.00 ± 0.40 %)." in said
     assert front(made) == {"lda", "knn", "munkey"}
     assert [name for name in frontier_table(made, "markdown").frame["Method"] if "**" in name] == [
@@ -99,7 +99,7 @@ def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
     few = {"ssd": (0.2, -0.5, 0.9, {}), "cf": (27.0, 16.0, 38.0, {})}
     assert advice(points(summary(equal), found(**few), designs)) == (
         "Deploy LDA (96.00 ± 0.40 %) or KNN (96.00 ± 0.40 %) or NCM (95.90 ± 0.40 %), which are not told apart in test"
-        " accuracy: the most accurate of the 4 designs that are shown to leave at most 1 %."
+        " accuracy: the most accurate of the 4 designs that are shown to have a residual share of at most 1 %."
     )
 
 
@@ -119,8 +119,14 @@ def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_t
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ((0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}), "none is shown to leave at most 5 %; train anew"),
-        ((0.1, -0.2, 0.3, {"flagged": "few"}), "none is shown to leave at most 5 %; train anew to be sure: ANEW."),
+        (
+            (0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}),
+            "none is shown to have a residual share of at most 5 %; train anew",
+        ),
+        (
+            (0.1, -0.2, 0.3, {"flagged": "few"}),
+            "none is shown to have a residual share of at most 5 %; train anew to be sure: ANEW.",
+        ),
         (None, "none deletes exactly, and none was audited (`make audits`); train anew to be sure: ANEW."),
     ],
 )
@@ -130,7 +136,7 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
     said = advice(points(summary(), audit, designs))
     assert said.startswith("No design can be advised: ") and words in said
     within = advice(points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
-    assert within == "Deploy MUNKEY (95.00 ± 0.80 %): it alone is shown to leave at most 5 %."
+    assert within == "Deploy MUNKEY (95.00 ± 0.80 %): it alone is shown to have a residual share of at most 5 %."
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from munkey.report.tables.audits import LEFT
+from munkey.report.tables.audits import ABOUT_SHARE
 from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
 from munkey.report.tables.summary import Row, damaged, summarize, with_seed_gaps
 from munkey.report.tables.terminal import plain
@@ -100,12 +100,12 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
     left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
     tables = main_tables(summary, ROWS, "html", left)
     audited, other = (titled.frame for titled in tables)
-    assert tables[0].title.endswith(f"; left: {LEFT}")
-    assert list(audited.columns[:3]) == ["Method", "left [%]", "TA @10 %"]
-    assert audited["left [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
-    assert set(other["left [%]"]) == {"–"}
+    assert tables[0].title.endswith(f"; {ABOUT_SHARE}")
+    assert list(audited.columns[:3]) == ["Method", "residual share [%]", "TA @10 %"]
+    assert audited["residual share [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
+    assert set(other["residual share [%]"]) == {"–"}
     without = main_tables(summary, ROWS, "html")[0].frame
-    pd.testing.assert_frame_equal(audited.drop(columns="left [%]"), without)
+    pd.testing.assert_frame_equal(audited.drop(columns="residual share [%]"), without)
 
 
 def trained_and_untrained(trained, untrained, lda=70, rate=0.1):

@@ -146,12 +146,11 @@ class Exhibits:
 
 
 def _original_row(family: Family) -> TableRow:
-    title = f"Original ({family.letter.upper()})"
-    return {"name": family.original, "title": title, "oracle": family.oracle, "context": True}
+    return {"name": family.original, "title": family.original_title, "oracle": family.oracle, "context": True}
 
 
 def _oracle_row(family: Family) -> TableRow:
-    return {"name": family.oracle, "title": f"Retrain ({family.letter.upper()})", "oracle": None}
+    return {"name": family.oracle, "title": family.oracle_title, "oracle": None}
 
 
 def _method_row(method: Method) -> TableRow:

@@ -20,12 +20,11 @@ PATHS = {  # how a memory is asked; the first is how it is deployed
     "token": "neighbors' tokens alone",
 }
 STRATA = {"low": "least memorized third", "mid": "middle third", "high": "most memorized third", "top": "top tenth"}
-TITLES = {"nothing": "nothing done", "oracle": "oracle", "control nothing": "nothing done"}
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
-RESIDUE = "left [%]"
+RESIDUE = "residual share [%]"
 HEAD = "TA after, head alone"  # LDA on the same rows
 ALONE = "†"
-LEFT = f"an audit's share and its 95 % interval; {ALONE}: flagged by an attack alone"
+ABOUT_SHARE = f"residual share: of an audit, with its 95 % interval; {ALONE}: flagged by an attack alone"
 Residue = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
 
 
@@ -33,7 +32,7 @@ def audited_name(line: pd.Series) -> str:
     """A row's name: the method or what was done to which model, and how it was asked."""
     role, path = str(line["role"]), PATHS[str(line["path"])]
     name = f"Control: {line['title']}" if role.startswith("control") else str(line["title"])
-    return ", ".join(filter(None, [name, TITLES.get(role), path]))
+    return ", ".join(filter(None, [name, "original" if role == "control nothing" else "", path]))
 
 
 def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
@@ -74,7 +73,7 @@ def strata_table(audit: pd.DataFrame, dataset: str) -> Titled:
         }
         for _, line in methods.iterrows()
     ]
-    title = f"{dataset}: what is left by how much a sample was memorized, percent"
+    title = f"{dataset}: residual share by how much a sample was memorized, percent"
     return Titled(title, pd.DataFrame(lines), _about_strata(methods))
 
 
@@ -107,7 +106,7 @@ def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
 
 
 def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
-    """The column `left [%]` of the main table: the share on the deployed path; none where an audit has no power.
+    """The column `residual share [%]` of the main table, on the deployed path; none where an audit has no power.
 
     audits: their rows, by their folders, which are named for the data sets.
     """

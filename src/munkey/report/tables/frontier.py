@@ -9,7 +9,7 @@ import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.audits import LEFT, RESIDUE, flagged_alone, left
+from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, flagged_alone, left
 from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference, ends
 from munkey.report.tables.markup import (
     ABSENT,
@@ -22,7 +22,11 @@ from munkey.report.tables.markup import (
     two_digits,
 )
 
-MOST = {1.0: "Most accurate with at most 1 % left", 5.0: "With at most 5 %", math.inf: "Whatever is left"}
+MOST = {
+    1.0: "Most accurate with a residual share of at most 1 %",
+    5.0: "With at most 5 %",
+    math.inf: "Whatever the share",
+}
 TIE = 9  # digits: accuracies that differ by less differ by rounding alone
 NOT_AUDITED, NO_POWER = "not audited", "no power"
 LITTLE = 1.0, 5.0  # percent: what a design that is advised may leave at most, the smaller one if any does
@@ -112,10 +116,12 @@ def advice(points: pd.DataFrame) -> str:
     ties = others[[not _is_shown_better(best, other) for _, other in others.iterrows()]]
     names = [f"{line['title']} ({_accuracy(line)} %)" for _, line in pd.concat([allowed[:1], ties]).iterrows()]
     apart = ", which are not told apart in test accuracy" if len(ties) else ""
-    shown = "delete exactly" if (allowed["kind"] == "exact").all() else f"are shown to leave at most {most:g} %"
+    exact = (allowed["kind"] == "exact").all()
+    little = f"shown to have a residual share of at most {most:g} %"
     if len(allowed) == 1:
-        reason = f"it alone {shown.replace('delete', 'deletes').replace('are', 'is')}"
+        reason = "it alone deletes exactly" if exact else f"it alone is {little}"
     else:
+        shown = "delete exactly" if exact else f"are {little}"
         reason = f"the most accurate of the {len(allowed)} designs that {shown}"
     return f"Deploy {' or '.join(names)}{apart}: {reason}{_more_accurate(best, rivals[rivals['bound'] > most])}."
 
@@ -152,7 +158,7 @@ def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
     safe = f"train anew to be sure: {' or '.join(anew['title'])}" if len(anew) else "train anew to be sure"
     if len(rivals) and (rivals["left"] == NOT_AUDITED).all():
         return f"No design can be advised: none deletes exactly, and none was audited (`make audits`); {safe}."
-    return f"No design can be advised: none is shown to leave at most {LITTLE[-1]:g} %; {safe}."
+    return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
 
 
 def sentence(points: pd.DataFrame) -> str:
@@ -166,7 +172,7 @@ def sentence(points: pd.DataFrame) -> str:
     rivals = points[~oracle]
     for most, words in MOST.items():
         allowed = rivals[rivals["bound"] <= most]
-        answer = _best(allowed) if len(allowed) else "none is shown to leave so little"
+        answer = _best(allowed) if len(allowed) else "none is shown to have so small a share"
         said.append(f"{words}: {'the same' if answer == last else answer}.")
         last = answer
     anew = [f"{line['title']} ({line['accuracy']}, {_seconds(line)} s)" for _, line in points[oracle].iterrows()]
@@ -221,5 +227,5 @@ def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
     seeds = over_seeds(int(points["n"].min()))
     if int(points["n"].min()) == 1 and accuracy_interval(first) is not None:
         seeds += f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
-    about = f"{100 * first['rate']:g} % forgotten: {seeds}, percent; left: {LEFT}"
+    about = f"{100 * first['rate']:g} % forgotten: {seeds}, percent; {ABOUT_SHARE}"
     return Titled(f"{first['dataset']}, {about}", pd.DataFrame(lines))

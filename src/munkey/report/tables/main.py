@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from munkey.report.tables.audits import LEFT, RESIDUE, Residue
+from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, Residue
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
@@ -77,7 +77,7 @@ def main_tables(
     rates = sorted(summary["rate"].unique(), reverse=True)
     metrics = [f"{name} @{100 * rate:g} %" for rate in rates for name in COLUMNS]
     columns = ["Method", *([RESIDUE] if residue else []), *metrics]
-    audited = f"; left: {LEFT}" if residue else ""
+    audited = f"; {ABOUT_SHARE}" if residue else ""
     titled = []
     for dataset, part in summary.groupby("dataset", sort=False):
         n, lines = int(part["n"].min()), _lines(part, rates, rows, markup, residue or {})

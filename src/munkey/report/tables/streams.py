@@ -12,6 +12,7 @@ from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.margins import margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
+from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.markup import ABSENT, Titled, plus_minus, two_digits
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
@@ -88,7 +89,7 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
     lines: list[dict[str, object]] = []
     for system in systems:
         if system["name"] in found.diverged:
-            lines.append({"Method": system["title"], "Left of all [%]": DIVERGED, "Must be kept": system["stored"]})
+            lines.append({"Method": system["title"], RESIDUE: DIVERGED, "Must be kept": system["stored"]})
             continue
         own = curves[curves["name"] == system["name"]]
         left = found.shares[found.shares["name"] == system["name"]].set_index(["done", "request"])
@@ -100,9 +101,9 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
                 f"RA after {last}": _mean(own, "RA", last),
                 "Request [s]": two_digits(seconds.median().mean()),
                 "In all [s]": ABSENT if left.empty else two_digits(seconds.sum().mean()),
-                "Left of all [%]": ABSENT if left.empty else _share(left, last, EVERY),
-                "First, at once [%]": ABSENT if left.empty else _share(left, 1, 1),
-                "First, in the end [%]": ABSENT if left.empty else _share(left, last, 1),
+                RESIDUE: ABSENT if left.empty else _share(left, last, EVERY),
+                f"{RESIDUE}, first request, at once": ABSENT if left.empty else _share(left, 1, 1),
+                f"{RESIDUE}, first request, in the end": ABSENT if left.empty else _share(left, last, 1),
                 "Must be kept": system["stored"],
             }
         )
@@ -119,7 +120,9 @@ def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
         wide = part.pivot(index="request", columns="done", values="left")
         cells = wide.map(lambda value: "" if pd.isna(value) else f"{value:.0f}")
         cells.columns = [f"after {done}" for done in cells.columns]
-        yield Titled(f"{title}: left of each request [%]", cells.reset_index().rename(columns={"request": "Request"}))
+        yield Titled(
+            f"{title}: residual share of each request [%]", cells.reset_index().rename(columns={"request": "Request"})
+        )
 
 
 def _mean(own: pd.DataFrame, metric: str, done: int) -> str:
