@@ -163,7 +163,7 @@ def test_a_method_that_lost_much_test_accuracy_is_named_with_what_its_oracle_los
 
 
 def test_an_attack_below_chance_is_named_where_its_interval_is():
-    stands_out = "MIA below 50 %, so what was forgotten stands out as unlike samples of training: "
+    stands_out = "MIA below 50 %, where what was forgotten looks less like samples of training than test samples do: "
     told = told_below({"cf": [(78, 99, 80, 40), (80, 97, 84, 41), (85, 98, 82, 42)]})
     assert told == f"{stands_out}CF @10 % 41.0 [38.5, 43.5] % (its oracle 50.0 [45.0, 55.0] %)."
     assert told_below({"cf": [(78, 99, 80, 45), (80, 97, 84, 49), (85, 98, 82, 53)]}) == ""

@@ -3,18 +3,19 @@
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from munkey.core.registry import meant
+from munkey.data import forget_lists
 from munkey.data.registry import DATASETS, reader_of
 from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
 from munkey.encoders.registry import ENCODERS, find
 from munkey.experiment.params.messages import require_registered
-from munkey.settings import KeySettings, SourceSettings
+from munkey.settings import ForgetSettings, KeySettings, SourceSettings
 
 # Not names of data sets: pandas reads them as something else.
 NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
@@ -66,6 +67,19 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
     if reader.needs_path in {"folder", "file"} - {kind}:
         return [f"{where}: is a {kind}, but {reader.name} reads a {reader.needs_path}"]
     return []
+
+
+def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
+    """What is wrong with the files of a forget set by list, before it is known which samples there are."""
+    if forget.listed is None:
+        return []
+    faults = []
+    for path in dict.fromkeys(forget_lists.path_of(forget.listed, seed) for seed in seeds):
+        try:
+            forget_lists.read_list(path)
+        except ValueError as error:
+            faults.append(f"{prefix}forget.file: {error}")
+    return faults
 
 
 def _kind(path: str) -> str | None:

@@ -10,7 +10,7 @@ from munkey.audits.registry import AUDITS
 from munkey.core.paths import name_of as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
-from munkey.experiment.params.external import reader_faults, source_faults
+from munkey.experiment.params.external import list_faults, reader_faults, source_faults
 from munkey.experiment.params.messages import ParamsError, noted, shortened
 from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
 from munkey.experiment.params.schema import Params, memory_family, models, rate_name
@@ -146,6 +146,7 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
         faults += reader_faults(dataset, reader, prefix)
         if listed and not faults:
             faults += source_faults(dataset, resolved.source, resolved.least_samples, prefix)
+            faults += list_faults(resolved.forget, params.seeds, prefix)
     faults += _case_faults(params, dataset) if not faults else []
     for method in params.methods if not faults else ():
         if (count := params.candidate_count(dataset, method)) > MOST_CANDIDATES:
@@ -191,7 +192,8 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
         where = audited if place.startswith("audit/") else f"ablations: {place}"
         where = f"scenarios.{place.partition('/')[2]}" if place.startswith("scenario/") else where
         with noted(faults, models().dataset, f"{where}: "):
-            params.for_case(f"{dataset}/{place}")
+            forget = params.for_case(f"{dataset}/{place}").forget
+            faults += list_faults(forget, params.seeds, f"{where}: ") if place.startswith("scenario/") else []
     return faults
 
 

@@ -134,7 +134,9 @@ class Exhibits:
         words = {}
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
-            words[f"{SCENARIO}{name}"] = " ".join([forget.sampling, ", ".join(forget.names or [])]).rstrip()
+            words[f"{SCENARIO}{name}"] = " ".join(
+                [forget.sampling, ", ".join(forget.names or []) or forget.listed or ""]
+            ).rstrip()
         return words
 
     @property

@@ -182,7 +182,7 @@ def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
         sentences.append(f"Lost more than {WORSE:g} points of test accuracy: {'; '.join(losses)}.")
     if attacks:
         sentences.append(
-            f"MIA below {CHANCE:g} %, so what was forgotten stands out as unlike samples of training:"
+            f"MIA below {CHANCE:g} %, where what was forgotten looks less like samples of training than test samples do:"
             f" {'; '.join(attacks)}."
         )
     return " ".join(sentences)
