@@ -182,8 +182,8 @@ def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
         sentences.append(f"Lost more than {WORSE:g} points of test accuracy: {'; '.join(losses)}.")
     if attacks:
         sentences.append(
-            f"MIA below {CHANCE:g} %, where what was forgotten looks less like samples of training than test samples do:"
-            f" {'; '.join(attacks)}."
+            f"MIA below {CHANCE:g} %, where what was forgotten looks less like samples of training than test samples"
+            f" do: {'; '.join(attacks)}."
         )
     return " ".join(sentences)
 
