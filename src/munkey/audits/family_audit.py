@@ -158,6 +158,6 @@ def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
             line |= {"tenth_contrast": finding.tenth, **finding.tenth_share.columns("tenth")}
         if isinstance(finding, Strata):
             line |= {f"put_{stratum}": put for stratum, put in finding.put.items()}
-            for stratum, left in finding.shares.items():
-                line |= left.columns(f"left_{stratum}")
+            for stratum, of_stratum in finding.shares.items():
+                line |= of_stratum.columns(f"share_of_{stratum}")
     return line

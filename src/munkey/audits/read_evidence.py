@@ -81,16 +81,16 @@ def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSyst
 
 @dataclass(frozen=True)
 class TriedByAudit:
-    """A candidate of a search. left: percent; drop: largest loss of validation accuracy."""
+    """A candidate of a search. share: residual, percent; drop: largest loss of validation accuracy."""
 
     settings: Mapping[str, object]
-    left: Estimate
+    share: Estimate
     drop: float
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        left = f"{self.left.value:.1f} [{self.left.low:.0f}, {self.left.high:.0f}] % left"
-        return f"{settings}: {left}, drop {self.drop:.1f}"
+        share = f"residual share {self.share.value:.1f} [{self.share.low:.0f}, {self.share.high:.0f}] %"
+        return f"{settings}: {share}, drop {self.drop:.1f}"
 
 
 def by_audit(folder: Path, drop: float) -> Iterator[str]:
@@ -123,7 +123,7 @@ def by_audit(folder: Path, drop: float) -> Iterator[str]:
             drops = (each["original_val_accuracy"] - each["candidates"][number]["val_accuracy"] for each in searches)
             tried.append(TriedByAudit(candidate["settings"], share, max(drops)))
         yield f"{method} (n = {len(searches)} models)"
-        yield from (f"  {each}" for each in sorted(tried, key=lambda each: (each.drop > drop, abs(each.left.value))))
+        yield from (f"  {each}" for each in sorted(tried, key=lambda each: (each.drop > drop, abs(each.share.value))))
 
 
 def _share(

@@ -87,9 +87,9 @@ def strata():
     audit = shares()
     for name, more in {"low": -20.0, "mid": 0.0, "high": 10.0, "top": 20.0}.items():
         ends = {"": 0.0, "_low": -15.0, "_high": 15.0}
-        audit = audit.assign(**{f"left_{name}{end}": audit["share"] + more + off for end, off in ends.items()})
-    audit.loc[audit["name"] == "CF", "left_low_low"] = -np.inf
-    audit.loc[audit["name"] == "AMUN", "left_low_low"] = -4000.0
+        audit = audit.assign(**{f"share_of_{name}{end}": audit["share"] + more + off for end, off in ends.items()})
+    audit.loc[audit["name"] == "CF", "share_of_low_low"] = -np.inf
+    audit.loc[audit["name"] == "AMUN", "share_of_low_low"] = -4000.0
     return audit
 
 
@@ -142,7 +142,7 @@ def streamed():
     lines = itertools.product(range(1, 5), ("MUNKEY", "SCRUB"), (0, 1))
     shares = pd.DataFrame([{"done": done, "title": title, "request": number} for done, title, number in lines])
     return curves[(curves["title"] != "Retrain") | curves["done"].isin([1, 4])], shares.assign(
-        left=np.linspace(-200, 300, 16)
+        share=np.linspace(-200, 300, 16)
     )
 
 
@@ -152,7 +152,7 @@ def many_streams(count):
     lines = [(title, done) for title in titles for done in range(4)]
     curves = pd.DataFrame(lines, columns=["title", "done"]).assign(seed=0, TA=90.0, seconds=1.0)
     shares = curves[curves["done"] > 0].assign(request=0)
-    return curves, shares.assign(left=np.linspace(-4000, 3000, len(shares)))
+    return curves, shares.assign(share=np.linspace(-4000, 3000, len(shares)))
 
 
 ALL = {
@@ -271,7 +271,7 @@ def test_tow_has_its_spread_over_seeds_and_their_number():
 
 def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
     audit = strata()
-    columns = [f"left_{name}_high" for name in ("low", "mid", "high", "top")]
+    columns = [f"share_of_{name}_high" for name in ("low", "mid", "high", "top")]
     audit.loc[audit["name"] == "CF", columns] = np.inf
     figure = strata_plot(audit)
     (axes,) = figure.axes

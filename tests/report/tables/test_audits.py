@@ -66,9 +66,9 @@ def audit() -> pd.DataFrame:
 
 def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
     for name, value in {"low": 2000.0, "mid": 3.0, "high": 4.0, "top": 30.0}.items():
-        audit[[f"left_{name}", f"left_{name}_low", f"left_{name}_high"]] = value, value - 10, value + 10
+        audit[[f"share_of_{name}", f"share_of_{name}_low", f"share_of_{name}_high"]] = value, value - 10, value + 10
         audit[f"put_{name}"] = value / 100
-    audit["left_low_low"] = -1234.0
+    audit["share_of_low_low"] = -1234.0
     titled = strata_table(audit, "digits")
     assert titled.frame.iloc[0].tolist() == [
         *["MUNKEY", "4.2 [-2.0, 10.5]", "2000.0 [< -999, > 999]", "3.0 [-7.0, 13.0]", "4.0 [-6.0, 14.0]"],
@@ -78,7 +78,7 @@ def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
     overlapping = audit.assign(share_high=25.0)  # the tenth's interval begins at 20
     assert "than on average: no method" in strata_table(overlapping, "digits").remark
     assert "None found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
-    assert "need two pairs" in strata_table(audit.drop(columns="left_top"), "digits").remark
+    assert "need two pairs" in strata_table(audit.drop(columns="share_of_top"), "digits").remark
 
 
 def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):

@@ -151,20 +151,20 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
 def test_the_bound_is_the_interval_end_further_from_0_and_holds_only_where_the_audit_does(row, left, bound):
     made = points(summary(ACCURACY | {"munkey": (97.0, 0.1)}), found(**AUDIT | {"munkey": row}), DESIGNS)
     line = made.set_index("name").loc["munkey"]
-    assert (line["left"], line["bound"]) == (left, bound)
+    assert (line["share_text"], line["bound"]) == (left, bound)
     assert ("munkey" in front(made)) == (bound == 2.0)
     assert math.isnan(line["share"]) == (left == "no power")
 
 
 def test_an_exact_design_leaves_0_unless_the_audit_finds_something():
-    assert points(summary(), None, DESIGNS).set_index("name")["left"].to_dict() == {
+    assert points(summary(), None, DESIGNS).set_index("name")["share_text"].to_dict() == {
         **{"anew": "0, by definition", "lda": "0, by construction"},
         **dict.fromkeys(["munkey", "cf", "ssd"], "not audited"),
     }
     audited = points(summary(), found(**AUDIT), DESIGNS).set_index("name")
-    assert audited.loc["lda", "left"] == "0, to the bit" and audited.loc["lda", "bound"] == 0
+    assert audited.loc["lda", "share_text"] == "0, to the bit" and audited.loc["lda", "bound"] == 0
     wrong = points(summary(), found(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})}), DESIGNS).set_index("name")
-    assert wrong.loc["lda", "left"] == "3.0 [1.0, 6.0]" and wrong.loc["lda", "bound"] == 6
+    assert wrong.loc["lda", "share_text"] == "3.0 [1.0, 6.0]" and wrong.loc["lda", "bound"] == 6
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))

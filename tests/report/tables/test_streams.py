@@ -63,8 +63,10 @@ def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: F
     assert set(found.shares["name"]) == {"munkey"}  # an oracle never saw it
     for (done, request), left in LEFT.items():
         line = shares.loc[(done, request)]
-        assert line["left"] == pytest.approx(100 * left, abs=12) and line["low"] < 100 * left < line["high"]
-    assert shares.loc[(2, EVERY), "left"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
+        assert (
+            line["share"] == pytest.approx(100 * left, abs=12) and line["share_low"] < 100 * left < line["share_high"]
+        )
+    assert shares.loc[(2, EVERY), "share"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
 
 
 def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found, systems):

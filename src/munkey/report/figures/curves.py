@@ -135,7 +135,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     if shares.empty:
         return theme.words_alone("No method has an answer to every request: models diverged.")
     curves = checked(curves, ["TA", "seconds"], "streams")
-    shares = checked(shares, ["left"], "streams")
+    shares = checked(shares, ["share"], "streams")
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
     figure = theme.canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
     panels = figure.subplots(3, 1, sharex=True)
@@ -148,7 +148,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
         spent = own[own["done"] > 0].groupby("done")["seconds"].mean().cumsum()
         seconds.plot(spent.index, spent, **look)
         part = shares[(shares["title"] == title) & (shares["request"] == 0)]
-        left.plot(part["done"], part["left"], **look)
+        left.plot(part["done"], part["share"], **look)
     anew = [title for title in dict.fromkeys(curves["title"]) if title not in methods]
     for number, title in enumerate(anew):
         means = curves[curves["title"] == title].groupby("done")["TA"].mean()

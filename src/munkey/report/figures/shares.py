@@ -98,7 +98,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     A stratum where an interval has no end is left out: training put too little there. A method that has none is named
     below; where none has one, the figure says so.
     """
-    names = [f"left_{name}" for name in STRATA]
+    names = [f"share_of_{name}" for name in STRATA]
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
     rows = methods.dropna(subset=names).reset_index(drop=True) if names[0] in methods else methods[:0]
     if rows.empty:
@@ -119,7 +119,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     for place, (_, line) in enumerate(rows.iterrows()):
         for step, (name, words) in enumerate(STRATA.items()):
             (color, marker), height = LOOKS[name], place + 0.18 * step - 0.27
-            share, low, high = np.clip(line[_columns(f"left_{name}")].to_numpy(dtype=float), *ends)
+            share, low, high = np.clip(line[_columns(f"share_of_{name}")].to_numpy(dtype=float), *ends)
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
             label = words if not place else None
             axes.plot(share, height, marker=marker, color=color, markersize=4, linestyle="none", label=label, zorder=3)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, flagged_alone, left
+from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, flagged_alone, share_text
 from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference, ends
 from munkey.report.tables.markup import (
     ABSENT,
@@ -56,9 +56,9 @@ def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[
     """A line for each design of one data set, at its largest forget rate: the least that may be left first.
 
     summary: of that data set; audit: rows of `munkey.audits.family_audit`, None where it was not audited. Columns
-    beside those of the summary: left (as printed), bound (percent: the most that may be left, in either direction;
-    infinite where no bound holds), share, share_low, share_high, seconds (an oracle's: of training), front (whether
-    nothing more accurate has as small a bound; of equals, all).
+    beside those of the summary: share_text (as printed), bound (percent: the most that the share may be, in either
+    direction; infinite where no bound holds), share, share_low, share_high, seconds (an oracle's: of training),
+    front (whether nothing more accurate has as small a bound; of equals, all).
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     found, lines = {}, []
@@ -68,7 +68,7 @@ def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[
     for design in designs:
         own = largest.loc[design.name]
         seconds = own.get("train_s_mean" if design.kind == "anew" else "unlearn_s_mean", math.nan)
-        lines.append({**own, **vars(design), **_left(design, found.get(design.name)), "seconds": seconds})
+        lines.append({**own, **vars(design), **_share(design, found.get(design.name)), "seconds": seconds})
     return with_front(pd.DataFrame(lines))
 
 
@@ -79,7 +79,7 @@ def with_front(lines: pd.DataFrame) -> pd.DataFrame:
     return table.assign(front=(rivals >= rivals.cummax()) & (table["kind"] != "anew"))
 
 
-def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
+def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     """What is left, as it is printed and as numbers."""
     nothing, unknown = (
         dict.fromkeys(SHARES, 0.0) | {"bound": 0.0},
@@ -87,15 +87,15 @@ def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
     )
     contrast = math.nan if audited is None else audited.get("contrast", math.nan)
     if design.kind == "anew":
-        return nothing | {"left": "0, by definition"}
+        return nothing | {"share_text": "0, by definition"}
     if design.kind == "exact" and (contrast == 0 or math.isnan(contrast)):
-        return nothing | {"left": "0, to the bit" if contrast == 0 else "0, by construction"}
+        return nothing | {"share_text": "0, to the bit" if contrast == 0 else "0, by construction"}
     if audited is None:
-        return unknown | {"left": NOT_AUDITED}
+        return unknown | {"share_text": NOT_AUDITED}
     if audited["verdict"] in (NO_POWER, DIVERGED):
-        return unknown | {"left": audited["verdict"]}
+        return unknown | {"share_text": audited["verdict"]}
     bound = math.inf if flagged_alone(audited) else max(abs(audited["share_low"]), abs(audited["share_high"]))
-    return {**audited[list(SHARES)], "left": left(audited), "bound": bound}
+    return {**audited[list(SHARES)], "share_text": share_text(audited), "bound": bound}
 
 
 def advice(points: pd.DataFrame) -> str:
@@ -146,17 +146,17 @@ def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
 
 def _not_shown(line: pd.Series) -> str:
     """What is known of the residue of a design that is not shown to leave little."""
-    if line["left"] == NOT_AUDITED:
+    if line["share_text"] == NOT_AUDITED:
         return "it was not audited (`make audits`)"
-    if line["left"] == NO_POWER:
+    if line["share_text"] == NO_POWER:
         return "its audit has no power"
-    return f"its residual share is {line['left']} %"
+    return f"its residual share is {line['share_text']} %"
 
 
 def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
     """Where no design is shown to leave little: why, and what is sure to leave nothing."""
     safe = f"train anew to be sure: {' or '.join(anew['title'])}" if len(anew) else "train anew to be sure"
-    if len(rivals) and (rivals["left"] == NOT_AUDITED).all():
+    if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
         return f"No design can be advised: none deletes exactly, and none was audited (`make audits`); {safe}."
     return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
 
@@ -165,7 +165,7 @@ def sentence(points: pd.DataFrame) -> str:
     """Which design is the most accurate of those that leave little, and of all; which are not told apart from it;
     which are unknown. points: as the function of that name makes them.
     """
-    gone = list(points.loc[points["TA_mean"].isna() | (points["left"] == DIVERGED), "title"])
+    gone = list(points.loc[points["TA_mean"].isna() | (points["share_text"] == DIVERGED), "title"])
     points = points.dropna(subset="TA_mean")
     points = points.assign(accuracy=[f"{_accuracy(line)} %" for _, line in points.iterrows()])
     oracle, said, last = points["kind"] == "anew", [], ""
@@ -177,7 +177,7 @@ def sentence(points: pd.DataFrame) -> str:
         last = answer
     anew = [f"{line['title']} ({line['accuracy']}, {_seconds(line)} s)" for _, line in points[oracle].iterrows()]
     said.append(f"Training anew leaves nothing by definition: {', '.join(anew)}.")
-    if unknown := list(rivals[rivals["left"].isin([NOT_AUDITED, NO_POWER])]["title"]):
+    if unknown := list(rivals[rivals["share_text"].isin([NOT_AUDITED, NO_POWER])]["title"]):
         said.append(f"Not audited, or without power: {', '.join(unknown)}.")
     if gone:
         said.append(f"Diverged: {', '.join(gone)}.")
@@ -215,7 +215,7 @@ def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
     lines = [
         {
             "Method": emphasized(line["title"], markup) if line["front"] else line["title"],
-            RESIDUE: line["left"],
+            RESIDUE: line["share_text"],
             "Test accuracy": _accuracy(line),
             "Seconds": _seconds(line),
             "Must be stored": line["stored"],

@@ -16,7 +16,7 @@ from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.markup import ABSENT, Titled, plus_minus, two_digits
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
-SHARES = ["name", "title", "done", "request", "left", "low", "high"]
+SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
 EVERY = 0  # in place of the number of a request: all that have been forgotten so far
 
 
@@ -32,7 +32,8 @@ class StreamedSystem(TypedDict):
 
 class Found(NamedTuple):
     """curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: of all so far), and
-    left, low, high: the residual share, percent, with its interval over pairs. diverged: by name, which seeds did, why.
+    share, share_low, share_high: the residual share, percent, with its interval over pairs. diverged: by name, which
+    seeds did, why.
     """
 
     curves: pd.DataFrame
@@ -58,11 +59,11 @@ def findings(systems: Sequence[StreamedSystem]) -> Found:
             curves += [key | {"seed": seed} | moment for moment in record["moments"]]
         arrays = [read_npz(file) for file in system["logits"]]
         if not arrays[0]["done"][0]:
-            shares += [key | line for line in left_of_requests(arrays)]
+            shares += [key | line for line in shares_of_requests(arrays)]
     return Found(pd.DataFrame(curves, columns=CURVES), pd.DataFrame(shares, columns=SHARES), gone)
 
 
-def left_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
+def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
     """A line for each request after it and after each later one: what is left, as `residual_share` measures it.
 
     models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had as many requests,
@@ -80,7 +81,13 @@ def left_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[s
             chosen = (request <= done) if number == EVERY else request == number
             own, nothing = (contrasts(each, first, chosen) for each in (apart, before))
             share = ratio(own, nothing, paired=True)
-            yield {"done": done, "request": number, "left": share.value, "low": share.low, "high": share.high}
+            yield {
+                "done": done,
+                "request": number,
+                "share": share.value,
+                "share_low": share.low,
+                "share_high": share.high,
+            }
 
 
 def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str) -> list[Titled]:
@@ -117,7 +124,7 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
 
 def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
     for title, part in shares[shares["request"] != EVERY].groupby("title", sort=False):
-        wide = part.pivot(index="request", columns="done", values="left")
+        wide = part.pivot(index="request", columns="done", values="share")
         cells = wide.map(lambda value: "" if pd.isna(value) else f"{value:.0f}")
         cells.columns = [f"after {done}" for done in cells.columns]
         yield Titled(
@@ -131,6 +138,6 @@ def _mean(own: pd.DataFrame, metric: str, done: int) -> str:
 
 
 def _share(left: pd.DataFrame, done: int, request: int) -> str:
-    line = left.xs((done, request))[["left", "low", "high"]].astype(float)
+    line = left.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
     value, low, high = (f"{one:.0f}".replace("inf", "∞") for one in (line + 0.0).round())
     return f"{value} [{low}, {high}]"
