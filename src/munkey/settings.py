@@ -187,7 +187,7 @@ Sampling: TypeAlias = Literal[
 class ForgetSettings(Section):
     """Forget sets (sec. 4). names: classes or units that are forgotten together, instead of shares of the samples; of
     `known`, the units of which shares are known, and of `relied-on`, those of the test samples that are asked. file: of
-    `listed`, the list (`munkey.data.forget_lists`), under the one rate that it is shown by.
+    `listed`, the list (`munkey.data.forget_draws`), under the one rate that it is shown by.
     """
 
     rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from munkey.data.forget_lists import ids_of, path_of, read_list, require_share
+from munkey.data.forget_draws import list_of_seed, listed_ids, read_list, require_listed_share
 
 SAMPLES = [
     {"id": "0", "split": "train", "label": "0", "name": "train/cat/1.png"},
@@ -59,9 +59,9 @@ def test_an_array_of_something_else_is_refused(tmp_path, array):
 
 
 def test_ids_and_files_lead_to_the_same_samples(tmp_path):
-    assert ids_of([2, 0], SAMPLES, tmp_path).tolist() == [0, 2]
-    assert ids_of(["dog/1.png", "train/cat/1.png"], SAMPLES, tmp_path).tolist() == [0, 2]
-    assert ids_of(["2.png"], SAMPLES, tmp_path).tolist() == [1]
+    assert listed_ids([2, 0], SAMPLES, tmp_path).tolist() == [0, 2]
+    assert listed_ids(["dog/1.png", "train/cat/1.png"], SAMPLES, tmp_path).tolist() == [0, 2]
+    assert listed_ids(["2.png"], SAMPLES, tmp_path).tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -76,20 +76,23 @@ def test_ids_and_files_lead_to_the_same_samples(tmp_path):
 )
 def test_what_no_training_sample_is_is_named(tmp_path, listed, words):
     with pytest.raises(ValueError, match=words):
-        ids_of(listed, SAMPLES, tmp_path / "a.txt")
+        listed_ids(listed, SAMPLES, tmp_path / "a.txt")
 
 
 def test_names_of_files_need_a_data_set_of_files(tmp_path):
     samples = [{name: value for name, value in sample.items() if name != "name"} for sample in SAMPLES]
     with pytest.raises(ValueError, match="are no files; list ids"):
-        ids_of(["1.png"], samples, tmp_path / "a.txt")
+        listed_ids(["1.png"], samples, tmp_path / "a.txt")
 
 
 def test_the_rate_under_which_tables_show_a_list_is_the_share_that_it_holds(tmp_path):
-    require_share(tmp_path, 108, 1078, 0.1)
+    require_listed_share(tmp_path, 108, 1078, 0.1)
     with pytest.raises(ValueError, match=r"lists 108 of 1,078 .*write forget\.rates: \[0\.1002\]"):
-        require_share(tmp_path, 108, 1078, 0.02)
+        require_listed_share(tmp_path, 108, 1078, 0.02)
 
 
 def test_a_list_may_be_one_for_each_seed():
-    assert [str(path_of("lists/seed{seed}.txt", seed)) for seed in (0, 3)] == ["lists/seed0.txt", "lists/seed3.txt"]
+    assert [str(list_of_seed("lists/seed{seed}.txt", seed)) for seed in (0, 3)] == [
+        "lists/seed0.txt",
+        "lists/seed3.txt",
+    ]

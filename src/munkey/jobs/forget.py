@@ -7,7 +7,7 @@ import numpy as np
 
 from munkey.core.files import read_csv
 from munkey.core.randomness import Stage
-from munkey.data import forget_draws, forget_lists, forget_sets
+from munkey.data import forget_draws, forget_sets
 from munkey.data.forget_draws import Groups, Members, vote_shares
 from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
@@ -51,8 +51,10 @@ def forget(
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
     if listed:
-        chosen = forget_lists.ids_of(forget_lists.read_list(listed), read_csv(images.parent / "samples.csv"), listed)
-        forget_lists.require_share(listed, len(chosen), len(members), float(rate))
+        chosen = forget_draws.listed_ids(
+            forget_draws.read_list(listed), read_csv(images.parent / "samples.csv"), listed
+        )
+        forget_draws.require_listed_share(listed, len(chosen), len(members), float(rate))
         if len(set(labels[~np.isin(members, chosen)].tolist())) < 2:
             raise ValueError(f"{listed}: forgetting all that it lists leaves fewer than two classes; list less")
     elif sampling in ("class", "unit", "one-of-unit", "cluster"):

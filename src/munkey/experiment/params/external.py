@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from munkey.core.registry import meant
-from munkey.data import forget_lists
+from munkey.data import forget_draws
 from munkey.data.registry import DATASETS, reader_of
 from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
 from munkey.encoders.registry import ENCODERS, find
@@ -74,9 +74,9 @@ def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> li
     if forget.listed is None:
         return []
     faults = []
-    for path in dict.fromkeys(forget_lists.path_of(forget.listed, seed) for seed in seeds):
+    for path in dict.fromkeys(forget_draws.list_of_seed(forget.listed, seed) for seed in seeds):
         try:
-            forget_lists.read_list(path)
+            forget_draws.read_list(path)
         except ValueError as error:
             faults.append(f"{prefix}forget.file: {error}")
     return faults

@@ -7,7 +7,7 @@ from itertools import product
 
 from munkey.core.file_stamp import state_of
 from munkey.core.paths import fill
-from munkey.data import forget_lists
+from munkey.data import forget_draws
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import memory_family, rate_name
 from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, asked, dataset_of, is_audit, is_scenario
@@ -53,7 +53,7 @@ class Plan(Cases):
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
         if forget.listed is not None:
-            return {"listed": str(forget_lists.path_of(forget.listed, seed))}
+            return {"listed": str(forget_draws.list_of_seed(forget.listed, seed))}
         if sampling in BY_NEIGHBORS:
             return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
         return {"keyfile": self.keys(case)} if sampling == "cluster" else {}
