@@ -209,11 +209,6 @@ class ForgetSettings(Section):
             raise ValueError(f"rates = {self.rates}: with sampling listed, one value: the share that the list holds")
         return self
 
-    @property
-    def listed(self) -> str | None:
-        """The file that lists what is forgotten; None where it is not read, as in a scenario of another sampling."""
-        return self.file if self.sampling == "listed" else None
-
 
 class InferenceSettings(Section):
     """Retrieval at test time (sec. 3.2, app. D.1)."""

@@ -3,7 +3,6 @@
 Apart from reading them, so that a change here has forget sets drawn again and not, say, keys extracted again.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,11 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from munkey.core.csv_tables import table_of
+from munkey.core.files import given_text
 from munkey.core.ids import NOBODY, rows_of
 from munkey.core.randomness import Stage
 from munkey.core.registry import meant
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
+from munkey.settings import ForgetSettings
 
 LEAST_GROUPS = 4  # so that pairs can cut a pool of them in three ways
 SEED = "{seed}"  # in the path of a list: a list for each seed
@@ -203,6 +205,11 @@ def even(ids: np.ndarray, pool: Stage) -> np.ndarray:
     return ids
 
 
+def list_file(settings: ForgetSettings) -> str | None:
+    """The file that lists what is forgotten; None where it is not read, as in a scenario of another sampling."""
+    return settings.file if settings.sampling == "listed" else None
+
+
 def list_of_seed(file: str, seed: int) -> Path:
     """The list of a seed."""
     return Path(file.replace(SEED, str(seed)))
@@ -280,19 +287,18 @@ def _require_none(path: Path, what: str, entries: Sequence[object]) -> None:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return given_text(path)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: is no text in UTF-8; save it as such, or as .npy") from None
 
 
 def _read_column(path: Path) -> list[str]:
-    lines = list(csv.DictReader(_read_text(path).splitlines()))
-    column = next((name for name in COLUMNS if lines and name in lines[0]), None)
-    if column is None:
-        raise ValueError(f"{path}: has no column `id` or `file`; name one so")
-    return [(line[column] or "").strip() for line in lines]
+    table = table_of(path, _read_text(path))
+    for name in COLUMNS:
+        if name in table.names:
+            position = table.names.index(name)
+            return [cells[position] for _, cells in table.lines]
+    raise ValueError(f"{path}: has no column `id` or `file`; name one so")
 
 
 def _read_npy(path: Path) -> list[str]:

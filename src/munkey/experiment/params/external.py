@@ -71,10 +71,11 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
 
 def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
     """What is wrong with the files of a forget set by list, before it is known which samples there are."""
-    if forget.listed is None:
+    list_file = forget_draws.list_file(forget)
+    if list_file is None:
         return []
     faults = []
-    for path in dict.fromkeys(forget_draws.list_of_seed(forget.listed, seed) for seed in seeds):
+    for path in dict.fromkeys(forget_draws.list_of_seed(list_file, seed) for seed in seeds):
         try:
             forget_draws.read_list(path)
         except ValueError as error:

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from munkey.core.paths import fill
+from munkey.data import forget_draws
 from munkey.encoders.published_name import known_as
 from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import name_of
@@ -135,7 +136,7 @@ class Exhibits:
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
             words[f"{SCENARIO}{name}"] = " ".join(
-                [forget.sampling, ", ".join(forget.names or []) or forget.listed or ""]
+                [forget.sampling, ", ".join(forget.names or []) or forget_draws.list_file(forget) or ""]
             ).rstrip()
         return words
 

@@ -52,8 +52,9 @@ class Plan(Cases):
         """What a forget set is drawn from, besides the data set."""
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
-        if forget.listed is not None:
-            return {"listed": str(forget_draws.list_of_seed(forget.listed, seed))}
+        list_file = forget_draws.list_file(forget)
+        if list_file is not None:
+            return {"listed": str(forget_draws.list_of_seed(list_file, seed))}
         if sampling in BY_NEIGHBORS:
             return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
         return {"keyfile": self.keys(case)} if sampling == "cluster" else {}
