@@ -399,8 +399,16 @@ class FittedFamily(Family[Settings]):
         """Sums of no rows, from which its weights follow; None for a family without weights."""
         return None
 
+    def reads_rows(self, settings: Settings) -> bool:
+        """Whether one of its constants follows from the rows themselves, and not from their sums alone."""
+        return False
+
+    def calibrated(self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> Settings:
+        """The settings with the constants that follow from the rows: keys (N, d), labels (N,), by ascending id."""
+        return settings
+
     def solved(self, sums: Sums, settings: Settings) -> nn.Module:
-        """The weights that follow from these sums."""
+        """The weights that follow from these sums. settings: `calibrated`."""
         raise TypeError(f"{self.title} has no weights")
 
     def vote_weights(self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor:

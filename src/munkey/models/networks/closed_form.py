@@ -16,11 +16,14 @@ SPREAD = 1e-10  # a share of the rows' squared length that is rounding and no sp
 
 
 class Head(nn.Module):
-    """A linear head in float64. weight: (C, d); bias: (C,); sums: that it was solved from; None: read from a file."""
+    """A linear head in float64. weight: (C, d); bias: (C,); sums: that it was solved from, and temperature: that
+    its logits were divided by; None: read from a file.
+    """
 
     weight: Tensor
     bias: Tensor
     sums: Sums | None = None
+    temperature: float | None = None
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray) -> None:
         super().__init__()
@@ -56,6 +59,12 @@ def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: flo
     if (sums.counts == 1).any():
         lone = np.flatnonzero(sums.counts == 1).tolist()
         raise ValueError(f"leaving a row out needs two rows of each class; number {lone} has one: add another")
+    return left_out(sums, keys, labels, alpha)
+
+
+def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
+    """As `leave_one_out`, for some of the rows in the sums: keys (N, d) and labels (N,) of classes with two or more."""
+    classes = len(sums.counts)
     normal, logits = _normal(sums, alpha), np.full((len(labels), classes), NEVER)
     weight, place = _solved(normal, normal.means), np.cumsum(normal.present) - 1
     lengths = (normal.means * weight).sum(axis=1)
@@ -76,20 +85,20 @@ def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: flo
     return logits
 
 
-def best_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
-    """By which logits (N, C) are divided so that the cross-entropy of the labels is smallest, from 0.1 to 1,000."""
+def best_temperature(logits: np.ndarray, labels: np.ndarray, bounds: tuple[float, float] = (0.1, 1000)) -> float:
+    """By which logits (N, C) are divided so that the cross-entropy of the labels is smallest, within bounds."""
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
     def loss(log_temperature: float) -> float:
         return -float(log_softmax(logits / np.exp(log_temperature), axis=1)[np.arange(len(labels)), labels].mean())
 
-    return float(np.exp(minimize_scalar(loss, bounds=np.log([0.1, 1000]), method="bounded").x))
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(bounds), method="bounded").x))
 
 
 def nearest_mean(sums: Sums, temperature: float) -> Head:
     """Half the squared distance to each class's mean, negative and / temperature, up to a constant."""
-    present, means = _means(sums)
+    present, means = class_means(sums)
     return _head(present, means, -0.5 * (means**2).sum(axis=1), temperature)
 
 
@@ -107,7 +116,7 @@ class _Normal(NamedTuple):
 
 def _normal(sums: Sums, alpha: float) -> _Normal:
     assert sums.seconds is not None
-    present, means = _means(sums)
+    present, means = class_means(sums)
     counts, width = sums.counts[present], means.shape[1]
     rows, total = counts.sum(), UNIT**2 * sums.seconds
     scatter = total - means.T @ (counts[:, None] * means)
@@ -124,7 +133,7 @@ def _solved(normal: _Normal, rows: np.ndarray) -> np.ndarray:
     return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), normal.factor).T.numpy()
 
 
-def _means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
+def class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
     """Which classes have rows (C,), and their means (C', d)."""
     present = sums.counts > 0
     return present, cast(np.ndarray, UNIT * sums.firsts[present] / sums.counts[present, None])
@@ -134,4 +143,6 @@ def _head(present: np.ndarray, weight: np.ndarray, bias: np.ndarray, temperature
     """A head for all classes, from that of those which have rows."""
     weights, biases = np.zeros((len(present), weight.shape[1])), np.full(len(present), NEVER)
     weights[present], biases[present] = weight / temperature, bias / temperature
-    return Head(weights, biases)
+    head = Head(weights, biases)
+    head.temperature = temperature
+    return head
