@@ -84,7 +84,7 @@ def say_outcome():
     for target in targets():
         try:
             target_rule = getattr(rules, target)
-        except WorkflowError:  # no rule has this name: it is a file
+        except WorkflowError:  # a file, whose name no rule has
             asked.add(target)
         else:
             asked.update(target_rule.output or target_rule.input)

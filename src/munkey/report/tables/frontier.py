@@ -32,9 +32,9 @@ NOT_AUDITED, NO_POWER = "not audited", "no power"
 LITTLE = 1.0, 5.0  # percent: what a design that is advised may leave at most, the smaller one if any does
 SHARES = ("share", "share_low", "share_high")
 RULE = (
-    "“At most” counts the end of the 95 % interval that is further from 0. What an attack alone flagged (†), or nobody"
-    " could audit, has no bound. Bold: nothing more accurate leaves as little. Not told apart: the 95 % interval of the"
-    " difference in test accuracy holds 0."
+    "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that only an"
+    " attack flagged (†), or that were not audited, do not count. Bold: no more accurate design has as small a residual"
+    " share. Not told apart: the 95 % interval of the difference in test accuracy contains 0."
 )
 
 
