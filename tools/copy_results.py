@@ -14,7 +14,7 @@ from pathlib import Path
 from munkey.core.files import atomic, read_bytes
 from munkey.core.paths import Layout
 
-SHOWN = re.compile(r"(?:^<!-- |\]\((?:\.\./|docs/)*)(results/[^\s)]+)", re.MULTILINE)
+SHOWN = re.compile(r"(?:^<!-- |\]\((?:\.\./|docs/)*)(results/[^\s):]+)", re.MULTILINE)
 
 
 def pages() -> list[Path]:

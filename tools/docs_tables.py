@@ -1,7 +1,8 @@
 """The tables of the docs, from registries, measurements, kept results: `make docs` writes them into pages.
 
 A marker names what stands below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for a file that lies
-there below docs/ (tools.copy_results). Run from the project's folder:
+there below docs/ (tools.copy_results). `<!-- results/NAME/tables/main.md: Method, Avg Gap -->` shows these columns of its
+table alone. Run from the project's folder:
 
 python -m tools.docs_tables PAGES
 """
@@ -100,7 +101,7 @@ def hours() -> str:
     return "\n".join([about, "", "| GPUs | hours, at least |", "|---|---|", *rows])
 
 
-KEPT = re.compile(r"^<!-- (results/\S+) -->$", re.MULTILINE)
+KEPT = re.compile(r"^<!-- ((results/\S+?)(?:: (.+))?) -->$", re.MULTILINE)
 TABLES: dict[str, Callable[[], str]] = {
     "audits": audits,
     "data sets": data_sets,
@@ -118,9 +119,21 @@ def filled(text: str) -> str:
     for name, table in TABLES.items():
         if f"<!-- {name} -->\n" in text:
             text = put(text, name, table())
-    for name in KEPT.findall(text):
-        text = put(text, name, kept(name))
+    for marker, name, columns in KEPT.findall(text):
+        table = only_columns(_text(name), columns.split(", ")) if columns else kept(name)
+        text = put(text, marker, table)
     return text
+
+
+def only_columns(text: str, names: list[str]) -> str:
+    """These columns of the table in a text, in this order. Raises ValueError for a column that it lacks."""
+    rows = []
+    for line in text.splitlines():
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    header = rows[0]
+    positions = [header.index(name) for name in names]
+    return "\n".join(f"| {' | '.join(row[position] for position in positions)} |" for row in rows)
 
 
 def kept(name: str) -> str:

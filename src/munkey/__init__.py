@@ -4,11 +4,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from munkey.deploy.predictor import Predictor
+    from munkey.estimators.errors import InvalidRequestError, RequestError, UnknownRowsError, UsedIdError
     from munkey.estimators.exact import ForgettingKNN, ForgettingLDA, ForgettingNCM
     from munkey.estimators.munkey import MunkeyClassifier
     from munkey.estimators.pictures import PictureKeys
 
-__all__ = ["ForgettingKNN", "ForgettingLDA", "ForgettingNCM", "MunkeyClassifier", "PictureKeys", "Predictor"]
+__all__ = [
+    "ForgettingKNN",
+    "ForgettingLDA",
+    "ForgettingNCM",
+    "InvalidRequestError",
+    "MunkeyClassifier",
+    "PictureKeys",
+    "Predictor",
+    "RequestError",
+    "UnknownRowsError",
+    "UsedIdError",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -20,7 +32,9 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'munkey' has no attribute {name!r}")
     try:
-        from munkey.estimators import exact, munkey, pictures
+        from munkey.estimators import errors, exact, munkey, pictures
     except ModuleNotFoundError as error:
         raise ImportError(f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'") from error
+    if name.endswith("Error"):
+        return getattr(errors, name)
     return getattr({"PictureKeys": pictures, "MunkeyClassifier": munkey}.get(name, exact), name)

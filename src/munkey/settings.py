@@ -169,18 +169,31 @@ class TrainSettings(Section):
 
 
 Sampling: TypeAlias = Literal[
-    "stratified", "uniform", "class", "unit", "one-of-unit", "known", "relied-on", "cluster", "hard", "medium", "easy"
+    "stratified",
+    "uniform",
+    "class",
+    "unit",
+    "one-of-unit",
+    "known",
+    "relied-on",
+    "cluster",
+    "hard",
+    "medium",
+    "easy",
+    "listed",
 ]
 
 
 class ForgetSettings(Section):
     """Forget sets (sec. 4). names: classes or units that are forgotten together, instead of shares of the samples; of
-    `known`, the units of which shares are known, and of `relied-on`, those of the test samples that are asked.
+    `known`, the units of which shares are known, and of `relied-on`, those of the test samples that are asked. file: of
+    `listed`, the list (`munkey.data.forget_draws`), under the one rate that it is shown by.
     """
 
     rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]
     sampling: Sampling
     names: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None
+    file: UserPath | None = None  # earlier results have none
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
@@ -190,6 +203,10 @@ class ForgetSettings(Section):
             raise ValueError(f"names = {self.names}: only with sampling class or unit, not {self.sampling}")
         if not self.names and self.sampling in ("known", "relied-on"):
             raise ValueError(f"names = null: sampling {self.sampling} is of units; for what is altered, [altered]")
+        if self.sampling == "listed" and self.file is None:
+            raise ValueError("file = null: sampling listed needs the file that lists what to forget")
+        if self.sampling == "listed" and len(self.rates) != 1:
+            raise ValueError(f"rates = {self.rates}: with sampling listed, one value: the share that the list holds")
         return self
 
 

@@ -139,7 +139,7 @@ def test_each_control_is_that_of_its_system():
     right = {each.name: each.flagged for each in family().controls}
     assert right == MUST_BE_FLAGGED
     without = {each.name for each in family(kept=None).controls}
-    assert without == {"nothing done", "oracle", "sham"}
+    assert without == {"original", "oracle", "sham"}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_each_control_is_that_of_its_system():
     [
         ({"kept": 0.0}, "trained to remember passed, but must not"),
         ({"oracle_left": 1.0}, "oracle was flagged, but must not"),
-        ({"nothing": 0.0}, "nothing done passed, but must not"),
+        ({"nothing": 0.0}, "original passed, but must not"),
     ],
 )
 def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(changes: dict[str, float], words: str):
@@ -159,7 +159,7 @@ def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(changes: 
 
 def test_controls_are_not_judged_but_say_how_they_did():
     said = {each["role"]: (each["verdict"], each["words"]) for each in lines_of(family()) if "verdict" in each}
-    assert said["nothing"] == ("control", "control: nothing done was flagged, as it must")
+    assert said["nothing"] == ("control", "control: original was flagged, as it must")
     assert said["oracle"] == ("control", "control: oracle passed, as it must")
     assert said["control"] == ("control", "control: trained to remember was flagged, as it must")
     assert said["control nothing"] == ("control", "what the control is a share of")
@@ -234,13 +234,11 @@ def test_a_method_that_diverged_has_a_row_that_says_so_and_the_others_have_their
     assert "share" not in row and line(audit, "oracle")["verdict"] == "control"
     frame = pd.DataFrame(lines_of(audit))
     table = audit_table(frame, "digits").frame
-    assert list(table["left [%]"])[1] == "–" and forest_plot(frame).axes
+    assert list(table["residual share [%]"])[1] == "–" and forest_plot(frame).axes
     assert residue_of({Path("digits"): frame})["digits"]["its method"] == "diverged"
 
 
-@pytest.mark.parametrize(
-    ("role", "words"), [("nothing", "its nothing done diverged"), ("oracle", "its oracle diverged")]
-)
+@pytest.mark.parametrize(("role", "words"), [("nothing", "its original diverged"), ("oracle", "its oracle diverged")])
 def test_without_what_it_is_compared_with_nothing_of_a_family_is_audited(role, words):
     audit = gone(family(), role)
     assert {row["verdict"] for row in lines_of(audit)} == {"diverged"} and audit.controls == []

@@ -16,7 +16,7 @@ from munkey.audits.verdict import TESTS, Control, Findings, control, holm, joint
 from tests.audits.inputs import population
 
 RIGHT = [
-    Control("nothing done", True),
+    Control("original", True),
     Control("oracle", False),
     Control("sham", False),
     Control("trained to remember", True),
@@ -121,7 +121,7 @@ def test_all_is_tested_that_can_be():
     assert of_a_residue(3)["share"].p < 0.05 and of_a_residue(3)["rmia_auroc"].p < 0.05
 
 
-@pytest.mark.parametrize("name", ["nothing done", "oracle", "sham", "trained to remember"])
+@pytest.mark.parametrize("name", ["original", "oracle", "sham", "trained to remember"])
 def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
     wrong = [replace(each, flagged=not each.flagged) if each.name == name else each for each in RIGHT]
     said = verdict(found(share=1e-3), wrong)
@@ -131,7 +131,7 @@ def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("nothing done", "no power"), ("oracle", "no power"), ("sham", "no power"), ("trained to remember", "none found")],
+    [("original", "no power"), ("oracle", "no power"), ("sham", "no power"), ("trained to remember", "none found")],
 )
 def test_of_the_controls_only_that_with_another_model_may_be_left_out(name, kind):
     rest = [each for each in RIGHT if each.name != name]
@@ -140,15 +140,15 @@ def test_of_the_controls_only_that_with_another_model_may_be_left_out(name, kind
 
 
 def test_controls_say_how_they_came_out_also_those_that_were_not_run():
-    words = verdict(found(), [Control("oracle", True), Control("nothing done", True)]).words
+    words = verdict(found(), [Control("oracle", True), Control("original", True)]).words
     assert words.endswith("oracle was flagged, but must not; sham was not run")
-    assert Control("nothing done", True).words == "nothing done was flagged, as it must"
+    assert Control("original", True).words == "original was flagged, as it must"
     assert Control("trained to remember", False).words == "trained to remember passed, but must not"
     assert Control("trained to remember", None).words == "trained to remember was not run"
 
 
 def test_to_over_forget_is_not_to_be_flagged_as_doing_nothing_must_be():
-    assert not control("nothing done", found(share(-50), share=1e-3)).right
+    assert not control("original", found(share(-50), share=1e-3)).right
     assert control("oracle", found(share(-50), share=1e-3)).flagged  # an oracle passes in neither direction
 
 
@@ -160,7 +160,7 @@ def test_a_control_is_held_against_every_test(test):
 def test_a_control_that_must_pass_is_held_against_1_percent():
     assert not control("oracle", found(share(4), share=0.02)).flagged
     assert control("oracle", found(share(4), share=0.005)).flagged
-    assert control("nothing done", found(share(4), share=0.02)).flagged
+    assert control("original", found(share(4), share=0.02)).flagged
 
 
 def test_a_leak_that_one_test_alone_sees_reaches_every_level():

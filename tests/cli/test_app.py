@@ -153,22 +153,28 @@ def test_names_cannot_command_the_terminal(munkey, model, tmp_path):
 
 
 def test_added_pictures_are_remembered(munkey, model, tmp_path):
-    ended = munkey("add", model, picture_in(tmp_path), "--label", "fish", "--json")
+    ended = munkey("add", model, picture_in(tmp_path), "--class", "fish", "--json")
     assert ended.code == 0 and ended.json["label"] == "fish"
     with Predictor.load(model) as predictor:
         assert predictor.ids.tolist() == [*IDS, *ended.json["ids"]]
-    again = munkey("add", model, tmp_path / "picture.png", "--label", "fish", "--unit", "Anna", "--json").json
+    again = munkey("add", model, tmp_path / "picture.png", "--class", "fish", "--unit", "Anna", "--json").json
     (first,), (second,) = ended.json["ids"], again["ids"]
     assert (ended.json["identical"], again["identical"]) == ({}, {str(second): [first]})
     assert [one["id"] for one in munkey("list", model, "--unit", "Anna", "--json").json["samples"]] == [second]
     munkey("forget", model, "--ids", f"{first},{second}", "--block-return")
-    refused = munkey("add", model, tmp_path / "picture.png", "--label", "fish")
+    refused = munkey("add", model, tmp_path / "picture.png", "--class", "fish")
     assert refused.code == 2 and f"{tmp_path / 'picture.png'}; --allow-blocked" in refused.err
-    assert munkey("add", model, tmp_path / "picture.png", "--label", "fish", "--allow-blocked").code == 0
+    assert munkey("add", model, tmp_path / "picture.png", "--class", "fish", "--allow-blocked").code == 0
     for label in ("bird", "1"):
-        refused = munkey("add", model, tmp_path / "picture.png", "--label", label)
+        refused = munkey("add", model, tmp_path / "picture.png", "--class", label)
         assert refused.code == 2 and f"'{label}' is not the name of a class" in refused.err
         assert "cat, dog & co, fish" in refused.err
+
+
+def test_the_former_name_of_an_option_is_refused_with_the_new_one(munkey, model, tmp_path):
+    refused = munkey("add", model, picture_in(tmp_path), "--label", "fish")
+    assert refused.code == 2 and "--label: is called --class" in " ".join(refused.err.split())
+    assert "--label" not in munkey("add", "--help").out
 
 
 def test_a_model_is_served_on_this_machine_alone_unless_more_is_asked(munkey, model, monkeypatch):
@@ -181,8 +187,8 @@ def test_a_model_is_served_on_this_machine_alone_unless_more_is_asked(munkey, mo
 
 def test_it_says_which_ids_the_added_pictures_got(munkey, model, tmp_path):
     first, second, third = (picture_in(tmp_path, f"{name}.png") for name in "abc")
-    assert munkey("add", model, first, "--label", "fish").out == "added 1 of class fish: id 60\n"
-    assert "added 2 of class fish: ids 61 to 62" in munkey("add", model, second, third, "--label", "fish").out
+    assert munkey("add", model, first, "--class", "fish").out == "added 1 of class fish: id 60\n"
+    assert "added 2 of class fish: ids 61 to 62" in munkey("add", model, second, third, "--class", "fish").out
 
 
 def test_samples_are_listed_as_a_request_takes_them(munkey, model, tmp_path):

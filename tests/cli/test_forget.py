@@ -464,8 +464,8 @@ def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, mo
 def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tmp_path):
     """Semicolons, a header with capitals, an index column, an empty line at the end, and 7.0 for unit 7."""
     with Predictor.load(model, writer=True) as predictor:
-        rows = predictor.store.view.rows(predictor.store.rows_of([10, 12]))
-        predictor.store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["7", "NA"])
+        rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
+        predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["7", "NA"])
     (tmp_path / "requests.csv").write_bytes(b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1;7.0;\r\n1;2;NA;10\r\n;;;\r\n")
     ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"]
     assert [(one["request"], one["deleted"]) for one in ended] == [("1", 1), ("2", 1)]

@@ -55,3 +55,42 @@ def tiny(family):
     processor = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     vision_model, project = model.vision_model, model.visual_projection
     return model, processor, lambda x: project(vision_model(pixel_values=x).pooler_output)
+
+
+OTHER_TYPES = ("dinov2_with_registers", "dinov3_vit", "siglip", "siglip_vision_model", "convnext", "deit")
+
+
+def tiny_of_type(model_type):
+    """A random model of transformers of a type that has no class of ours, its image processor, and its features."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    sides = {"size": {"height": 32, "width": 32}}
+    processor = transformers.ViTImageProcessor(**sides, resample=3)
+    if model_type == "dinov2_with_registers":
+        small = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
+        config = transformers.Dinov2WithRegistersConfig(image_size=32, num_register_tokens=2, **small)
+        model = transformers.Dinov2WithRegistersModel(config)
+    elif model_type == "dinov3_vit":
+        model = transformers.DINOv3ViTModel(transformers.DINOv3ViTConfig(image_size=32, num_register_tokens=2, **SMALL))
+        processor = transformers.DINOv3ViTImageProcessor(**sides)
+    elif model_type == "siglip":
+        text = {"vocab_size": 20, "max_position_embeddings": 8, **SMALL}
+        vision = transformers.SiglipVisionConfig(image_size=32, **SMALL).to_dict()
+        text = transformers.SiglipTextConfig(**{key: text[key] for key in text if key != "patch_size"}).to_dict()
+        model = transformers.SiglipModel(transformers.SiglipConfig(text_config=text, vision_config=vision))
+        processor = transformers.SiglipImageProcessor(**sides)
+        return model, processor, lambda pixels: model.vision_model(pixel_values=pixels).pooler_output
+    elif model_type == "siglip_vision_model":
+        model = transformers.SiglipVisionModel(transformers.SiglipVisionConfig(image_size=32, **SMALL))
+        processor = transformers.SiglipImageProcessor(**sides)
+    elif model_type == "convnext":
+        config = transformers.ConvNextConfig(hidden_sizes=[8, 8, 8, 16], depths=[1, 1, 1, 1])
+        model = transformers.ConvNextModel(config)
+        processor = transformers.ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=0.875)
+    else:  # its pooler is not saved
+        config = transformers.DeiTConfig(image_size=32, **SMALL)
+        model = transformers.DeiTModel(config, add_pooling_layer=False)
+        return model, processor, lambda pixels: model(pixel_values=pixels).last_hidden_state[:, 0]
+    return model, processor, lambda pixels: model(pixel_values=pixels).pooler_output

@@ -1,5 +1,6 @@
 """Encoders of transformers, loaded from disk as the real ones are, against a direct call of the saved model."""
 
+import json
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from munkey.encoders import hub_models
 from munkey.encoders.hub_models import from_processor, from_transformers, look_up
 from munkey.encoders.registry import ENCODERS, MissingEncoderError, find
 from tests.conftest import ROOT
-from tests.encoders.inputs import settings, tiny
+from tests.encoders.inputs import OTHER_TYPES, settings, tiny, tiny_of_type
 
 
 @pytest.mark.parametrize("family", ["vit", "dinov2", "clip"])
@@ -33,6 +34,60 @@ def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_p
     cosines = torch.nn.functional.cosine_similarity(ours, direct)
     assert cosines.min() > 0.999  # processors round to whole pixel values after resizing, ours does not
     assert torch.allclose(ours, direct, atol=0.05)
+
+
+@pytest.mark.parametrize("model_type", OTHER_TYPES)
+def test_a_saved_vision_model_of_another_type_gives_its_pooled_features(model_type, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    model, processor, feature = tiny_of_type(model_type)
+    model.eval().save_pretrained(tmp_path / model_type)
+    processor.save_pretrained(tmp_path / model_type)
+    encode = find(f"{tmp_path}/{model_type}").build(settings(tmp_path / model_type), "cpu")
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
+    pixels = processor([Image.fromarray(image) for image in images], return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        ours = encode(to_unit(torch.from_numpy(images)))
+        direct = feature(pixels).flatten(1)
+        again = encode(to_unit(torch.from_numpy(images)))
+    assert ours.shape == (3, 16)
+    assert torch.equal(ours, again)
+    assert torch.nn.functional.cosine_similarity(ours, direct).min() > 0.999
+
+
+def test_a_saved_model_without_pooled_features_is_refused_in_words(tmp_path, monkeypatch):
+    import transformers
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    config = transformers.SegformerConfig(
+        hidden_sizes=[8] * 4, depths=[1] * 4, num_attention_heads=[1] * 4, decoder_hidden_size=8
+    )
+    transformers.SegformerModel(config).save_pretrained(tmp_path / "segformer")
+    transformers.SegformerImageProcessor(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "segformer")
+    with pytest.raises(ValueError, match=r"segformer gives no pooled features .*ViT, DINOv2 and DINOv3, CLIP"):
+        find(f"{tmp_path}/segformer").build(settings(tmp_path / "segformer"), "cpu")
+
+
+@pytest.mark.parametrize("content", [{}, {"model_type": "no-such-type"}])
+def test_a_folder_of_what_is_no_vision_model_is_refused_with_what_is_supported(content, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="ViT, DINOv2 and DINOv3, CLIP, SigLIP"):
+        find(str(tmp_path)).build(settings(tmp_path), "cpu")
+
+
+def test_a_saved_model_that_lacks_weights_is_refused_since_its_features_would_be_random(tmp_path, monkeypatch):
+    from safetensors.torch import load_file, save_file
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    model, processor, _ = tiny_of_type("dinov3_vit")
+    model.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights.pop("norm.weight")
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"1 of the model's weights are not there, e\.g\. norm\.weight"):
+        find(str(tmp_path)).build(settings(tmp_path), "cpu")
 
 
 NORMAL = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": 32, "width": 48}}

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, MunkeyClassifier, Predictor
+from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, MunkeyClassifier, Predictor, UsedIdError
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.estimators import handle
@@ -162,8 +162,10 @@ def test_ids_of_ones_own_leave_none_to_be_used_twice(folder):
     for one in (in_memory, model):
         assert one.add(X[:2], Y[:2], ids=[100, 70]).tolist() == [100, 70]
         assert one.add(X[:2], Y[:2]).tolist() == [101, 102]
-        one.forget([101, 102])
         assert one.add(X[:1], Y[:1], ids=[50]).tolist() == [50]
+        one.forget([101, 102])
+        with pytest.raises(UsedIdError):
+            one.add(X[:1], Y[:1], ids=[60])  # nobody knows any more whether it was in use
         assert one.add(X[:1], Y[:1]).tolist() == [103]
     with Predictor.load(folder, writer=True) as other:
         assert other.add(X[:1], Y[:1].tolist()).ids.tolist() == [104]

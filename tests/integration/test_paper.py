@@ -162,7 +162,7 @@ def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
     assert len(page.images) == 9 and all(source.startswith("data:image/svg+xml;base64,") for source in page.images)
     local = [link.partition("#")[0] for link in page.links if not link.startswith(("#", "http"))]
     assert local and all((made.path / "results/default/report" / link).exists() for link in local)
-    assert "../audit/digits/attacks.csv" in local and ">left [%]</th>" in text
+    assert "../audit/digits/attacks.csv" in local and ">residual share [%]</th>" in text
     assert "Attacks on one model: digits" in text and "controls, whose answers are known" in text
     assert any("127.0.0.1:5000/#/experiments/" in link for link in page.links)
     assert 'id="paper"' not in text and "Deep Prompt" not in text and "Direct Key" in text
@@ -195,7 +195,7 @@ def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
     assert named["lda", "weights", 1] > 50 and named["munkey", "answers", 1] > 5
     assert (folder / "differencing.md").read_text().startswith("### digits: of the deleted")
     audited = (made.path / "results/default/tables/main-audited.md").read_text()
-    assert "| Method       | left [%]" in audited and plain(audited) in (made.path / "run.log").read_text()
+    assert "| Method       | residual share [%]" in audited and plain(audited) in (made.path / "run.log").read_text()
     assert (folder / "shares.png").stat().st_size > 10_000
     assert "by how much a sample was memorized" in (folder / "strata.md").read_text()
     assert not (made.path / "results/default/audit/index.html").exists()

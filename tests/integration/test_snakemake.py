@@ -175,6 +175,15 @@ def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Proje
     assert "unlearn (2)" in last and "metrics (1)" in last  # of LDA and MUNKEY, whose originals are made anew
 
 
+def test_knobs_of_the_command_line_are_those_of_the_run_also_in_sections_and_lists(project: Project) -> None:
+    """The failure: `--config inference='{"k": 2}'` was refused, as the number in it was text."""
+    evaluated = {"evaluate", "metrics", "tables", "track", "settings"}
+    assert set(project.planned("--config", 'inference={"k": 2}')) == evaluated
+    assert project.planned("--config", "seeds=[0]") == {}
+    other = project.planned("--config", "name=other", "seeds=[0, 1]")
+    assert other["forget"] == 2 and other["train"] == 12
+
+
 def test_a_knob_that_changes_no_result_computes_none(project: Project) -> None:
     project.params({"device": "cpu", "methods": ["munkey", "lda", "cf"]})
     assert set(project.planned()) <= {"metrics", "tables", "track"}

@@ -55,6 +55,22 @@ def test_whole_classes_and_whole_persons(drawn):
     assert len(set(LABELS[drawn("class", rate="0.3")[0]])) == 1
 
 
+def test_what_a_list_names_and_nothing_else(drawn, tmp_path):
+    (tmp_path / "list.txt").write_text("".join(f"{one}\n" for one in range(40, 22, -1)))
+    ids, said = drawn("listed", listed=tmp_path / "list.txt")
+    assert ids.tolist() == list(range(23, 41))
+    assert said == "18 of 180 training samples to forget, listed\n"
+    assert drawn("listed", listed=tmp_path / "list.txt", seed=1)[0].tolist() == ids.tolist()
+    with pytest.raises(ValueError, match=r"lists 18 of 180 .* write forget\.rates: \[0\.1\]"):
+        drawn("listed", rate="0.5", listed=tmp_path / "list.txt")
+
+
+def test_a_list_that_leaves_one_class_is_refused(drawn, tmp_path):
+    (tmp_path / "list.txt").write_text("".join(f"{one}\n" for one in TRAIN if LABELS[one] < 2))
+    with pytest.raises(ValueError, match="leaves fewer than two classes"):
+        drawn("listed", rate="0.6666", listed=tmp_path / "list.txt")
+
+
 def test_one_sample_of_each_of_some_persons_is_the_first(drawn):
     ids, _ = drawn("one-of-unit", rate="0.4")
     persons = units_of(ids)

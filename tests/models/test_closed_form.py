@@ -12,6 +12,7 @@ from munkey.encoders.keys import Keys
 from munkey.memory import sums
 from munkey.memory.sums import Sums, rounded
 from munkey.models.family import FAMILIES, Retrieval, forgotten
+from munkey.models.networks import calibration
 from tests.conftest import unit_rows
 from tests.models.inputs import answered, fitted
 
@@ -48,6 +49,22 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_fit_on_the_rest(family,
     for start, end in pairwise(cuts):
         left = forgotten(left, IDS[order[start:end]])
     assert bits(left) == bits(system(family, np.sort(order[cuts[-1] :]).astype(int)))
+
+
+@exact
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(40)), st.lists(st.integers(0, 40), max_size=3), st.sampled_from([7, 4096]))
+def test_a_temperature_by_rows_left_out_follows_the_rows_that_are_left(family, order, ends, most):
+    """To the bit, also where only some of the rows are left out."""
+    cuts = sorted({0, *ends})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(calibration, "LEFT_OUT", most)
+        remaining = system(family, temperature="auto")
+        for start, end in pairwise(cuts):
+            remaining = forgotten(remaining, IDS[order[start:end]])
+        never = system(family, np.sort(order[cuts[-1] :]).astype(int), temperature="auto")
+    assert remaining.model.temperature == never.model.temperature
+    assert bits(remaining) == bits(never)
 
 
 @exact

@@ -168,7 +168,7 @@ def test_what_audits_found_stands_beside_the_data_sets_that_were_audited(tmp_pat
     audit = pd.DataFrame([line | {"share": 2.0, "share_low": 1.0, "share_high": 3.0}])
     residue = residue_of({tmp_path / "cifar10": audit})
     for table, dataset in zip(main_tables(summary(), ROWS, "markdown", residue), GRIDS, strict=True):
-        column = table.frame.set_index("Method")["left [%]"]
+        column = table.frame.set_index("Method")["residual share [%]"]
         assert column["MUNKEY"] == ("2.0 [1.0, 3.0]" if dataset == "cifar10" else ABSENT)
 
 

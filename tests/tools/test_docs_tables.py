@@ -48,6 +48,17 @@ def test_a_pasted_table_is_found(line: str):
     assert MEASURED.search(BY_HAND.sub("", f"<!-- by hand: why -->\n\n{table}"))
 
 
+def test_a_marker_may_name_columns(project: Path):
+    table = "Prose.\n\n| Method | FA | Avg Gap |\n|:---|---:|:---|\n| LDA | 90 | 0.00 |\n"
+    (project / "docs/results/mine/b.md").write_text(table)
+    marker = "<!-- results/mine/b.md: Avg Gap, Method -->"
+    page = filled(f"{marker}\n<!-- end -->\n")
+    assert page == f"{marker}\n| Avg Gap | Method |\n| :--- | :--- |\n| 0.00 | LDA |\n<!-- end -->\n"
+    assert shown([page]) == ["results/mine/b.md"]
+    with pytest.raises(ValueError, match="Seconds"):
+        filled("<!-- results/mine/b.md: Seconds -->\n<!-- end -->\n")
+
+
 def test_what_is_kept_is_shown():
     pages = [*PAGES, *(ROOT / "docs/methods").glob("*.md")]
     markers = {name for name in shown(page.read_text() for page in pages) if name.endswith(".md")}

@@ -10,7 +10,7 @@ from snakemake.logging import logger
 from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
 from munkey.core.paths import name_of
-from munkey.experiment.params.load import ParamsError, load, read_file, refusals
+from munkey.experiment.params.load import ParamsError, from_command_line, load, read_file, refusals
 from munkey.experiment.plan import audits, exhibits, plan, relearning, streams
 from munkey.experiment.run.dispatch import dumped
 
@@ -23,7 +23,7 @@ if set("{}") & set(str(Path.cwd())):
     raise WorkflowError(f"{Path.cwd()} has braces, which Snakemake takes for wildcards: rename or move the folder")
 # Where a key stands twice, Snakemake would silently take the last one: files are checked before it reads them.
 try:
-    for path in filter(Path.is_file, map(Path, ["params.yaml", *workflow.overwrite_configfiles])):
+    for path in filter(Path.is_file, map(Path, ["params.yaml", *workflow.config_settings.configfiles])):
         read_file(path)
 except ParamsError as error:
     raise WorkflowError(str(error)) from None
@@ -35,8 +35,9 @@ configfile: "params.yaml"
 for refusal in refusals():
     logger.warning(f"skipping what cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
-config["name"] = name_of(config.get("name", ""), workflow.overwrite_configfiles, Path("params.yaml").absolute())
+config["name"] = name_of(config.get("name", ""), workflow.config_settings.configfiles, Path("params.yaml").absolute())
 try:
+    config.update(from_command_line(config, workflow.config_settings.config_args or []))
     PARAMS = load(config)
 except ParamsError as error:
     raise WorkflowError(str(error)) from None
@@ -50,7 +51,7 @@ STREAMS = streams.StreamPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
 # Jobs inherit it: the command that makes a damaged file anew names them.
-os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.overwrite_configfiles)
+os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.config_settings.configfiles)
 
 
 # What all rules inherit: `use rule job as X with:`. The script runs the function of munkey.jobs that params.code names.

@@ -84,11 +84,13 @@ def say_outcome():
     for target in targets():
         try:
             target_rule = getattr(rules, target)
-        except WorkflowError:  # no rule has this name: it is a file
+        except WorkflowError:  # a file, whose name no rule has
             asked.add(target)
         else:
             asked.update(target_rule.output or target_rule.input)
-    lines = [*outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking))]
+    lines = [*outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking), EXHIBITS.designs)]
+    if replaced := mlflow_log.replaced(LAYOUT.tracking, outcome.STARTED):
+        lines.append(replaced)
     if lost := lost_files(only_ahead=False):
         lines.append(outcome.loss(lost, again=False))
     print("", *lines, sep="\n", flush=True)

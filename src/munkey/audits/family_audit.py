@@ -30,7 +30,7 @@ from munkey.core.diverged import DIVERGED
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
 DEPLOYED = "deployed"  # the path that answers users
 CONTROLS: dict[Role, ControlName] = {
-    "nothing": "nothing done",
+    "nothing": "original",
     "oracle": "oracle",
     "control": "trained to remember",
 }
@@ -199,5 +199,5 @@ def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
         if isinstance(finding, Strata):
             line |= {f"put_{stratum}": put for stratum, put in finding.put.items()}
             for stratum, stratum_share in finding.shares.items():
-                line |= stratum_share.columns(f"left_{stratum}")
+                line |= stratum_share.columns(f"share_of_{stratum}")
     return line

@@ -94,8 +94,9 @@ class TriedByAudit:
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        share = f"{self.share.value:.1f} [{self.share.low:.0f}, {self.share.high:.0f}] % left"
-        return f"{settings}: {share}, drop {self.drop:.1f}"
+        share = self.share
+        interval = f"[{share.low:.0f}, {share.high:.0f}] %"
+        return f"{settings}: residual share {share.value:.1f} {interval}, drop {self.drop:.1f}"
 
 
 def by_audit(folder: Path, drop: float) -> Iterator[str]:

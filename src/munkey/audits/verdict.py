@@ -35,9 +35,9 @@ TESTS = {  # all tests that are corrected together, and their names in verdicts
 }
 
 Kind = Literal["residue", "none found", "over-forgets", "no power"]
-ControlName = Literal["nothing done", "oracle", "sham", "trained to remember"]
+ControlName = Literal["original", "oracle", "sham", "trained to remember"]
 MUST_BE_FLAGGED: dict[ControlName, bool] = {
-    "nothing done": True,
+    "original": True,
     "oracle": False,
     "sham": False,
     "trained to remember": True,

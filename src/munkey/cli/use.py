@@ -88,10 +88,20 @@ def predict(
     say("\n".join(lines), {"predictions": answers}, as_json)
 
 
+def _refuse_label(value: str | None) -> None:
+    """Refuse the former name of an option."""
+    if value is not None:
+        raise typer.BadParameter("is called --class, as in `munkey list` and `munkey forget`", param_hint="--label")
+
+
+RenamedLabel = Annotated[str | None, typer.Option("--label", hidden=True, is_eager=True, callback=_refuse_label)]
+
+
 def add(
     directory: Directory,
     pictures: Pictures,
-    label: Annotated[str, typer.Option(metavar="CLASS", help="The name of their class.", show_default=False)],
+    label: Annotated[str, typer.Option("--class", metavar="NAME", help="Their class.", show_default=False)],
+    _label: RenamedLabel = None,
     unit: Annotated[str | None, typer.Option(metavar="NAME", help="The person, say, whom all of them show.")] = None,
     allow_blocked: Annotated[
         bool, typer.Option("--allow-blocked", help="Even pictures that were forgotten with --block-return.")
@@ -102,8 +112,8 @@ def add(
     """Remember pictures of a class, without training. Says which are there already, under other ids.
 
     \b
-    munkey add model new/*.png --label cat
-    munkey add model new/*.png --label cat --unit 'Anna K.'
+    munkey add model new/*.png --class cat
+    munkey add model new/*.png --class cat --unit 'Anna K.'
     """
     from munkey.deploy import json_answers
     from munkey.deploy.errors import first_ten

@@ -151,8 +151,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         """Pictures in their size; of a model of embeddings, a pixel each, and the rows as keys (N, d)."""
         if self.manifest.stored is not None:
             return pixels(images, self.manifest.stored, on_bad), None
-        features = self.manifest.estimator.features if self.manifest.estimator else None
-        keys, files = embeddings(images, self._store.state.key_width, features)
+        described = self.manifest.estimator
+        features = described.features if described else None
+        bound = described.bound if described else None
+        keys, files = embeddings(images, self._store.state.key_width, features, bound)
         return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files, np.arange(len(keys))), keys
 
     def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:

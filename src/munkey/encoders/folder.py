@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from munkey.core.file_stamp import state_of
-from munkey.encoders.hub_models import from_transformers, is_transformers
-from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
+from munkey.encoders.hub_models import SUPPORTED, from_transformers, is_transformers
+from munkey.encoders.registry import Encoder, MissingEncoderError, encoder, read_json
 from munkey.encoders.timm_models import from_timm
 from munkey.settings import EncoderSettings
 
@@ -21,4 +21,6 @@ def folder(settings: EncoderSettings, device: str) -> Encoder:
         raise MissingEncoderError(f"keys.encoder = {settings.encoder}: no config.json there; a saved model has one")
     if is_transformers(path):
         return from_transformers(str(path), None, device)
+    if "architecture" not in read_json(path / "config.json"):
+        raise ValueError(f"keys.encoder = {settings.encoder}: config.json names no model; {SUPPORTED}")
     return from_timm(f"local-dir:{path}", device)

@@ -1,4 +1,7 @@
-"""The paper's encoders through transformers: ViT-B/16 (its default), DINOv2 and CLIP (app. D.2)."""
+"""The paper's encoders through transformers: ViT-B/16 (its default), DINOv2 and CLIP (app. D.2).
+
+A saved model of another type answers with its own pooled features, behind its own image processor.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,12 +26,19 @@ class ModelType:
 
 
 _CLIP = ModelType("CLIPVisionModelWithProjection", {}, lambda output: output.image_embeds)
-MODEL_TYPES = {  # by config.json's model_type
+# The paper's, by config.json's model_type. How a feature is taken from others: `_pooled`.
+MODEL_TYPES = {
     "vit": ModelType("ViTModel", {"add_pooling_layer": False}, lambda output: output.last_hidden_state[:, 0]),
     "dinov2": ModelType("Dinov2Model", {}, lambda output: output.pooler_output),
     "clip": _CLIP,
     "clip_vision_model": _CLIP,
 }
+
+
+SUPPORTED = (
+    "an encoder's folder holds a vision model of transformers with a pooled output (ViT, DINOv2 and DINOv3, CLIP,"
+    " SigLIP, ConvNeXt, ...), or a model that timm saved (docs/encoders.md)"
+)
 
 
 def _published(name: str, hub: str, feature: str, revision: str) -> None:
@@ -55,8 +65,9 @@ _published(
 
 
 def is_transformers(folder: Path) -> bool:
-    """Whether a folder holds a saved transformers model of a type that we know."""
-    return read_json(folder / "config.json").get("model_type") in MODEL_TYPES
+    """Whether a folder holds a model that transformers saved, not timm."""
+    config = read_json(folder / "config.json")
+    return "model_type" in config and "architecture" not in config
 
 
 def look_up(name: str, revision: str | None) -> None:
@@ -77,8 +88,13 @@ def from_transformers(name: str, revision: str | None, device: str) -> Encoder:
     import transformers
 
     try:
-        config = transformers.AutoConfig.from_pretrained(name, revision=revision)
-        kind = MODEL_TYPES[config.model_type]
+        try:
+            config = transformers.AutoConfig.from_pretrained(name, revision=revision)
+        except ValueError as error:  # of a type that this version does not have
+            raise ValueError(f"{name}: {error}; {SUPPORTED}") from error
+        kind = MODEL_TYPES.get(config.model_type)
+        if kind is None:
+            return _pooled(name, config.model_type, revision, device)
         model = getattr(transformers, kind.class_name).from_pretrained(name, revision=revision, **kind.arguments)
         processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
     except OSError as error:
@@ -86,6 +102,46 @@ def from_transformers(name: str, revision: str | None, device: str) -> Encoder:
     preprocess = from_processor(processor.to_dict())
     model.eval().to(device)
     return lambda images: kind.feature(model(pixel_values=preprocess(images)))
+
+
+def _pooled(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
+    """A model of any type that answers pictures with one vector each: DINOv3, SigLIP, ConvNeXt, ..."""
+    import torch
+    import transformers
+
+    processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
+    model, loading = transformers.AutoModel.from_pretrained(name, revision=revision, output_loading_info=True)
+    missing = sorted(loading["missing_keys"])
+    missing_elsewhere = [key for key in missing if not key.startswith("pooler.")]
+    if missing_elsewhere:
+        raise ValueError(
+            f"{name}: {len(missing_elsewhere)} of the model's weights are not there, e.g. {missing_elsewhere[0]}, so"
+            " its features would be random; save the whole model there again"
+        )
+    model.eval().to(device)
+
+    def encode(images: "Tensor") -> "Tensor":
+        inputs = processor(images=list(images), do_rescale=False, return_tensors="pt").to(device)
+        if hasattr(model, "get_image_features"):  # beside a model of text, as in SigLIP
+            output = model.get_image_features(**inputs)
+            return output if isinstance(output, torch.Tensor) else output.pooler_output
+        output = model(**inputs)
+        # A pooler that was not saved would be random: then the first token, [CLS], as for vit-b16.
+        pooled = output.last_hidden_state[:, 0] if missing else output.pooler_output
+        return pooled.flatten(1)  # ConvNeXt keeps sides of 1 pixel
+
+    try:
+        with torch.no_grad():
+            features = encode(torch.zeros(2, 3, 64, 64, device=device))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{_unsupported(name, model_type)} ({type(error).__name__}: {error})") from error
+    if features.ndim != 2 or len(features) != 2:
+        raise ValueError(f"{_unsupported(name, model_type)} (it answers 2 pictures with {tuple(features.shape)})")
+    return encode
+
+
+def _unsupported(name: str, model_type: str) -> str:
+    return f"{name}: a model of type {model_type} gives no pooled features of a picture; {SUPPORTED}"
 
 
 def _missing(name: str, revision: str | None) -> MissingEncoderError:

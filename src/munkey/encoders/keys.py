@@ -116,6 +116,11 @@ def at_unit_norm(X: np.ndarray) -> np.ndarray:
     return (X / np.where(norms > 0, norms, 1)).astype(np.float32)
 
 
+def within(X: np.ndarray, bound: float) -> np.ndarray:
+    """Rows (N, d) as float32 multiples of a bound, each number by itself: from -1 to 1 where none exceeds the bound."""
+    return (np.ascontiguousarray(X, dtype=np.float64) / bound).astype(np.float32)
+
+
 def write(path: str | Path, ids: np.ndarray, keys: np.ndarray) -> None:
     write_npz(path, {"ids": ids, "keys": keys})
 

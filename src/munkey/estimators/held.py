@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 
 from munkey.core.ids import NOBODY
-from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import understood
 from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
 from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys
+from munkey.estimators.forgotten import NamedByFile, NamedRows, answer_in_memory, delete, named_by_file, rows_of
 from munkey.estimators.handle import Handle
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import nearest
@@ -49,11 +49,15 @@ class RowsInMemory:
     """
 
     directory: Path | None = None
+    gives_ids = False
 
-    def __init__(self, family: str, settings: Section, rows: LabeledRows) -> None:
+    def __init__(self, family: str, settings: Section, rows: LabeledRows, params: dict[str, Any]) -> None:
+        """params: of the estimator, those that are no setting of the family."""
         self._family = family
+        self._params = params
         self.settings = settings
         self.next_id = 0
+        self.has_forgotten = False
         self._fit(rows)
 
     @property
@@ -79,6 +83,13 @@ class RowsInMemory:
         """The place (N,) of each row's class in `classes`."""
         return self._memory.tokens.numpy()[:, 0].astype(np.int64)
 
+    def named_rows(self) -> NamedRows:
+        return NamedRows(self.ids, self.classes[self._places].tolist(), self.units.tolist())
+
+    def named_by_file(self, files: list[str]) -> NamedByFile:
+        """Nothing, since rows of numbers come from no file."""
+        return NamedByFile(self.ids[:0], files)
+
     def _rows(self) -> LabeledRows:
         return LabeledRows(self.ids, self._memory.keys.numpy(), self.classes[self._places], self.units)
 
@@ -92,13 +103,19 @@ class RowsInMemory:
         rows = self._rows()
         self._fit(LabeledRows(*(np.concatenate(pair) for pair in zip(rows, new, strict=True))))
 
-    def forget(self, ids: np.ndarray) -> None:
+    def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
+        """Forget rows; what the command would answer."""
+        answer = answer_in_memory(self.named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run)
+        if dry_run or not len(ids):
+            return answer
+        self.has_forgotten = True
         remaining = ~np.isin(self.ids, ids)
         self.ids = self.ids[remaining]
         self.units = self.units[remaining]
         self.system = self.kind.forget(self.system, ids)
         if len(np.unique(self._places)) < len(self.classes):  # a class goes with its last row
             self._fit(self._rows())
+        return answer
 
     def logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The classes (C,), and logits (N, C) of keys (N, d)."""
@@ -126,10 +143,10 @@ class RowsInMemory:
             ids=self.ids,
             keys=self._memory.keys.numpy(),
             labels=self._places,
-            classes=self.classes.tolist(),
+            classes=self.classes.tolist() or [None],  # of no row: as a directory says that a class is gone
             units=self.units.tolist(),
             next_id=self.next_id,
-            estimator=EstimatorReference(dtype=dtype_of(self.classes), features=features),
+            estimator=EstimatorReference(dtype=dtype_of(self.classes), features=features, params=self._params),
         )
         write_rows(folder, rows)
 
@@ -173,6 +190,22 @@ class RowsInDirectory:
         return self.model.next_id
 
     @property
+    def has_forgotten(self) -> bool:
+        """Whether any row was ever forgotten."""
+        return self.model.deletions > 0
+
+    @property
+    def gives_ids(self) -> bool:
+        """Whether new rows get their ids from the model alone: of an export, they say what was trained on."""
+        return self.model.manifest.encoder is not None
+
+    def named_rows(self) -> NamedRows:
+        return rows_of(self.model)
+
+    def named_by_file(self, files: list[str]) -> NamedByFile:
+        return named_by_file(self.model, files)
+
+    @property
     def _dtype(self) -> str:
         """Of the classes."""
         manifest = self.model.manifest
@@ -189,8 +222,9 @@ class RowsInDirectory:
         ids = new.ids if own_ids else None
         self.model.add_keys(new.keys, new.labels.tolist(), dtype=dtype, ids=ids, units=new.units.tolist())
 
-    def forget(self, ids: np.ndarray) -> None:
-        self.model.delete(DeletionRequest({None: [{"ids": ids}]}), purge=True)
+    def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
+        """Forget rows; what the command answers."""
+        return delete(self.model, ids, dry_run=dry_run)
 
     def logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The classes (C,), and logits (N, C) of keys (N, d)."""

@@ -22,12 +22,34 @@ encoder_of = lru_cache(maxsize=1)(built)
 
 
 class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Keys (N, d) float32 of pictures by a frozen encoder (docs/encoders.md). It learns nothing, so nothing is left.
+    """Keys of pictures by a frozen encoder (docs/encoders.md), for a pipeline before an estimator that forgets.
 
-    The settings are those of `keys` in params.yaml. Pictures: files, pictures of Pillow, arrays (H, W, 3) uint8; they
-    are resized to a square without cropping. Where there is a GPU, it is used. on_bad: "raise" names all pictures that
-    cannot be read; "skip" warns of them, and their keys are NaN, so that rows stay those of `X`. white: the brightest
-    value of gray of 16 bits, 4095 where 12 are used; None: 65535.
+    Parameters
+    ----------
+    encoder : str, default="efficientnet-lite0"
+        The frozen network.
+    image_size : int or None, default=96
+        The side in pixels to which pictures are resized, without cropping; None: the encoder's own.
+    revision : str or None, default=None
+        Of the encoder, where it is a model of a hub.
+    batch_size : int, default=64
+        Pictures at once.
+    on_bad : {"raise", "skip"}, default="raise"
+        "raise" names all pictures that cannot be read; "skip" warns of them, and their keys are NaN.
+    white : int or None, default=None
+        The brightest value of gray of 16 bits, 4095 where 12 are used; None: 65535.
+
+    Notes
+    -----
+    It learns nothing, so nothing of a forgotten picture is left in it. Where there is a GPU, it is used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from munkey import PictureKeys
+    >>> keys = PictureKeys(image_size=32).transform(np.zeros((2, 32, 32, 3), dtype=np.uint8))
+    >>> keys.shape, keys.dtype.name
+    ((2, 1280), 'float32')
     """
 
     def __init__(
@@ -50,10 +72,31 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return True
 
     def fit(self, X: Sequence[One] | np.ndarray, y: object = None) -> Self:
+        """Do nothing: there is nothing to learn."""
         return self
 
     def transform(self, X: Sequence[One] | np.ndarray) -> np.ndarray:
-        """Raises PictureError that names what is no picture, MissingEncoderError, ValueError for an unusable key."""
+        """The keys of pictures.
+
+        Parameters
+        ----------
+        X : sequence of str, Path or Image, or uint8 array of shape (n_pictures, height, width, 3)
+            Pictures.
+
+        Returns
+        -------
+        keys : ndarray of float32 of shape (n_pictures, n_features)
+            At unit norm.
+
+        Raises
+        ------
+        PictureError
+            If something is no picture; it is named.
+        MissingEncoderError
+            If the encoder is not here.
+        ValueError
+            If a key is zero or not finite.
+        """
         params = self.get_params()
         settings = EncoderSettings(**{name: params[name] for name in EncoderSettings.model_fields})
         device = device_for("auto")

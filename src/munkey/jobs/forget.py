@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from munkey.core.files import read_csv
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.forget_draws import Groups, Members, vote_shares
@@ -36,18 +37,27 @@ def forget(
     k: int = 1,
     keyfile: Path | None = None,
     neighbors: Path | None = None,
+    listed: Path | None = None,
 ) -> None:
     """Draw the forget set of a data set, seed and rate. rate: as it stands in paths.
 
     keyfile: of the sampling `cluster`; neighbors: of those by votes, where all but one of `depth` vote, and of
-    `relied-on`, where the `k` nearest of each test sample of the units `names` are forgotten.
+    `relied-on`, where the `k` nearest of each test sample of the units `names` are forgotten; listed: the list of the
+    sampling `listed`.
     """
     prepared = load(images.parent)
     members = prepared.ids_of("train")
     labels = prepared.labels[prepared.rows(members)]
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
-    if sampling in ("class", "unit", "one-of-unit", "cluster"):
+    if listed:
+        chosen = forget_draws.listed_ids(
+            forget_draws.read_list(listed), read_csv(images.parent / "samples.csv"), listed
+        )
+        forget_draws.require_listed_share(listed, len(chosen), len(members), float(rate))
+        if len(set(labels[~np.isin(members, chosen)].tolist())) < 2:
+            raise ValueError(f"{listed}: forgetting all that it lists leaves fewer than two classes; list less")
+    elif sampling in ("class", "unit", "one-of-unit", "cluster"):
         groups = groups_of(prepared, sampling, stage / "clusters", keyfile)
         chosen = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
         if sampling == "one-of-unit":

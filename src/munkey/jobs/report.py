@@ -147,6 +147,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
         name=shown.name,
         datasets=list(shown.settings),
         grid=shown.grid,
+        advice=[f"{dataset}: {frontiers.advice(part)}" for dataset, part in points.items()],
         said=[f"{dataset}: {frontiers.sentence(part)}" for dataset, part in points.items()],
         story=pages.story(points, main),
         frontiers=[pages.frontier(folder, points[folder.name]) for folder in audits],

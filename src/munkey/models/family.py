@@ -216,6 +216,16 @@ class Family(ABC, Generic[Settings]):
         return f"retrain-{self.letter}"
 
     @property
+    def original_title(self) -> str:
+        """What every table and figure calls the original."""
+        return f"Original ({self.letter.upper()})"
+
+    @property
+    def oracle_title(self) -> str:
+        """What every table and figure calls the oracle."""
+        return f"Retrain ({self.letter.upper()})"
+
+    @property
     def sections(self) -> list[str]:
         """The sections of params.yaml that its training depends on."""
         return [*(["data", "model", "train"] if self.learns else []), *([self.name] if self.settings else [])]
@@ -389,8 +399,16 @@ class FittedFamily(Family[Settings]):
         """Sums of no rows, from which its weights follow; None for a family without weights."""
         return None
 
+    def reads_rows(self, settings: Settings) -> bool:
+        """Whether one of its constants follows from the rows themselves, and not from their sums alone."""
+        return False
+
+    def calibrated(self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> Settings:
+        """The settings with the constants that follow from the rows: keys (N, d), labels (N,), by ascending id."""
+        return settings
+
     def solved(self, sums: Sums, settings: Settings) -> nn.Module:
-        """The weights that follow from these sums."""
+        """The weights that follow from these sums. settings: `calibrated`."""
         raise TypeError(f"{self.title} has no weights")
 
     def vote_weights(self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor:

@@ -57,6 +57,28 @@ def test_a_rate_that_forgets_nobody_and_a_depth_beyond_all_keys_are_refused(conf
     assert load(changed(config, "forget.rates", [0.0005])).for_case("digits").least_samples == 1001
 
 
+def test_a_forget_set_by_list_is_looked_at_before_any_job(config: Config, tmp_path: Path) -> None:
+    listed = {"rates": [0.1], "sampling": "listed", "names": None}
+    file = tmp_path / "seed{seed}.txt"
+    said = refusal(config, forget=listed | {"file": str(file)})
+    assert all(f"forget.file: {tmp_path}/seed{seed}.txt: cannot be read" in said for seed in (0, 1, 2))
+    for seed in range(3):
+        (tmp_path / f"seed{seed}.txt").write_text(f"{seed}\n")
+    assert load(config | {"forget": listed | {"file": str(file)}}).for_case("digits").forget.file == str(file)
+    (tmp_path / "seed2.txt").write_text("")
+    said = refusal(config, scenarios={"published": {"sampling": "listed", "rates": [0.1], "file": str(file)}})
+    assert "scenarios.published: forget.file: " in said and "seed2.txt: lists nothing" in said and "seed1" not in said
+
+
+def test_a_list_comes_with_its_sampling_and_one_rate(config: Config) -> None:
+    assert "file = null: sampling listed needs the file" in refusal(config, forget__sampling="listed")
+    assert "forget.file = 'a.txt': it is read with forget.sampling = listed alone" in refusal(
+        config, forget__file="a.txt"
+    )
+    listed = {"rates": [0.1, 0.02], "sampling": "listed", "names": None, "file": "a.txt"}
+    assert "with sampling listed, one value: the share" in refusal(config, forget=listed)
+
+
 def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Path) -> None:
     folder = tmp_path / "encoder"
     assert "there is no such folder" in encoder(config, str(folder))
@@ -67,12 +89,15 @@ def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Pa
         assert "config.json is not JSON" in encoder(config, str(folder))
     for content in ("{}", "[]", "3", '{"model_type": "bert"}', '{"model_type": []}'):
         (folder / "config.json").write_text(content)
-        assert "config.json is not that of a model" in encoder(config, str(folder))
+        said = encoder(config, str(folder))
+        assert "config.json is not that of a model" in said and "SigLIP" in said and "timm" in said
     (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
     assert "preprocessor_config.json is missing" in encoder(config, str(folder))
     (folder / "preprocessor_config.json").write_text("{}")
     keys = config["keys"] | {"encoder": str(folder), "image_size": None, "revision": None}
-    load(config | {"keys": keys, "ablations": {}})
+    for model_type in ("vit", "dinov3_vit", "siglip"):
+        (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
+        load(config | {"keys": keys, "ablations": {}})
     (folder / "config.json").write_text(json.dumps({"architecture": "vit_tiny_patch16_224"}))
     load(config | {"keys": keys, "ablations": {}})
 

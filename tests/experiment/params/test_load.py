@@ -10,6 +10,7 @@ from munkey.core.files import write_json
 from munkey.data.registry import DATASETS
 from munkey.experiment.params.load import (
     ParamsError,
+    from_command_line,
     load,
     memory_family,
     rate_name,
@@ -76,11 +77,11 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("train.lr", "1e-3", ["train.lr = '1e-3'", "number", "write 1.0e-3"]),
         ("source.only", [True, "no"], ["source.only.0 = True: must be a valid string", "quotes", "!!str yes"]),
         ("train.betas", 0.9, ["train.betas = 0.9", "list"]),
-        ("train", None, ["train = None", "dictionary"]),
+        ("train", None, ["train = None", "must be a section (write {KEY: VALUE})"]),
         ("datasets", "digits", ["datasets = 'digits'", "list"]),
-        ("scenarios", 3, ["scenarios = 3", "dictionary"]),
-        ("overrides.digits.train", 3, ["overrides.digits.train = 3", "dictionary"]),
-        ("unlearn.cf", 3, ["unlearn.cf = 3", "dictionary"]),
+        ("scenarios", 3, ["scenarios = 3", "must be a section (write {KEY: VALUE})"]),
+        ("overrides.digits.train", 3, ["overrides.digits.train = 3", "must be a section (write {KEY: VALUE})"]),
+        ("unlearn.cf", 3, ["unlearn.cf = 3", "must be a section (write {KEY: VALUE})"]),
         # values out of range
         ("forget.rates", [0.0], ["forget.rates.0 = 0.0", "greater than 0"]),
         ("forget.rates", [0.1, 1.0], ["forget.rates.1 = 1.0", "less than 1"]),
@@ -356,3 +357,42 @@ def test_a_case_checks_what_it_changes_alone_and_shares_all_else(config):
     of_dataset, of_case = params.for_case("digits"), params.for_case("digits/p_drop/0.0_0.0")
     assert of_dataset.train.lr == 0.5 and of_dataset.munkey is params.munkey
     assert of_case.munkey.p_token == 0.0 and of_case.train is of_dataset.train
+
+
+@pytest.mark.parametrize(
+    ("argument", "key", "value"),
+    [
+        ("inference={k: 2}", "inference.k", 2),
+        ("inference={'k': 2}", "inference.k", 2),
+        ("seeds=[0, 1]", "seeds", [0, 1]),
+        ("forget={rates: [0.2]}", "forget.rates", [0.2]),
+    ],
+)
+def test_values_of_the_command_line_have_their_types_in_lists_and_mappings(config, argument, key, value):
+    """The failure: `--config inference='{"k": 2}'` was refused, as Snakemake reads each number in it as text."""
+    name, _, text = argument.partition("=")
+    given = yaml.load(text, yaml.BaseLoader)  # as Snakemake does
+    merged = merge(config, {name: given})
+    with pytest.raises(ParamsError, match="must be a valid"):
+        load(merged)
+    params = from_command_line(merged, [argument])
+    load(params)
+    section, _, rest = key.partition(".")
+    assert (params[section][rest] if rest else params[section]) == value
+    assert params["munkey"] == config["munkey"]
+
+
+def test_names_of_the_command_line_that_look_like_numbers_stay_names_where_they_are_quoted(config):
+    argument = "scenarios={seven: {sampling: class, names: ['7'], rates: [0.1]}}"
+    merged = merge(config, yaml.load(argument.replace("=", ": ", 1), yaml.BaseLoader))
+    params = load(from_command_line(merged, [argument]))
+    assert params.for_case("digits/scenario/seven").forget.names == ["7"]
+
+
+def test_what_is_no_list_or_section_is_refused_with_how_to_write_it(config):
+    for key, value, words in (
+        ("methods", "lda", r"methods = 'lda': must be a valid list \(write \[lda\]\)"),
+        ("munkey", "8", r"munkey = '8': must be a section \(write \{KEY: VALUE\}\)"),
+    ):
+        with pytest.raises(ParamsError, match=words):
+            load(config | {key: value})

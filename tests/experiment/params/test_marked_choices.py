@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 SECTIONS = ("data", "keys", "model", "train", "munkey", "forget", "inference", "finetune", "search_grid", "selection")
 # Where things are, how fast and how many at once: no choice of the experiment.
 TECHNICAL = {"keys.revision", "keys.image_size", "keys.depth", "train.compile", "munkey.p_drop", "forget.names"}
+TECHNICAL |= {"forget.file"}
 STATED = {*setting.STATED, *setting.STATED_OF["cifar10"]}
 
 

@@ -2,11 +2,12 @@
 
 import os
 import signal
+from pathlib import Path
 from threading import Event
 
 import pytest
 
-from munkey.core.files import CONFIGFILES
+from munkey.core.files import CONFIGFILES, write_text
 from munkey.core.paths import Layout
 from munkey.experiment.run import outcome
 from munkey.experiment.run.job import TOOK
@@ -35,6 +36,54 @@ def test_the_main_run_shows_its_table_and_where_everything_lies(said):
     text = said([MAIN, "tables/runtime.md", "tracking.json"], ["metrics.csv"])
     assert text.startswith("tables/main.md") and "made " not in text and "page " not in text
     assert all(place in text for place in ("main.{csv,md,tex}", "default/metrics.csv", "default/logits", "make ui"))
+
+
+DESIGNS = [
+    {"name": "lda", "title": "LDA", "kind": "exact", "stored": "keys"},
+    {"name": "cf", "title": "CF", "kind": "weights", "stored": "weights"},
+]
+SUMMARY = """dataset,rate,method,title,n,TA_mean,TA_sd
+digits,0.1,lda,LDA,3,96.0,0.1
+digits,0.1,cf,CF,3,98.0,0.1
+"""
+AUDIT = """name,path,role,verdict,flagged,contrast,share,share_low,share_high
+lda,deployed,method,none found,,0.0,0.0,0.0,0.0
+cf,deployed,method,residue,share,0.1,27.0,16.0,38.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "audit_made", "known"),
+    [
+        (MAIN, None, "it was not audited (`make audits`)"),
+        (MAIN, 0, "it was not audited (`make audits`)"),  # older than the metrics
+        (MAIN, 2, "its residual share is 27.0 [16.0, 38.0] %"),
+        (AUDITED, 2, "its residual share is 27.0 [16.0, 38.0] %"),
+    ],
+)
+def test_the_main_run_and_the_audits_end_with_what_to_deploy(tmp_path, monkeypatch, asked, audit_made, known):
+    monkeypatch.chdir(tmp_path)
+    made = {"tables/main.csv": SUMMARY, "metrics.csv": "", "audit/digits/table.csv": AUDIT, asked: "| a |\n|-|\n| 1 |"}
+    for name, content in made.items():
+        write_text(f"results/default/{name}", content)
+    os.utime("results/default/metrics.csv", (1, 1))
+    if audit_made is None:
+        Path("results/default/audit/digits/table.csv").unlink()
+    else:
+        os.utime("results/default/audit/digits/table.csv", (audit_made, audit_made))
+    lines = outcome.outcome({f"results/default/{asked}"}, LAYOUT, "make ui", DESIGNS)
+    text = " ".join("\n".join(lines).split())
+    assert (
+        "digits: Deploy LDA (96.00 ± 0.10 %): it alone deletes exactly; CF is more accurate by 2.0 points [1.8, 2.2],"
+        f" but {known}." in text
+    )
+
+
+def test_a_table_that_is_damaged_ends_no_run_before_it_says_where_everything_lies(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, {f"results/default/{name}": "| a |\n|-|\n" for name in (MAIN, "tables/main.csv", "metrics.csv")})
+    text = "\n".join(outcome.outcome({f"results/default/{MAIN}"}, LAYOUT, "make ui", DESIGNS))
+    assert "main.csv: its checksum" in text and "MLflow    make ui" in text
 
 
 @pytest.mark.parametrize("asked", ["exports/digits/seed0/manifest.json", "figures/ranks.png"])

@@ -1,6 +1,7 @@
 """The log in MLflow: complete, nothing logged twice, and never at the cost of anything that was there."""
 
 import json
+import math
 import shutil
 import socket
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +12,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from munkey.core.files import write_json, write_text
-from munkey.experiment.tracking.mlflow_log import comparisons, log, next_attempt, outcome, owner_of, record
+from munkey.experiment.tracking.mlflow_log import comparisons, log, next_attempt, outcome, owner_of, record, replaced
 from munkey.experiment.tracking.runs import Run
 from munkey.experiment.tracking.store import StoreError
 
@@ -245,6 +246,61 @@ def test_an_address_compares_the_present_methods_of_a_rate_the_smallest_gap_firs
         "results/default: digits, 10 % forgotten": ["MUNKEY @0.1", "CF @0.1", "Retrain @0.1"],
     }
     assert comparisons(client_of(checkout), "http://host", "results/other") == {}
+
+
+def compared_names(folder):
+    """By the name of an address, the runs that it compares: names and what they measured."""
+    runs = {each.info.run_id: (each.info.run_name, each.data.metrics["gap"]) for each in runs_in(folder)}
+    addresses = comparisons(client_of(folder), "http://host")
+    queries = {name: parse_qs(urlsplit(address.replace("/#/", "/")).query) for name, address in addresses.items()}
+    return {name: [runs[run_id] for run_id in json.loads(query["runs"][0])] for name, query in queries.items()}
+
+
+def test_an_address_compares_what_a_change_replaced_with_what_is_there_now(checkout):
+    log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.5)])
+    assert list(compared_names(checkout)) == ["results/default: digits, 10 % forgotten"]
+    logged = log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.7)])
+    assert (logged.replaced, logged.changes) == (1, ["no setting: code, data or versions"])
+    before_and_after = "results/default: digits, 10 % forgotten, before and after the last change"
+    assert compared_names(checkout)[before_and_after] == [("MUNKEY @0.1", 0.5), ("MUNKEY @0.1", 0.7)]
+    again = log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.7)])
+    assert (again.replaced, again.changes) == (0, [])
+
+
+def test_an_edit_that_is_taken_back_replaces_the_edited_run(checkout):
+    first, second = run("a", params={"k": 1}), run("a", 2.0, params={"k": 2})
+    log(URI, "default", [first])
+    assert log(URI, "default", [second]).changes == ["k: 1 → 2"]
+    assert log(URI, "default", [first]).changes == ["k: 2 → 1"]
+    by_accuracy = {each.data.metrics["TA"]: each for each in runs_in(checkout)}
+    assert by_accuracy[1.0].data.tags["munkey.replaced"] == by_accuracy[2.0].info.run_id
+
+
+def test_an_address_compares_the_configurations_of_a_store(checkout):
+    log(URI, "default", [method_run("MUNKEY", 0.5)])
+    log(URI, "other", [method_run("MUNKEY", 0.7)])
+    together = compared_names(checkout)["results/default, results/other: digits, 10 % forgotten"]
+    assert together == [("MUNKEY @0.1", 0.5), ("MUNKEY @0.1", 0.7)]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "since", "words"),
+    [
+        ({"runs": 2, "changes": ["no setting: code, data or versions", "k: 1 → 2"]}, 0, "2 runs of before (k: 1 → 2)."),
+        ({"runs": 1, "changes": ["no setting: code, data or versions"]}, 0, "1 run of before (no setting: code"),
+        ({"runs": 5, "changes": [f"k{n}: 1 → 2" for n in range(5)]}, 0, "k2: 1 → 2 and 2 more)."),
+        ({"runs": 0, "changes": []}, 0, ""),
+        ({"runs": 2, "changes": ["k: 1 → 2"]}, math.inf, ""),  # an earlier run said so
+        (None, 0, ""),
+    ],
+)
+def test_a_run_says_at_its_end_what_it_replaced_and_how_to_keep_both(tmp_path, earlier, since, words):
+    path = tmp_path / "tracking.json"
+    assert replaced(str(path), since) == ""
+    write_json(path, {"uri": URI, "failure": None} | ({"replaced": earlier} if earlier else {}))
+    said = " ".join(replaced(str(path), since).split())
+    assert words in said and bool(said) == bool(words)
+    assert not said or ("`name` of its own, `ablations`, or `dvc exp run -S`" in said and "#change-a-knob" in said)
 
 
 def test_the_file_that_stands_for_the_log_has_the_page_of_each_run(checkout, capsys):

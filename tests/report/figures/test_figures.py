@@ -12,6 +12,8 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
@@ -85,9 +87,9 @@ def strata():
     audit = shares()
     for name, more in {"low": -20.0, "mid": 0.0, "high": 10.0, "top": 20.0}.items():
         ends = {"": 0.0, "_low": -15.0, "_high": 15.0}
-        audit = audit.assign(**{f"left_{name}{end}": audit["share"] + more + off for end, off in ends.items()})
-    audit.loc[audit["name"] == "CF", "left_low_low"] = -np.inf
-    audit.loc[audit["name"] == "AMUN", "left_low_low"] = -4000.0
+        audit = audit.assign(**{f"share_of_{name}{end}": audit["share"] + more + off for end, off in ends.items()})
+    audit.loc[audit["name"] == "CF", "share_of_low_low"] = -np.inf
+    audit.loc[audit["name"] == "AMUN", "share_of_low_low"] = -4000.0
     return audit
 
 
@@ -129,7 +131,7 @@ def after_requests():
     """ToW of two methods at two rates after two requests; one method was not asked for the second."""
     lines = itertools.product(("scenario/class", "scenario/cluster"), (0.1, 0.02), ("b", "d"))
     frame = pd.DataFrame([{"case": case, "rate": rate, "method": name} for case, rate, name in lines])
-    return frame.assign(ToW=np.linspace(0.4, 0.95, 8))[:-1]
+    return frame.assign(ToW=np.linspace(0.4, 0.95, 8), ToW_sd=np.linspace(0.01, 0.1, 8), n=3)[:-1]
 
 
 def streamed():
@@ -140,8 +142,17 @@ def streamed():
     lines = itertools.product(range(1, 5), ("MUNKEY", "SCRUB"), (0, 1))
     shares = pd.DataFrame([{"done": done, "title": title, "request": number} for done, title, number in lines])
     return curves[(curves["title"] != "Retrain") | curves["done"].isin([1, 4])], shares.assign(
-        left=np.linspace(-200, 300, 16)
+        share=np.linspace(-200, 300, 16)
     )
+
+
+def many_streams(count):
+    """So many methods over three requests; of all but the first, shares far beyond 100 % on either side."""
+    titles = [f"method {number}" for number in range(count)]
+    lines = [(title, done) for title in titles for done in range(4)]
+    curves = pd.DataFrame(lines, columns=["title", "done"]).assign(seed=0, TA=90.0, seconds=1.0)
+    shares = curves[curves["done"] > 0].assign(request=0)
+    return curves, shares.assign(share=np.linspace(-4000, 3000, len(shares)))
 
 
 ALL = {
@@ -216,6 +227,61 @@ def test_all_text_is_inside_the_figure_and_large_enough(name):
         assert text.get_fontsize() >= 8
 
 
+def test_of_fourteen_streams_no_two_look_alike_each_is_named_and_no_mark_is_cut_off():
+    """The failure: two of twelve lines were of one blue, and shares below -150 were cut off."""
+    accuracy, seconds, left = streams_plot(*many_streams(14)).axes
+    looks = [(line.get_color(), line.get_marker()) for line in seconds.lines]
+    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 14
+    low, high = left.get_ylim()
+    drawn = np.concatenate([line.get_ydata() for line in left.lines[:14]])
+    assert low < drawn.min() == -4000 and high > drawn.max() == 3000
+    for axes in (accuracy, seconds, left):
+        assert [text.get_text() for text in axes.texts] == [f"method {number}" for number in range(14)]
+        heights = np.sort([text.get_position()[1] for text in axes.texts])
+        assert np.diff(heights).min() > 0.06 and heights[0] >= 0 and heights[-1] <= 1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_names_beside_a_panel_are_in_the_order_of_their_lines_and_apart(places):
+    heights = theme.spread(np.array(places), 0.05)
+    order = np.argsort(places, kind="stable")
+    assert (np.diff(heights[order]) >= 0.05 - 1e-9).all()
+    assert heights.min() >= 0 and heights.max() <= 1 + 1e-9
+
+
+def test_no_axis_of_a_percentage_goes_beyond_100_and_a_mark_at_100_is_whole():
+    pairs = grid().assign(RA=np.linspace(99.5, 100, len(grid())), TA=np.linspace(80, 95, len(grid())))
+    figure = selection_plot(pairs, 0.3)
+    for axes in figure.axes[2:]:
+        low, high = axes.get_xlim()
+        assert max(axes.get_xticks()) <= 100 and high <= 100 + 0.05 * (high - low) + 1e-9
+    assert figure.axes[3].get_xlim()[1] > 100
+
+
+def test_tow_has_its_spread_over_seeds_and_their_number():
+    (axes,) = scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")]).axes
+    assert axes.get_xlabel().endswith("mean ± standard deviation over n = 3 seeds")
+    ends = [path.vertices[:, 0] for bars in axes.collections for path in bars.get_paths()]
+    frame = after_requests()
+    first = frame[(frame["rate"] == 0.1) & (frame["case"] == "scenario/class") & (frame["method"] == "b")].iloc[0]
+    assert ends[0] == pytest.approx([first["ToW"] - first["ToW_sd"], first["ToW"] + first["ToW_sd"]])
+    (alone,) = scenarios_plot(after_requests().assign(n=1, ToW_sd=np.nan), [Row("b", "B", "o")]).axes
+    assert alone.get_xlabel().endswith("one seed, n = 1")
+
+
+def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
+    audit = strata()
+    columns = [f"share_of_{name}_high" for name in ("low", "mid", "high", "top")]
+    audit.loc[audit["name"] == "CF", columns] = np.inf
+    figure = strata_plot(audit)
+    (axes,) = figure.axes
+    assert "CF" not in [label.get_text() for label in axes.get_yticklabels()]
+    assert figure.get_suptitle() == "Not drawn, as no interval has two ends: CF"
+    audit[columns] = np.inf
+    figure = strata_plot(audit)
+    assert not figure.axes and "No stratum has an interval with two ends" in figure.texts[0].get_text()
+
+
 def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds():
     later = methods().assign(rate=0.02, gap_mean=1.0, gap_sd=np.nan)
     gaps, seconds = gap_plot(pd.concat([later, methods()]), "MUNKEY").axes
@@ -250,7 +316,7 @@ def test_without_a_share_below_0_the_axis_begins_at_0():
     rows = {name: AUDIT[name] for name in ("lda", "munkey", "cf")}
     (axes,) = frontier_plot(points(summary(), found(**rows), DESIGNS)).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "5", "20", "50", "100"]
-    assert axes.get_xlabel() == "left of what training had put there [%]"
+    assert axes.get_xlabel() == "residual share [%]"
 
 
 def test_of_one_seed_the_vertical_line_is_the_interval_over_test_samples():

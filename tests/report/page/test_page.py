@@ -24,7 +24,7 @@ LEFT = {"digits": {"cf": "2.4"}}
 
 
 def report(**contents):
-    empty = {name: [] for name in ("datasets", "said", "frontiers", "audits", "chapters", "figures", "runs")}
+    empty = {name: [] for name in ("datasets", "advice", "said", "frontiers", "audits", "chapters", "figures", "runs")}
     empty |= {"name": "small", "grid": "", "story": page.Chapter("story", "In short", []), "origin": {}, "params": ""}
     return page.rendered(REPORT, **(empty | contents))
 
@@ -55,12 +55,26 @@ def test_the_page_escapes_text_but_not_tables():
     assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
 
 
+def test_what_to_deploy_stands_at_the_top_of_the_page():
+    text = report(advice=["digits: Deploy <LDA>."], grid="Seeds: 0.")
+    in_order(text, ["Seeds: 0.", '<p class="advice">digits: Deploy &lt;LDA&gt;.</p>', "<nav>"])
+
+
 def test_a_chapter_explains_its_columns_once_and_links_its_files():
     frame = pd.DataFrame({"Method": ["CF"], "FA": ["<b>1</b>"]})
     text = report(chapters=[page.Chapter("a", "A", [Titled("", frame)] * 2, files=["../tables/main.csv"])])
     assert re.findall("<dt>(.*?)</dt>", text) == ["FA"]
     assert '<a href="../tables/main.csv">tables/main.csv</a>' in text
     assert text.count('<th title="forget accuracy: ') == text.count("<th>Method</th>") == 2
+
+
+def test_sentences_in_cells_break_into_lines_and_numbers_with_intervals_do_not():
+    """The failure: at a width of 1,200 pixels, a verdict was cut off."""
+    verdict = "no attack tells deleted samples from those that were never seen"
+    frame = pd.DataFrame({"share": ["-168.1 [-270.4, -114.4] †"], "verdict": [verdict]})
+    text = report(chapters=[page.Chapter("a", "A", [Titled("", frame)])])
+    assert f'<td class="words">{verdict}</td>' in text and "<td>-168.1 [-270.4, -114.4] †</td>" in text
+    assert "td.words { white-space: normal }" in text
 
 
 def test_the_page_shows_all_that_it_is_given():
@@ -90,13 +104,19 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
     drawn = page.Figure("frontier-digits", "Frontier.", PICTURE, "../audit/digits/frontier.svg")
     for frontiers, picture in (([drawn], "frontier-digits"), ([], "forgetting")):
         text = report(**contents, frontiers=frontiers)
-        parts = ["CF is best.", f'id="{picture}"', "<dt>left [%]</dt>", "<td>not audited</td>", "../tables/main.csv"]
+        parts = [
+            "CF is best.",
+            f'id="{picture}"',
+            "<dt>residual share [%]</dt>",
+            "<td>not audited</td>",
+            "../tables/main.csv",
+        ]
         in_order(text, [*parts, 'id="main"'])
-    assert '<th title="the residual share' in text
+    assert '<th title="of what training' in text
 
 
 def test_what_is_left_is_shown_before_all_else():
-    chapter = page.Chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"left [%]": ["2.4"]}))])
+    chapter = page.Chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"residual share [%]": ["2.4"]}))])
     chapters = [page.Chapter("main", "Unlearning", [])]
     shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")
     text = report(audits=[page.AuditChapter(shares, shares, {}, chapter)], chapters=chapters)
@@ -112,7 +132,7 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
     assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 7
     (main,), (selection,) = chapters["main"].tables, chapters["selection"].tables
     assert main.title.startswith("digits: mean ± sd") and "SCRUB" in main.frame.values
-    assert "2.4" in main.frame["left [%]"].values
+    assert "2.4" in main.frame["residual share [%]"].values
     assert selection.title == "digits" and "why" in selection.frame.values
     assert chapters["main"].files == ["../tables/main.csv", "../metrics.csv"]
     assert chapters["ablations"].files == ["../tables/ablations.csv"]

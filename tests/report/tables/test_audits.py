@@ -25,10 +25,17 @@ from munkey.report.tables.summary import Row
 SHARE = {"flagged": "", "share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
 FILES = {"original": (3, 6), "unlearned": (0, 0)}  # ids and rows of which a file holds
 LINES = [
-    {"title": "MUNKEY", "role": "nothing", "path": "deployed", "verdict": "control", "words": "all", "pairs": 8},
+    {"title": "Original (M)", "role": "nothing", "path": "deployed", "verdict": "control", "words": "all", "pairs": 8},
     {"title": "MUNKEY", "role": "method", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 8},
     {"title": "MUNKEY", "role": "method", "path": "image", "verdict": None, "words": None, "pairs": 8},
-    {"title": "MUNKEY", "role": "oracle", "path": "deployed", "verdict": "control", "words": "no more", "pairs": 2},
+    {
+        "title": "Retrain (M)",
+        "role": "oracle",
+        "path": "deployed",
+        "verdict": "control",
+        "words": "no more",
+        "pairs": 2,
+    },
     {
         "title": "MUNKEY, p_token 0.9",
         "role": "control",
@@ -59,9 +66,9 @@ def audit() -> pd.DataFrame:
 
 def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
     for name, value in {"low": 2000.0, "mid": 3.0, "high": 4.0, "top": 30.0}.items():
-        audit[[f"left_{name}", f"left_{name}_low", f"left_{name}_high"]] = value, value - 10, value + 10
+        audit[[f"share_of_{name}", f"share_of_{name}_low", f"share_of_{name}_high"]] = value, value - 10, value + 10
         audit[f"put_{name}"] = value / 100
-    audit["left_low_low"] = -1234.0
+    audit["share_of_low_low"] = -1234.0
     titled = strata_table(audit, "digits")
     assert titled.frame.iloc[0].tolist() == [
         *["MUNKEY", "4.2 [-2.0, 10.5]", "2000.0 [< -999, > 999]", "3.0 [-7.0, 13.0]", "4.0 [-6.0, 14.0]"],
@@ -71,15 +78,15 @@ def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
     overlapping = audit.assign(share_high=25.0)  # the tenth's interval begins at 20
     assert "than on average: no method" in strata_table(overlapping, "digits").remark
     assert "None found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
-    assert "need two pairs" in strata_table(audit.drop(columns="left_top"), "digits").remark
+    assert "need two pairs" in strata_table(audit.drop(columns="share_of_top"), "digits").remark
 
 
 def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
     assert audit_table(audit, "digits").frame["Model, and what was done"].tolist() == [
-        "MUNKEY, nothing done",
+        "Original (M)",
         "MUNKEY",
         "MUNKEY, image alone",
-        "MUNKEY, oracle",
+        "Retrain (M)",
         "Control: MUNKEY, p_token 0.9",
     ]
 
@@ -89,7 +96,7 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
     assert titled.title == "digits: 2 to 8 pairs of models, percent"
     assert audit_table(audit.assign(pairs=3), "digits").title == "digits: 3 pairs of models, percent"
     line = titled.frame.iloc[1]
-    assert line["left [%]"] == "4.2 [-2.0, 10.5]"
+    assert line["residual share [%]"] == "4.2 [-2.0, 10.5]"
     assert line["LiRA AUROC"] == "52.7 [50.0, 56.0]"
     assert (line["TPR @ 1 %"], line["p"], line["distance / floor"]) == ("–", "0.031", "1.25")
     assert titled.frame["p"].tolist() == ["< 0.001", "0.031", "–", "–", "–"]
@@ -220,7 +227,7 @@ def test_a_row_that_an_attack_alone_flags_is_marked(audit):
     alone = audit.assign(name="munkey", verdict="residue", flagged="u-lira_auroc few").iloc[[1]]
     (column,) = residue_of({Path("digits"): alone}).values()
     assert column == {"munkey": "4.2 [-2.0, 10.5] †"}
-    assert audit_table(alone, "digits").frame["left [%]"].tolist() == ["4.2 [-2.0, 10.5] †"]
+    assert audit_table(alone, "digits").frame["residual share [%]"].tolist() == ["4.2 [-2.0, 10.5] †"]
     (column,) = residue_of({Path("digits"): alone.assign(flagged="share few")}).values()
     assert column == {"munkey": "4.2 [-2.0, 10.5]"}
 

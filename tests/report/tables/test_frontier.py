@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.report.tables.frontier import Design, frontier_table, points, sentence
+from munkey.report.tables.frontier import Design, advice, frontier_table, points, sentence
 from munkey.unlearn.contract import METHODS
 
 KINDS = {"anew": "anew", "lda": "exact", "munkey": "rows", "cf": "weights", "ssd": "weights"}
@@ -43,14 +43,14 @@ def front(made):
 def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_unknown():
     said = sentence(points(summary(), found(**AUDIT), DESIGNS))
     assert said == (
-        "Most accurate with at most 1 % left: LDA (96.00 ± 0.40 %). With at most 5 %: LDA (96.00 ± 0.40 %), not told"
-        " apart from MUNKEY. Whatever is left:"
+        "Most accurate with a residual share of at most 1 %: LDA (96.00 ± 0.40 %). With at most 5 %: LDA"
+        " (96.00 ± 0.40 %), not told apart from MUNKEY. Whatever the share:"
         " CF (98.50 ± 0.30 %), not told apart from SSD. Training anew leaves nothing by definition: ANEW"
         " (99.00 ± 0.50 %, 20 s). Not audited, or without power: SSD."
     )
     without = [design for design in DESIGNS if design.name != "lda"]
     said = sentence(points(summary(), found(**AUDIT), without))
-    assert "at most 1 % left: none is shown to leave so little. With at most 5 %: MUNKEY" in said
+    assert "a residual share of at most 1 %: none is shown to have so small a share. With at most 5 %: MUNKEY" in said
 
 
 ALONE = {name: (mean, math.nan) for name, (mean, _) in ACCURACY.items()}
@@ -76,12 +76,67 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
     designs.append(Design("munkey", "MUNKEY", "rows", ""))
     made = points(summary(accuracy), found(**AUDIT), designs)
     said = sentence(made)
-    assert "Most accurate with at most 1 % left: LDA and KNN (96.00 ± 0.40 %)." in said
+    assert "Most accurate with a residual share of at most 1 %: LDA and KNN (96.00 ± 0.40 %)." in said
     assert "With at most 5 %: LDA and KNN and MUNKEY (96.00 ± 0.40 %)." in said
     assert front(made) == {"lda", "knn", "munkey"}
     assert [name for name in frontier_table(made, "markdown").frame["Method"] if "**" in name] == [
         *("**LDA**", "**KNN**", "**MUNKEY**")
     ]
+
+
+def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown_to_be_more_accurate():
+    said = advice(points(summary(), found(**AUDIT), DESIGNS))
+    assert said == (
+        "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points [1.7, 3.3], but its"
+        " residual share is 27.0 [16.0, 38.0] %."
+    )
+
+
+def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
+    equal = {"lda": (96.0, 0.4), "knn": (96.0, 0.4), "ncm": (95.9, 0.4), "ssd": (90.0, 0.4), "cf": (96.1, 0.4)}
+    designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn", "ncm")]
+    designs += [Design(name, name.upper(), "weights", "") for name in ("ssd", "cf")]
+    few = {"ssd": (0.2, -0.5, 0.9, {}), "cf": (27.0, 16.0, 38.0, {})}
+    assert advice(points(summary(equal), found(**few), designs)) == (
+        "Deploy LDA (96.00 ± 0.40 %) or KNN (96.00 ± 0.40 %) or NCM (95.90 ± 0.40 %), which are not told apart in test"
+        " accuracy: the most accurate of the 4 designs that are shown to have a residual share of at most 1 %."
+    )
+
+
+def test_one_seed_whose_test_samples_nobody_counted_tells_nothing_apart():
+    equal = {"lda": (96.0, math.nan), "knn": (50.0, math.nan)}
+    designs = [Design(name, name.upper(), "exact", "") for name in equal]
+    said = advice(points(summary(equal).assign(n=1), None, designs))
+    assert said.startswith("Deploy LDA (96.00 %) or KNN (50.00 %), which are not told apart in test accuracy: the most")
+
+
+def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_to_be_not_audited():
+    said = advice(points(summary(), None, DESIGNS))
+    assert said.startswith("Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points")
+    assert said.endswith("but it was not audited (`make audits`).")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (
+            (0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}),
+            "none is shown to have a residual share of at most 5 %; train anew",
+        ),
+        (
+            (0.1, -0.2, 0.3, {"flagged": "few"}),
+            "none is shown to have a residual share of at most 5 %; train anew to be sure: ANEW.",
+        ),
+        (None, "none deletes exactly, and none was audited (`make audits`); train anew to be sure: ANEW."),
+    ],
+)
+def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
+    designs = [design for design in DESIGNS if design.name in ("anew", "munkey")]
+    audit = None if row is None else found(munkey=row)
+    said = advice(points(summary(), audit, designs))
+    assert said.startswith("No design can be advised: ") and words in said
+    within = advice(points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
+    assert within == "Deploy MUNKEY (95.00 ± 0.80 %): it alone is shown to have a residual share of at most 5 %."
 
 
 @pytest.mark.parametrize(
@@ -96,20 +151,20 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
 def test_the_bound_is_the_interval_end_further_from_0_and_holds_only_where_the_audit_does(row, left, bound):
     made = points(summary(ACCURACY | {"munkey": (97.0, 0.1)}), found(**AUDIT | {"munkey": row}), DESIGNS)
     line = made.set_index("name").loc["munkey"]
-    assert (line["left"], line["bound"]) == (left, bound)
+    assert (line["share_text"], line["bound"]) == (left, bound)
     assert ("munkey" in front(made)) == (bound == 2.0)
     assert math.isnan(line["share"]) == (left == "no power")
 
 
 def test_an_exact_design_leaves_0_unless_the_audit_finds_something():
-    assert points(summary(), None, DESIGNS).set_index("name")["left"].to_dict() == {
+    assert points(summary(), None, DESIGNS).set_index("name")["share_text"].to_dict() == {
         **{"anew": "0, by definition", "lda": "0, by construction"},
         **dict.fromkeys(["munkey", "cf", "ssd"], "not audited"),
     }
     audited = points(summary(), found(**AUDIT), DESIGNS).set_index("name")
-    assert audited.loc["lda", "left"] == "0, to the bit" and audited.loc["lda", "bound"] == 0
+    assert audited.loc["lda", "share_text"] == "0, to the bit" and audited.loc["lda", "bound"] == 0
     wrong = points(summary(), found(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})}), DESIGNS).set_index("name")
-    assert wrong.loc["lda", "left"] == "3.0 [1.0, 6.0]" and wrong.loc["lda", "bound"] == 6
+    assert wrong.loc["lda", "share_text"] == "3.0 [1.0, 6.0]" and wrong.loc["lda", "bound"] == 6
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))

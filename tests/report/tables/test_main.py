@@ -5,9 +5,9 @@ import math
 import pandas as pd
 import pytest
 
-from munkey.report.tables.audits import LEFT
+from munkey.report.tables.audits import ABOUT_SHARE
 from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
-from munkey.report.tables.summary import Row, summarize, with_seed_gaps
+from munkey.report.tables.summary import Row, damaged, summarize, with_seed_gaps
 from munkey.report.tables.terminal import plain
 from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, tidy
 
@@ -100,12 +100,12 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
     left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
     tables = main_tables(summary, ROWS, "html", left)
     audited, other = (titled.frame for titled in tables)
-    assert tables[0].title.endswith(f"; left: {LEFT}")
-    assert list(audited.columns[:3]) == ["Method", "left [%]", "TA @10 %"]
-    assert audited["left [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
-    assert set(other["left [%]"]) == {"–"}
+    assert tables[0].title.endswith(f"; {ABOUT_SHARE}")
+    assert list(audited.columns[:3]) == ["Method", "residual share [%]", "TA @10 %"]
+    assert audited["residual share [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
+    assert set(other["residual share [%]"]) == {"–"}
     without = main_tables(summary, ROWS, "html")[0].frame
-    pd.testing.assert_frame_equal(audited.drop(columns="left [%]"), without)
+    pd.testing.assert_frame_equal(audited.drop(columns="residual share [%]"), without)
 
 
 def trained_and_untrained(trained, untrained, lda=70, rate=0.1):
@@ -135,11 +135,46 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
     assert told.startswith("Not shown to be better than without training. After deletion, on the same keys")
 
 
+def test_all_that_train_nothing_and_are_equally_accurate_are_named():
+    measured = trained_and_untrained(64, 80, lda=80)
+    (told,) = {table.remark for table in main_tables(summarize(measured, KEYED_ROWS), KEYED_ROWS, "markdown")}
+    assert "KNN or LDA is more accurate than MUNKEY: 16.0 points" in told
+
+
 def test_munkey_is_compared_with_what_has_lost_the_same_rows():
     """Before deletion MUNKEY has 85 %, more than LDA; but LDA's 80 % are after deletion, as MUNKEY's 64."""
     summary = summarize(trained_and_untrained(64, 70, lda=80), KEYED_ROWS)
     (told,) = {table.remark for table in main_tables(summary, KEYED_ROWS, "markdown")}
     assert "LDA is more accurate than MUNKEY: 16.0 points" in told
+
+
+def told_below(measured, seeds=3):
+    few = tidy({name: values[:seeds] for name, values in (MEASURED | measured).items()})
+    (told,) = {table.remark for table in main_tables(summarize(few, ROWS), ROWS, "markdown")}
+    return told
+
+
+def test_a_method_that_lost_much_test_accuracy_is_named_with_what_its_oracle_lost():
+    told = told_below({"cf": [(60, 99, 80, 60), (61, 97, 84, 62), (62, 98, 82, 64)]})
+    assert told == (
+        "Lost more than 5 points of test accuracy: CF @10 % 19.0 [16.5, 21.5] (its oracle -2.0 [-7.0, 3.0])."
+    )
+    assert told_below({"cf": [(75, 99, 80, 60)] * 3}) == ""  # five points are not more than five
+
+
+def test_an_attack_below_chance_is_named_where_its_interval_is():
+    stands_out = "MIA below 50 %, where what was forgotten looks less like samples of training than test samples do: "
+    told = told_below({"cf": [(78, 99, 80, 40), (80, 97, 84, 41), (85, 98, 82, 42)]})
+    assert told == f"{stands_out}CF @10 % 41.0 [38.5, 43.5] % (its oracle 50.0 [45.0, 55.0] %)."
+    assert told_below({"cf": [(78, 99, 80, 45), (80, 97, 84, 49), (85, 98, 82, 53)]}) == ""
+    alone = told_below({"cf": [(80, 99, 80, 49)]}, seeds=1)
+    assert alone == f"{stands_out}CF @10 % 49.0 %, one seed (its oracle 50.0 %, one seed)."
+
+
+def test_beside_an_oracle_that_diverged_the_loss_of_a_method_is_still_told():
+    summary = summarize(tidy(MEASURED | {"cf": [(60, 99, 80, 60)] * 3}), ROWS)
+    summary.loc[summary["method"] == "retrain-t", ["TA_mean", "MIA_mean"]] = math.nan
+    assert "CF @10 % 20.0 [20.0, 20.0] (its oracle diverged)" in damaged(summary, ROWS)
 
 
 def test_a_certificate_stands_below_the_table_beside_what_was_left():

@@ -7,8 +7,8 @@ from munkey.core.files import write_csv
 from munkey.report.tables.relearning import curves_of, findings, table
 
 FA = {  # of (name, title, role), by seed: at steps 0, 1 and 4
-    ("original-t", "ViT", "nothing"): [[98, 98, 98], [97, 97, 97]],
-    ("retrain-t", "ViT", "oracle"): [[90, 92, 92], [90, 90, 90]],
+    ("original-t", "Original (T)", "nothing"): [[98, 98, 98], [97, 97, 97]],
+    ("retrain-t", "Retrain (T)", "oracle"): [[90, 92, 92], [90, 90, 90]],
     ("cf", "CF", "method"): [[90, 96, 94], [88, 88, 92]],
 }
 
@@ -45,7 +45,7 @@ def test_the_table_shows_means_with_sd_and_of_the_oracle_its_own_curve(curves):
     titled = table(findings(curves), curves, "digits")
     assert titled.title == "digits: 4 steps on the retain set, above the oracle, n = 2 seeds"
     rows = titled.frame.set_index("Model, and what was done")
-    assert rows.index.tolist() == ["ViT, nothing done", "ViT, oracle", "CF"]
-    assert rows.loc["CF", "FA [%]"] == "89.0 → 93.0" and rows.loc["ViT, oracle", "FA [%]"] == "90.0 → 91.0"
+    assert rows.index.tolist() == ["Original (T)", "Retrain (T)", "CF"]
+    assert rows.loc["CF", "FA [%]"] == "89.0 → 93.0" and rows.loc["Retrain (T)", "FA [%]"] == "90.0 → 91.0"
     assert rows.loc["CF", "FA above [points]: at most"] == "3.0 ± 1.4"
-    assert set(rows.loc["ViT, oracle"].iloc[2:]) == {"–"}
+    assert set(rows.loc["Retrain (T)"].iloc[2:]) == {"–"}

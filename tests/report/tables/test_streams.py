@@ -63,8 +63,10 @@ def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: F
     assert set(found.shares["name"]) == {"munkey"}  # an oracle never saw it
     for (done, request), left in LEFT.items():
         line = shares.loc[(done, request)]
-        assert line["left"] == pytest.approx(100 * left, abs=12) and line["low"] < 100 * left < line["high"]
-    assert shares.loc[(2, EVERY), "left"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
+        assert (
+            line["share"] == pytest.approx(100 * left, abs=12) and line["share_low"] < 100 * left < line["share_high"]
+        )
+    assert shares.loc[(2, EVERY), "share"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
 
 
 def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found, systems):
@@ -79,12 +81,15 @@ def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found
     assert lines.loc["MUNKEY", ["Request [s]", "In all [s]"]].tolist() == ["3", "6"]
     every, at_once, in_the_end = lines.loc["MUNKEY", lines.columns[-4:-1]].str.split().str[0].astype(float)
     assert (every, at_once, in_the_end) == pytest.approx((30, 0, 60), abs=12)
-    assert lines.loc["RETRAIN-M", ["TA after 0", "In all [s]", "Left of all [%]"]].tolist() == ["–", "–", "–"]
-    assert triangle.title == "MUNKEY: left of each request [%]" and triangle.frame["after 1"].tolist()[1] == ""
+    assert lines.loc["RETRAIN-M", ["TA after 0", "In all [s]", "residual share [%]"]].tolist() == ["–", "–", "–"]
+    assert (
+        triangle.title == "MUNKEY: residual share of each request [%]" and triangle.frame["after 1"].tolist()[1] == ""
+    )
 
 
 def test_the_figure_has_a_line_for_each_method_and_marks_for_oracles(found: Found):
     accuracy, seconds, left = streams_plot(found.curves, found.shares).axes
     assert [line.get_linestyle() for line in accuracy.lines] == ["-", "None"]
+    assert [text.get_text() for text in accuracy.texts] == [found.shares["title"].iloc[0]]
     assert len(seconds.lines) == 1 and seconds.lines[0].get_ydata().tolist() == [2, 6]
     assert len(left.lines) == 3  # with those of 0 and 100

@@ -148,13 +148,11 @@ def summable(folder: Path) -> Iterator[None]:
 
 
 class SolvedHead(NamedTuple):
-    """Weights that follow from the rows at a position. classes: their numbers, None: all; else
-    those that have rows.
-    """
+    """Weights that follow from the rows at a position, of these classes, by number."""
 
     position: Position
     head: "nn.Module"
-    classes: np.ndarray | None = None
+    classes: np.ndarray
 
 
 class FittedModel:
@@ -186,11 +184,11 @@ class FittedModel:
         if self.sums is None:
             position, digests = self._row_digests()
         else:
-            with self.sums.current() as (position, sums):
+            with self._solved_now() as (position, sums, head):
                 arrays = [sums.counts, sums.firsts]
                 if sums.seconds is not None:
                     arrays.append(sums.seconds)
-                weights = [buffer.numpy() for buffer in self._head_at(position, sums).buffers()]
+                weights = [buffer.numpy() for buffer in head.buffers()]
                 digests = {"sums": _digest(arrays), "weights": _digest(weights)}
         return {"head": position.head.hex(), "live": str(position.live)} | digests
 
@@ -206,12 +204,40 @@ class FittedModel:
             if self.store.position == position:  # else rows were deleted while they were read
                 return position, {"rows": digest}
 
-    def _head_at(self, position: Position, sums: Sums) -> "nn.Module":
-        """The weights that follow from sums which are `current`: solved once for each position."""
-        if self._solved is None or self._solved.position != position:
-            with summable(self.store.folder):
-                self._solved = SolvedHead(position, self.family.solved(sums, self.section))
-        return self._solved.head
+    @contextmanager
+    def _solved_now(self) -> Iterator[tuple[Position, Sums, "nn.Module"]]:
+        """Where the memory stands, its sums, which are not to be kept, and the weights that follow: solved once for
+        each position.
+        """
+        assert self.sums is not None
+        while True:
+            with self.sums.current() as (position, sums):
+                if self._solved is None or self._solved.position != position:
+                    self._solved = self._solved_at(position, sums, np.arange(len(sums.counts)))
+                if self._solved is not None:
+                    yield position, sums, self._solved.head
+                    return
+
+    def _solved_at(self, position: Position, sums: Sums, classes: np.ndarray) -> SolvedHead | None:
+        """The weights of these classes, by number, that follow from the rows at a position.
+
+        None where a family reads the rows themselves, and these were deleted or moved while they were read.
+        """
+        with summable(self.store.folder):
+            own_sums = sums.of(classes)
+            settings = self.section
+            if self.family.reads_rows(settings):
+                with self.store.snapshot() as (_, view):
+                    rows = np.flatnonzero(view.live)
+                    rows = rows[np.argsort(view.ids[rows])]
+                    keys = view.keys[rows]
+                    labels = view.labels[rows]
+                if self.store.position != position:
+                    return None
+                places = np.full(len(sums.counts), NOBODY)
+                places[classes] = np.arange(len(classes))
+                settings = self.family.calibrated(settings, own_sums, keys, places[labels])
+            return SolvedHead(position, self.family.solved(own_sums, settings), classes)
 
     def head(self) -> "nn.Module | None":
         """The weights that follow from the rows that are live now; None for a family without
@@ -221,8 +247,8 @@ class FittedModel:
         """
         if self.sums is None:
             return None
-        with self.sums.current() as (position, sums):
-            return self._head_at(position, sums)
+        with self._solved_now() as (_, _, head):
+            return head
 
     def present_head(self) -> SolvedHead:
         """As `head`, of the classes that have rows alone, in ascending order of what they are
@@ -232,13 +258,13 @@ class FittedModel:
         the order of classes.
         """
         assert self.sums is not None
-        with self.sums.current() as (position, sums):
-            if self._present is None or self._present.position != position:
-                classes = self._ascending(np.flatnonzero(sums.counts))
-                with summable(self.store.folder):
-                    head = self.family.solved(sums.of(classes), self.section)
-                self._present = SolvedHead(position, head, classes)
-            return self._present
+        while True:
+            with self.sums.current() as (position, sums):
+                if self._present is None or self._present.position != position:
+                    classes = self._ascending(np.flatnonzero(sums.counts))
+                    self._present = self._solved_at(position, sums, classes)
+                if self._present is not None:
+                    return self._present
 
     def present_classes(self) -> np.ndarray:
         """The numbers of the classes that have rows, in ascending order of what they are called."""
@@ -274,7 +300,6 @@ class FittedModel:
 
         if self.sums is not None:
             solved = self.present_head()
-            assert solved.classes is not None
             return solved.classes, self._asked(keys, solved.head, no_rows(len(keys)), len(solved.classes))
         while True:
             position = self.store.position

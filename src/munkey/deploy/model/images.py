@@ -29,7 +29,7 @@ from munkey.data.pictures import BESIDE, is_picture_name, open_plain
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import location
-from munkey.encoders.keys import at_unit_norm
+from munkey.encoders.keys import at_unit_norm, within
 from munkey.settings import OnBad
 
 if TYPE_CHECKING:
@@ -106,11 +106,12 @@ def _all_bad(faults: Sequence[str]) -> str:
 
 
 def embeddings(
-    rows: "Images", width: int, features: Sequence[str] | None = None
+    rows: "Images", width: int, features: Sequence[str] | None = None, bound: float | None = None
 ) -> tuple[np.ndarray, tuple[str | None, ...]]:
     """Rows (N, width) float32 at unit norm, and the file of each: arrays, or files of them. Raises PictureError.
 
-    features: the names of the columns, by which those of a CSV file with a header are found.
+    features: the names of the columns, by which those of a CSV file with a header are found;
+    bound: of a model whose rows keep their length: they are divided by it.
     """
     parts: list[np.ndarray] = []
     files: list[str | None] = []
@@ -130,7 +131,8 @@ def embeddings(
         files += [location(path) if path else None] * len(part)
     if not parts:
         raise PictureError("no row was given")
-    return at_unit_norm(np.concatenate(parts)), tuple(files)
+    whole = np.concatenate(parts)
+    return at_unit_norm(whole) if bound is None else within(whole, bound), tuple(files)
 
 
 def content_digests(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:

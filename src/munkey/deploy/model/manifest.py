@@ -99,11 +99,19 @@ class ModelOrigin(Section):
 
 
 class EstimatorReference(Section):
-    """What an estimator needs beside it. dtype: of the classes; features: names of the columns; params: of a MUNKEY."""
+    """What an estimator needs beside it. dtype: of the classes; features: names of the columns; params: those that are
+    no setting of the family.
+    """
 
     dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
     features: list[str] | None = None
     params: dict[str, str | bool | int | float | None] = Field(default_factory=dict)
+
+    @property
+    def bound(self) -> float | None:
+        """What rows are divided by, where they keep their length; None: they are brought to unit norm."""
+        bound = self.params.get("bound")
+        return float(bound) if isinstance(bound, int | float) and bound > 0 else None
 
 
 class Manifest(Section):

@@ -70,6 +70,12 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def require_new(folder: Path) -> None:
+    """Raise FileExistsError where a folder holds anything, or is a file."""
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise FileExistsError(f"{folder}: is not empty; name a folder that is not there yet")
+
+
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder beside `folder` that becomes it if the block succeeds: whole and on the disk, or not there.
@@ -77,8 +83,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     The block syncs what it writes; the names in the folder itself are synced here. Raises FileExistsError where
     `folder` holds anything. If the process is killed, the hidden folder stays.
     """
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise FileExistsError(f"{folder}: is not empty; name a folder that is not there yet")
+    require_new(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     temporary.mkdir()

@@ -3,18 +3,19 @@
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from munkey.core.registry import meant
+from munkey.data import forget_draws
 from munkey.data.registry import DATASETS, reader_of
-from munkey.encoders.hub_models import MODEL_TYPES
+from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
 from munkey.encoders.registry import ENCODERS, find
 from munkey.experiment.params.messages import require_registered
-from munkey.settings import KeySettings, SourceSettings
+from munkey.settings import ForgetSettings, KeySettings, SourceSettings
 
 # Not names of data sets: pandas reads them as something else.
 NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
@@ -66,6 +67,20 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
     if reader.needs_path in {"folder", "file"} - {kind}:
         return [f"{where}: is a {kind}, but {reader.name} reads a {reader.needs_path}"]
     return []
+
+
+def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
+    """What is wrong with the files of a forget set by list, before it is known which samples there are."""
+    list_file = forget_draws.list_file(forget)
+    if list_file is None:
+        return []
+    faults = []
+    for path in dict.fromkeys(forget_draws.list_of_seed(list_file, seed) for seed in seeds):
+        try:
+            forget_draws.read_list(path)
+        except ValueError as error:
+            faults.append(f"{prefix}forget.file: {error}")
+    return faults
 
 
 def _kind(path: str) -> str | None:
@@ -151,12 +166,16 @@ def _check_folder(folder: str, setting: str = "keys.encoder", types: Mapping[str
         raise ValueError(f"{where}: config.json is missing; a saved model has one") from None
     except ValueError:
         raise ValueError(f"{where}: config.json is not JSON") from None
-    kind = str(config.get("model_type")) if isinstance(config, dict) else None
-    if kind in types and not (path / "preprocessor_config.json").exists():
+    has_processor = (path / "preprocessor_config.json").exists()
+    kind = str(config.get("model_type", "")) if isinstance(config, dict) else ""
+    if kind in types and not has_processor:
         raise ValueError(f"{where}: preprocessor_config.json is missing; save the model's image processor there too")
-    if kind not in types and not (isinstance(config, dict) and "architecture" in config):
-        known = f"transformers ({', '.join(types)}) or timm" if types else "timm"
-        raise ValueError(f"{where}: config.json is not that of a model of {known}")
+    # Whether a vision model of another type has pooled features is known once it is loaded.
+    is_other = bool(types and kind and has_processor)
+    is_timm = isinstance(config, dict) and "architecture" in config
+    if kind not in types and not is_other and not is_timm:
+        supported = SUPPORTED if types else "the folder must hold a model that timm saved"
+        raise ValueError(f"{where}: config.json is not that of a model that works here; {supported}")
 
 
 def _check_timm(name: str, setting: str = "keys.encoder") -> None:

@@ -10,14 +10,23 @@ from munkey.audits.registry import AUDITS
 from munkey.core.paths import name_of as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
-from munkey.experiment.params.external import reader_faults, source_faults
+from munkey.experiment.params.external import list_faults, reader_faults, source_faults
 from munkey.experiment.params.messages import ParamsError, noted, shortened
 from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
 from munkey.experiment.params.schema import Params, memory_family, models, rate_name
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
 
-__all__ = ["Params", "ParamsError", "load", "memory_family", "rate_name", "read_params", "refusals"]
+__all__ = [
+    "Params",
+    "ParamsError",
+    "from_command_line",
+    "load",
+    "memory_family",
+    "rate_name",
+    "read_params",
+    "refusals",
+]
 
 PARAMS = Path("params.yaml")
 MOST_CANDIDATES = 1000  # of one method's search
@@ -63,6 +72,23 @@ def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
     for path in (params, *overlays):
         config = merge(config, read_file(path))
     return {**config, "name": name_of_configuration(str(config.get("name", "")), overlays, params)}
+
+
+def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
+    """A configuration whose values from `--config` have their types, also in lists and mappings.
+
+    There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises ParamsError for what
+    is no YAML.
+    """
+    for argument in arguments:
+        key, _, text = argument.partition("=")
+        if isinstance(config.get(key), Mapping | list):
+            try:
+                value = yaml.load(text, StrictLoader)
+            except (yaml.YAMLError, RecursionError) as error:
+                raise ParamsError(f"--config {key}: {text} is not valid: {' '.join(str(error).split())}") from None
+            config = merge(config, {key: value})
+    return config
 
 
 def load(config: Values) -> Params:
@@ -120,6 +146,7 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
         faults += reader_faults(dataset, reader, prefix)
         if listed and not faults:
             faults += source_faults(dataset, resolved.source, resolved.least_samples, prefix)
+            faults += list_faults(resolved.forget, params.seeds, prefix)
     faults += _case_faults(params, dataset) if not faults else []
     for method in params.methods if not faults else ():
         if (count := params.candidate_count(dataset, method)) > MOST_CANDIDATES:
@@ -165,7 +192,8 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
         where = audited if place.startswith("audit/") else f"ablations: {place}"
         where = f"scenarios.{place.partition('/')[2]}" if place.startswith("scenario/") else where
         with noted(faults, models().dataset, f"{where}: "):
-            params.for_case(f"{dataset}/{place}")
+            forget = params.for_case(f"{dataset}/{place}").forget
+            faults += list_faults(forget, params.seeds, f"{where}: ") if place.startswith("scenario/") else []
     return faults
 
 

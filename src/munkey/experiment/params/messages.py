@@ -48,6 +48,10 @@ def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -
     message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     if kind == "value_error":
         return f"{where}: {message}" if loc else f"{prefix}{message}"
+    if kind in ("model_type", "dict_type"):
+        return f"{where} = {shortened(value)}: must be a section (write {{KEY: VALUE}})"
+    if kind == "list_type" and isinstance(value, str):
+        return f"{where} = {shortened(value)}: {message} (write [{value}])"
     hint = ""
     if isinstance(value, str) and "number" in message:
         hint = " (YAML reads 1e-3 as text: write 1.0e-3)"

@@ -133,6 +133,8 @@ class Params(DatasetParams):
         check_uri(self.tracking.uri)
         if self.forget.names:
             raise ValueError(f"forget.names = {self.forget.names}: names belong into a case of `scenarios`")
+        if self.forget.file and self.forget.sampling != "listed":
+            raise ValueError(f"forget.file = {self.forget.file!r}: it is read with forget.sampling = listed alone")
         networks = [family.name for family in FAMILIES.values() if family.is_network]
         if self.network not in networks:
             raise ValueError(f"network = {self.network!r}: must be one of {', '.join(networks)}")

@@ -122,7 +122,7 @@ class AuditPlan:
         case = f"{dataset}/{_case_of(role)}"
         pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
         paths = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
-        title = METHODS[name].title if name in METHODS else family.title
+        title = title_of(family, name)
         if role.startswith("control"):
             changed, names = self.settings.control, short_names(self.settings.control)
             title = ", ".join([family.title, *(f"{names[knob]} {knob_text(changed[knob])}" for knob in changed)])
@@ -170,6 +170,12 @@ class AuditPlan:
 
     def _halves(self, dataset: str, pairs: int) -> list[str]:
         return [self.plan.half(dataset, seed) for seed in range(2 * pairs)]
+
+
+def title_of(family: Family, system: str) -> str:
+    """What tables and figures call an original, an oracle or what a method leaves."""
+    titles = {family.original: family.original_title, family.oracle: family.oracle_title}
+    return titles.get(system) or METHODS[system].title
 
 
 def _case_of(role: Role) -> str:

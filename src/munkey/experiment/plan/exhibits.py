@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from munkey.core.paths import fill
+from munkey.data import forget_draws
 from munkey.encoders.published_name import known_as
 from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import name_of
@@ -134,7 +135,9 @@ class Exhibits:
         words = {}
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
-            words[f"{SCENARIO}{name}"] = " ".join([forget.sampling, ", ".join(forget.names or [])]).rstrip()
+            words[f"{SCENARIO}{name}"] = " ".join(
+                [forget.sampling, ", ".join(forget.names or []) or forget_draws.list_file(forget) or ""]
+            ).rstrip()
         return words
 
     @property
@@ -146,12 +149,11 @@ class Exhibits:
 
 
 def _original_row(family: Family) -> TableRow:
-    title = f"Original ({family.letter.upper()})"
-    return {"name": family.original, "title": title, "oracle": family.oracle, "context": True}
+    return {"name": family.original, "title": family.original_title, "oracle": family.oracle, "context": True}
 
 
 def _oracle_row(family: Family) -> TableRow:
-    return {"name": family.oracle, "title": f"Retrain ({family.letter.upper()})", "oracle": None}
+    return {"name": family.oracle, "title": family.oracle_title, "oracle": None}
 
 
 def _method_row(method: Method) -> TableRow:

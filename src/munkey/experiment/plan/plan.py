@@ -7,6 +7,7 @@ from itertools import product
 
 from munkey.core.file_stamp import state_of
 from munkey.core.paths import fill
+from munkey.data import forget_draws
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import memory_family, rate_name
 from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, asked, dataset_of, is_audit, is_scenario
@@ -47,9 +48,13 @@ class Plan(Cases):
         own, rate = case if is_scenario(case) else dataset_of(case), subset.removeprefix("rate")
         return {"forget": fill(self.layout.forget, case=own, seed=seed, rate=rate)}
 
-    def drawn_from(self, case: str) -> Files:
+    def drawn_from(self, case: str, seed: int) -> Files:
         """What a forget set is drawn from, besides the data set."""
-        sampling = self.params.for_case(case).forget.sampling
+        forget = self.params.for_case(case).forget
+        sampling = forget.sampling
+        list_file = forget_draws.list_file(forget)
+        if list_file is not None:
+            return {"listed": str(forget_draws.list_of_seed(list_file, seed))}
         if sampling in BY_NEIGHBORS:
             return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
         return {"keyfile": self.keys(case)} if sampling == "cluster" else {}

@@ -2,10 +2,10 @@
 
 from munkey.audits.attacks.relearning import RelearnedSystem, Role
 from munkey.core.paths import fill
+from munkey.experiment.plan.audits import title_of
 from munkey.experiment.plan.plan import Files, Plan
 from munkey.models.family import Family
 from munkey.settings import Sections
-from munkey.unlearn.contract import METHODS
 
 
 class RelearnPlan:
@@ -32,7 +32,7 @@ class RelearnPlan:
         return systems
 
     def _system(self, dataset: str, role: Role, family: Family, name: str) -> RelearnedSystem:
-        title = METHODS[name].title if name in METHODS else family.title
+        title = title_of(family, name)
         pattern = fill(self.plan.layout.relearned, dataset=dataset, system=name)
         curves = [fill(pattern, seed=seed) for seed in self.params.seeds]
         return {"name": name, "title": title, "role": role, "family": family.name, "curves": curves}

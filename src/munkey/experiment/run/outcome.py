@@ -2,21 +2,24 @@
 
 import os
 import signal
+import textwrap
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from munkey.core.console import duration
-from munkey.core.files import command_to_make
+from munkey.core.files import DamagedFileError, command_to_make, read_table
 from munkey.core.paths import Layout, fill
 from munkey.experiment.run.job import seconds_of
 from munkey.report.tables.terminal import WIDTH, plain
 
 TABLES = "main", "main-audited", "runtime"
+STARTED = time.time()  # of this run: Snakemake's process imports this as it begins
 STOPPED = Event()  # set by Ctrl-C, in Snakemake's process
 
 
@@ -99,17 +102,42 @@ def figures_ahead(
     return words
 
 
-def outcome(asked: Iterable[str], layout: Layout, mlflow: str) -> Iterator[str]:
+def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Which design to deploy on each data set, and why. An audit that is older than the metrics does not count.
+
+    designs: the fields of `munkey.report.tables.frontier.Design`.
+    """
+    from munkey.report.tables import frontier  # pandas, at the end of a run alone
+
+    main = read_table(fill(layout.table, table="main", ending="csv"))
+    measured = Path(layout.all_metrics).stat().st_mtime
+    every = [frontier.Design(**design) for design in designs]
+    sentences = []
+    for dataset, part in main.groupby("dataset", sort=False):
+        path = Path(fill(layout.audit, dataset=str(dataset), part="table.csv"))
+        audit = read_table(path) if path.exists() and path.stat().st_mtime >= measured else None
+        sentences.append(f"{dataset}: {frontier.advice(frontier.points(part, audit, every))}")
+    return sentences
+
+
+def outcome(
+    asked: Iterable[str], layout: Layout, mlflow: str, designs: Iterable[Mapping[str, Any]] = ()
+) -> Iterator[str]:
     """Lines: a table and where everything lies, of the files that were asked for alone.
 
     Where these are the main run's, a page that an earlier run made is named too, marked where it is older than its
-    metrics. mlflow: where the runs can be seen.
+    metrics, and the table is followed by what to deploy. mlflow: where the runs can be seen; designs: as for `advice`.
     """
     results, left = Path(layout.all_metrics).parent, sorted(asked, key=os.path.split)  # folder by folder
     main, audited, runtime = (fill(layout.table, table=name, ending="md") for name in TABLES)
     tables = [path for path in left if path.endswith(".md") and Path(path).is_file()]
     if table := next((path for path in (audited, main, *tables) if path in tables), None):
         yield plain(Path(table).read_text())
+    if table in (main, audited) and designs:
+        try:
+            yield from (f"{textwrap.fill(said, WIDTH)}\n" for said in advice(layout, designs))
+        except DamagedFileError as error:  # what it is of can be seen all the same
+            yield f"{error}\n"
     others = [path for path in tables if path != table]
     said = dict.fromkeys(line for path in others for line in Path(path).read_text().splitlines())
     yield from (f"{line}\n" for line in said if line.startswith("Diverged: "))

@@ -6,14 +6,17 @@ Runs of others are left alone: each of ours has the tag `munkey.results`, the fo
 import json
 import os
 import socket
+import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
+from munkey.core.console import counted
 from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.experiment.tracking.store import StoreError, database_of, every, experiment_id, open_store, public
+from munkey.report.tables.terminal import WIDTH
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 RESULTS = "munkey.results"  # tag: the folder of results that a run shows
 PRESENT = "munkey.present"  # tag: `true` if a run shows the results as they are now
 CHANGED = "munkey.changed"  # tag: how its params differ from those of the run that it replaced
+REPLACED = "munkey.replaced"  # tag: the id of that run
 DIGEST = "munkey.digest"  # tag: a hash of what a run shows
 PARENT = "mlflow.parentRunId"  # tag: the run under which MLflow shows it
 SOURCE = {"mlflow.source.name": "munkey", "mlflow.source.type": "LOCAL"}  # tags
@@ -33,16 +37,23 @@ UI_PORT = 5000
 METRICS_AT_ONCE = 1000  # MLflow's limit
 PARAMS_AT_ONCE = 100  # MLflow's limit
 CHANGED_LENGTH = 500  # characters
+NO_SETTING = "no setting: code, data or versions"  # what changed
+SHOWN_CHANGES = 3  # at the end of a run
 TABLE = "main.json"  # artifact that MLflow shows as a table
 
 
 class Logged(NamedTuple):
-    """unchanged, added: counts of runs; pages: the address of each run; comparisons: addresses by name."""
+    """unchanged, added: counts of runs; pages: the address of each run; comparisons: addresses by name.
+
+    replaced: how many runs showed the results until now; changes: how their settings differ from those of now.
+    """
 
     unchanged: int
     added: int
     pages: list[str]
     comparisons: dict[str, str]
+    replaced: int
+    changes: list[str]
 
     def __str__(self) -> str:
         return f"{self.unchanged} unchanged, {self.added} added"
@@ -57,10 +68,12 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
     failure = None
     pages = [""] * len(runs)
     comparisons: dict[str, str] = {}
+    earlier: dict[str, object] = {"runs": 0, "changes": []}
     try:
         logged = log(uri, configuration, runs)
         pages = logged.pages
         comparisons = logged.comparisons
+        earlier = {"runs": logged.replaced, "changes": logged.changes}
         print(f"MLflow at {public(uri)}, runs: {logged}")
     except StoreError as error:
         failure = str(error)
@@ -68,7 +81,14 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
     linked = []
     for run, page in zip(runs, pages, strict=True):
         linked.append({"name": run.name, "experiment": run.experiment, "page": page})
-    return {"uri": uri, "attempt": attempt, "failure": failure, "runs": linked, "comparisons": comparisons}
+    return {
+        "uri": uri,
+        "attempt": attempt,
+        "failure": failure,
+        "runs": linked,
+        "comparisons": comparisons,
+        "replaced": earlier,
+    }
 
 
 def next_attempt(path: str) -> int:
@@ -96,6 +116,26 @@ def outcome(path: str) -> str:
     return "make ui"
 
 
+def replaced(path: str, since: float) -> str:
+    """What the end of a run says of an earlier one whose results it took the place of; empty where there was none.
+
+    path: as for `outcome`; since: when this run began, as what an earlier one replaced is no news.
+    """
+    if not Path(path).exists() or Path(path).stat().st_mtime < since:
+        return ""
+    earlier = read_json(path).get("replaced") or {"runs": 0}
+    if not earlier["runs"]:
+        return ""
+    changes = [change for change in earlier["changes"] if change != NO_SETTING] or [NO_SETTING]
+    more = f" and {len(changes) - SHOWN_CHANGES} more" if len(changes) > SHOWN_CHANGES else ""
+    words = (
+        f"{counted(earlier['runs'], 'run')} of before ({'; '.join(changes[:SHOWN_CHANGES])}{more}). MLflow still has"
+        " them; tables and files on disk are those of now. To keep both on disk: a `name` of its own, `ablations`, or"
+        " `dvc exp run -S` (docs/running.md#change-a-knob-compare)"
+    )
+    return textwrap.fill(words, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
+
+
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
     """Log those of the runs that the store at `uri` does not have yet, and tag all as present.
 
@@ -114,6 +154,7 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
         present = [run for run in earlier if run.data.tags.get(PRESENT) == "true"]
         replaced = {(run.info.experiment_id, run.info.run_name): run for run in present}
         ids: dict[tuple[str, str], str] = {}
+        changes: dict[str, None] = {}
         added = 0
         for run, digest in zip(runs, digests, strict=True):
             experiment = experiments[run.experiment]
@@ -121,27 +162,31 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
             if run.parent:
                 tags[PARENT] = ids[experiment, run.parent]
             known = by_digest.get((experiment, digest))
+            before = replaced.get((experiment, run.name))
+            # Also where an edit was taken back: then the earlier run replaces the later one.
+            if before and (known is None or known.data.tags.get(PRESENT) != "true"):
+                tags[REPLACED] = before.info.run_id
+                tags[CHANGED] = _changes(before, run)
+                changes[tags[CHANGED]] = None
             if known:
                 run_id = known.info.run_id
                 for name, value in tags.items():
                     if known.data.tags.get(name) != value:
                         client.set_tag(run_id, name, value)
             else:
-                if (experiment, run.name) in replaced:
-                    tags[CHANGED] = _changes(replaced[experiment, run.name], run)
                 run_id = _add(client, run, experiment, tags)
                 added += 1
             ids[experiment, run.name] = run_id
-        for run_before in present:
-            if run_before.info.run_id not in ids.values():
-                client.set_tag(run_before.info.run_id, PRESENT, "false")
+        gone = [run for run in present if run.info.run_id not in ids.values()]
+        for run_before in gone:
+            client.set_tag(run_before.info.run_id, PRESENT, "false")
         site = site_of(uri)
         addresses = comparisons(client, site, owner)
     pages = []
     for run in runs:
         experiment = experiments[run.experiment]
         pages.append(f"{site}/#/experiments/{experiment}/runs/{ids[experiment, run.name]}")
-    return Logged(len(runs) - added, added, pages, addresses)
+    return Logged(len(runs) - added, added, pages, addresses, len(gone), list(changes))
 
 
 def owner_of(configuration: str, uri: str) -> str:
@@ -165,25 +210,44 @@ def site_of(uri: str, port: int = UI_PORT) -> str:
 def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
     """Addresses of MLflow's page that compares runs: the present methods of each data set and rate, by name.
 
-    owner: whose; None: everybody's.
+    Two more kinds: these methods beside the runs that they replaced, where any did; and the methods of all folders of
+    results that have that data set and rate, where there are several. owner: whose; None: everybody's.
     """
     experiments = {each.experiment_id: each.name for each in every(client.search_experiments)}
-    condition = f"tags.kind = 'method' and tags.`{PRESENT}` = 'true'"
+    condition = "tags.kind = 'method'"
     if owner:
         condition += f' and tags.`{RESULTS}` = "{owner}"'
+    known = {run.info.run_id: run for run in every(client.search_runs, list(experiments), condition)}
+    present = [run for run in known.values() if run.data.tags.get(PRESENT) == "true"]
     groups: dict[tuple[str, str, str], list[MlflowRun]] = {}
-    for run in every(client.search_runs, list(experiments), condition):
+    for run in present:
         tags = run.data.tags
         key = (tags[RESULTS], run.info.experiment_id, tags["rate"])
         groups.setdefault(key, []).append(run)
     addresses = {}
+    folders: dict[tuple[str, str], list[str]] = {}
+    together: dict[tuple[str, str], list[MlflowRun]] = {}
     for (folder, experiment, rate), runs in sorted(groups.items()):
-        # The smallest gap to the oracle first; oracles and originals, which have none, last.
-        runs.sort(key=lambda run: (run.data.metrics.get("gap", float("inf")), run.info.run_name))
-        ids = quote(json.dumps([run.info.run_id for run in runs], separators=(",", ":")))
-        name = f"{folder}: {experiments[experiment]}, {100 * float(rate):g} % forgotten"
-        addresses[name] = f"{site}/#/compare-runs?runs={ids}&experiments={quote(json.dumps([experiment]))}"
+        name = f"{experiments[experiment]}, {100 * float(rate):g} % forgotten"
+        addresses[f"{folder}: {name}"] = _comparison(site, experiment, runs)
+        pairs = [run for run in runs if run.data.tags.get(REPLACED) in known]
+        if pairs:
+            pairs += [known[run.data.tags[REPLACED]] for run in pairs]
+            addresses[f"{folder}: {name}, before and after the last change"] = _comparison(site, experiment, pairs)
+        folders.setdefault((experiment, rate), []).append(folder)
+        together.setdefault((experiment, rate), []).extend(runs)
+    for (experiment, rate), names in folders.items():
+        if len(names) > 1:
+            name = f"{experiments[experiment]}, {100 * float(rate):g} % forgotten"
+            addresses[f"{', '.join(names)}: {name}"] = _comparison(site, experiment, together[experiment, rate])
     return addresses
+
+
+def _comparison(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
+    """The address that compares runs: the smallest gap first, and what has none, oracles and originals, last."""
+    ordered = sorted(runs, key=lambda run: (run.data.metrics.get("gap", float("inf")), run.info.run_name))
+    ids = quote(json.dumps([run.info.run_id for run in ordered], separators=(",", ":")))
+    return f"{site}/#/compare-runs?runs={ids}&experiments={quote(json.dumps([experiment]))}"
 
 
 def _earlier(client: "MlflowClient", owner: str) -> "list[MlflowRun]":
@@ -208,7 +272,7 @@ def _changes(before: "MlflowRun", run: "Run") -> str:
         new = params.get(name, "–")
         if old != new:
             changes.append(f"{name}: {old} → {new}")
-    text = "; ".join(changes) or "no setting: code, data or versions"
+    text = "; ".join(changes) or NO_SETTING
     return text if len(text) <= CHANGED_LENGTH else text[: CHANGED_LENGTH - 1] + "…"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 from pydantic import Field
 
@@ -21,17 +21,22 @@ if TYPE_CHECKING:
     from munkey.models.networks.closed_form import Head
 
 
+Temperature: TypeAlias = Positive | Literal["auto"]
+
+
 class LdaSettings(Section):
-    """alpha: share of the covariance that is taken to be alike in all directions; temperature: divides the logits."""
+    """alpha: share of the covariance that is taken to be alike in all directions; temperature: divides the logits;
+    auto: by rows that are left out, anew at each deletion.
+    """
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)]
-    temperature: Positive
+    temperature: Temperature
 
 
 class NcmSettings(Section):
-    """temperature: divides the logits."""
+    """temperature: divides the logits; auto: as that of LDA."""
 
-    temperature: Positive
+    temperature: Temperature
 
 
 class LinearFamily(FittedFamily[Settings]):
@@ -53,15 +58,33 @@ class LinearFamily(FittedFamily[Settings]):
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
         sums = self.empty_sums(architecture)
-        keys, labels = to_host(memory.keys).numpy(), to_host(memory.tokens).numpy()[:, 0]
-        sums.add(keys, labels.astype(int))
+        keys, labels = _labeled(memory)
+        sums.add(keys, labels)
         return self.headed(sums, architecture, memory)
 
     def headed(self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory) -> Head:
         """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
-        head = cast("Head", self.solved(sums, self.checked(architecture.settings)).to(memory.keys.device))
+        settings = self.checked(architecture.settings)
+        if self.reads_rows(settings):
+            settings = self.calibrated(settings, sums, *_labeled(memory))
+        head = cast("Head", self.solved(sums, settings).to(memory.keys.device))
         head.sums = sums
         return head
+
+    def reads_rows(self, settings: Settings) -> bool:
+        return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
+
+    def calibrated(self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> Settings:
+        from munkey.models.networks.calibration import calibrated_temperature
+
+        def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            return self.left_out(settings, sums, keys, labels)
+
+        return settings.model_copy(update={"temperature": calibrated_temperature(sums, keys, labels, left_out)})
+
+    def left_out(self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
+        raise NotImplementedError
 
     def head_without(self, system: System, ids: np.ndarray, remaining: ExemplarMemory) -> nn.Module | None:
         """Those of a fit on the remaining rows, to the bit. Sums, if they are here, lose what the others added."""
@@ -86,6 +109,11 @@ class LinearFamily(FittedFamily[Settings]):
         return Head(np.zeros((architecture.classes, architecture.key_dim)), np.zeros(architecture.classes))
 
 
+def _labeled(memory: ExemplarMemory) -> tuple[np.ndarray, np.ndarray]:
+    """The keys (N, d) and labels (N,) of a memory, on the host."""
+    return to_host(memory.keys).numpy(), to_host(memory.tokens).numpy()[:, 0].astype(int)
+
+
 @family
 class LdaFamily(LinearFamily[LdaSettings]):
     name = "lda"
@@ -102,7 +130,12 @@ class LdaFamily(LinearFamily[LdaSettings]):
     def solved(self, sums: Sums, settings: LdaSettings) -> Head:
         from munkey.models.networks.closed_form import discriminant
 
-        return discriminant(sums, settings.alpha, settings.temperature)
+        return discriminant(sums, settings.alpha, cast(float, settings.temperature))
+
+    def left_out(self, settings: LdaSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        from munkey.models.networks.closed_form import left_out
+
+        return left_out(sums, keys, labels, settings.alpha)
 
 
 @family
@@ -117,4 +150,9 @@ class NcmFamily(LinearFamily[NcmSettings]):
     def solved(self, sums: Sums, settings: NcmSettings) -> Head:
         from munkey.models.networks.closed_form import nearest_mean
 
-        return nearest_mean(sums, settings.temperature)
+        return nearest_mean(sums, cast(float, settings.temperature))
+
+    def left_out(self, settings: NcmSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        from munkey.models.networks.calibration import nearest_mean_left_out
+
+        return nearest_mean_left_out(sums, keys, labels)

@@ -18,12 +18,14 @@ SPREAD = 1e-10  # scatter within classes / squared length of the rows, below whi
 class Head(nn.Module):
     """A linear head in float64. weight: (C, d); bias: (C,).
 
-    sums: those that it was solved from; None if it was read from a file.
+    sums: those that it was solved from; temperature: the divisor of its logits. Both are None if it
+    was read from a file.
     """
 
     weight: Tensor
     bias: Tensor
     sums: Sums | None = None
+    temperature: float | None = None
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray) -> None:
         super().__init__()
@@ -65,12 +67,20 @@ def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: flo
         raise ValueError(
             f"leaving a row out needs two rows of each class; number {single} has one: add another"
         )
+    return left_out(sums, keys, labels, alpha)
+
+
+def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
+    """As `leave_one_out`, for some of the rows in the sums: keys (N, d) and labels (N,).
+
+    Their classes must have two rows or more.
+    """
     normal = _normal(sums, alpha)
     weight = _solved(normal, normal.means)
     squared_lengths = (normal.means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
     counts = sums.counts[normal.present]
     position = np.cumsum(normal.present) - 1  # of a class among those with rows
-    logits = np.full((len(labels), classes), NO_ROWS)
+    logits = np.full((len(labels), len(sums.counts)), NO_ROWS)
     for start in range(0, len(labels), BLOCK):
         # Without row z of class y, of which n rows exist, with e = z - mu_y:
         #   mu_y' = mu_y - e / (n - 1)   and   Sigma' = Sigma - s e e^T,
@@ -100,8 +110,12 @@ def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: flo
     return logits
 
 
-def best_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
-    """The temperature, 0.1 to 1,000, at which logits (N, C) have the smallest cross-entropy."""
+def best_temperature(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    bounds: tuple[float, float] = (0.1, 1000),
+) -> float:
+    """The temperature within bounds at which logits (N, C) have the smallest cross-entropy."""
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
@@ -111,13 +125,13 @@ def best_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
         log_probabilities = log_softmax(logits / np.exp(log_temperature), axis=1)
         return -float(log_probabilities[rows, labels].mean())
 
-    minimum = minimize_scalar(loss, bounds=np.log([0.1, 1000]), method="bounded")
+    minimum = minimize_scalar(loss, bounds=np.log(bounds), method="bounded")
     return float(np.exp(minimum.x))
 
 
 def nearest_mean(sums: Sums, temperature: float) -> Head:
     """Logits -|z - mu_c|^2 / (2 temperature), up to a constant: the nearest class mean wins."""
-    present, means = _means(sums)
+    present, means = class_means(sums)
     return _head(present, means, -0.5 * (means**2).sum(axis=1), temperature)
 
 
@@ -138,7 +152,7 @@ class _Normal(NamedTuple):
 
 def _normal(sums: Sums, alpha: float) -> _Normal:
     assert sums.seconds is not None
-    present, means = _means(sums)
+    present, means = class_means(sums)
     counts = sums.counts[present]
     width = means.shape[1]
     rows = counts.sum()
@@ -161,7 +175,7 @@ def _solved(normal: _Normal, rows: np.ndarray) -> np.ndarray:
     return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), normal.factor).T.numpy()
 
 
-def _means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
+def class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
     """Whether each class has rows (C,), and the means (C', d) of those that do."""
     present = sums.counts > 0
     means = UNIT * sums.firsts[present] / sums.counts[present, None]
@@ -174,4 +188,6 @@ def _head(present: np.ndarray, weight: np.ndarray, bias: np.ndarray, temperature
     weights[present] = weight / temperature
     biases = np.full(len(present), NO_ROWS)
     biases[present] = bias / temperature
-    return Head(weights, biases)
+    head = Head(weights, biases)
+    head.temperature = temperature
+    return head

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.figures.shares import CROWDED, limits
-from munkey.report.tables.audits import deployed_rows, knobs_of
+from munkey.report.tables.audits import RESIDUE, deployed_rows, knobs_of
 from munkey.settings import knob_text, short_names
 
 COLUMNS_FONT = "DejaVu Sans Mono"
@@ -80,11 +80,11 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)
     for value, words, side in (
         (0, "never seen", "left"),
-        (100, "nothing done", "left" if np.ptp(ends) > CROWDED else "center"),
+        (100, "original", "left" if np.ptp(ends) > CROWDED else "center"),
     ):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
-    axes.set(xlim=ends, xlabel="residual share [%]")
+    axes.set(xlim=ends, xlabel=RESIDUE)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.figure.legend(loc="outside lower center", ncols=3)

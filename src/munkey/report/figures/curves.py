@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from munkey.report.figures import theme
 from munkey.report.figures.theme import DASHES, checked, mean_curve
+from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.summary import Row
 
 PATHWAYS = {
@@ -16,6 +17,9 @@ PATHWAYS = {
     "A_token": ("token alone", theme.SKY),
     "A_both": ("both", theme.BLACK),
 }
+
+SHARE_LINEAR = 20.0  # percent: up to which the streams' axis of shares is linear, on either side of 0
+SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 
 
 @matplotlib.rc_context(theme.THEME)
@@ -84,6 +88,8 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
 def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     """ToW of each method, a line each, after each request: a mark of its own, at the largest rate.
 
+    Bars: ± one standard deviation over seeds, cut off at 0 and 1.
+
     summary: as `munkey.report.tables.scenarios.summarize_scenarios` makes it. What has no ToW, since it diverged, is
     left out. Raises ValueError where it has no method.
     """
@@ -99,14 +105,19 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     axes.axvline(1, color=theme.BLACK, linewidth=0.8, zorder=1)
     cases = list(dict.fromkeys(summary["case"]))
     for number, case in enumerate(cases):
-        values = frame[frame["case"] == case].set_index("method")["ToW"]
+        values = frame[frame["case"] == case].set_index("method")
         places = [place for place, row in enumerate(shown) if row.name in values.index]
-        height = 0.5 * (number + 0.5) / len(cases) - 0.25
+        height = 0.6 * (number + 0.5) / len(cases) - 0.3
         look = {**theme.point_style(number), "linestyle": "none", "label": case.partition("/")[2]}
-        axes.plot([values[shown[place].name] for place in places], [place + height for place in places], **look)
+        names = [shown[place].name for place in places]
+        heights = [place + height for place in places]
+        means = values.loc[names, "ToW"]
+        bars = values.loc[names, "ToW_sd"].fillna(0)  # one seed has none
+        axes.errorbar(means, heights, xerr=[bars.clip(upper=means), bars.clip(upper=1 - means)], elinewidth=0.8, **look)
     theme.name_lines(axes, [row.title for row in shown])
     axes.set(
-        xlim=(max(frame["ToW"].min() - 0.05, -0.02), 1.02), xlabel="ToW: 1 as retrained, 0 as far from it as can be"
+        xlim=(max((frame["ToW"] - frame["ToW_sd"].fillna(0)).min() - 0.05, -0.02), 1.02),
+        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.over_seeds(frame['n'])}",
     )
     figure.legend(loc="outside lower center", ncols=4)
     return theme.freeze(figure)
@@ -114,45 +125,51 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
-    """Test accuracy, seconds so far, and what is left of all that was forgotten, over requests; a line for each method.
+    """Test accuracy, seconds so far, and the residual share of all that was forgotten, over requests: a panel each.
 
-    curves, shares: as `munkey.report.tables.streams.findings` makes them. What is retrained at some requests alone has
-    marks without a line, and no seconds so far. Where none has shares, since all diverged, the figure says so. Raises
-    ValueError for NaN.
+    A line for each method, its name at its end. curves, shares: as `munkey.report.tables.streams.findings` makes them.
+    What is retrained at some requests alone has marks without a line, and no seconds so far. The axis of shares is
+    linear up to 20 % on either side of 0, and logarithmic beyond. Where none has shares, since all diverged, the figure
+    says so. Raises ValueError for NaN.
     """
     if shares.empty:
         return theme.words_alone("No method has an answer to every request: models diverged.")
-    curves, shares = checked(curves, ["TA", "seconds"], "streams"), checked(shares, ["left"], "streams")
-    figure = theme.canvas(theme.DOUBLE, 3.6)
-    accuracy, seconds, left = figure.subplots(1, 3)
+    curves = checked(curves, ["TA", "seconds"], "streams")
+    shares = checked(shares, ["share"], "streams")
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
-    for number, (title, own) in enumerate(curves.groupby("title", sort=False)):
-        means, streamed = own.groupby("done")["TA"].mean(), title in methods
-        place = methods.index(title) if streamed else number
-        look = {**theme.point_style(place), "linestyle": DASHES[place % len(DASHES)], "markersize": 3}
-        look |= (
-            {} if streamed else {"linestyle": "none", "color": theme.BLACK, "markerfacecolor": "none", "markersize": 5}
-        )
-        accuracy.plot(means.index, means, label=str(title), **look)
-        if streamed:
-            spent = own[own["done"] > 0].groupby("done")["seconds"].mean().cumsum()
-            seconds.plot(spent.index, spent, **look)
-            part = shares[(shares["title"] == title) & (shares["request"] == 0)]
-            left.plot(part["done"], part["left"], **look)
+    figure = theme.canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
+    panels = figure.subplots(3, 1, sharex=True)
+    accuracy, seconds, left = panels
+    for number, title in enumerate(methods):
+        look = {**theme.line_style(number), "markersize": 3}
+        own = curves[curves["title"] == title]
+        means = own.groupby("done")["TA"].mean()
+        accuracy.plot(means.index, means, **look)
+        spent = own[own["done"] > 0].groupby("done")["seconds"].mean().cumsum()
+        seconds.plot(spent.index, spent, **look)
+        part = shares[(shares["title"] == title) & (shares["request"] == 0)]
+        left.plot(part["done"], part["share"], **look)
+    anew = [title for title in dict.fromkeys(curves["title"]) if title not in methods]
+    for number, title in enumerate(anew):
+        means = curves[curves["title"] == title].groupby("done")["TA"].mean()
+        hollow = {"linestyle": "none", "color": theme.BLACK, "markerfacecolor": "none", "markersize": 5}
+        accuracy.plot(means.index, means, marker=theme.CLASS_MARKERS[number], label=str(title), **hollow)
     seconds.set_yscale("log")
     for power in seconds.get_yticklabels(which="both"):  # 10 to the power of
         power.set_parse_math(True)
+    left.set_yscale("symlog", linthresh=SHARE_LINEAR)
+    ticks = [tick for tick in SHARE_TICKS if left.get_ylim()[0] <= tick <= left.get_ylim()[1]]
+    left.yaxis.set_major_locator(FixedLocator([0, *ticks]))
+    left.yaxis.set_major_formatter(ScalarFormatter())
+    left.yaxis.set_minor_locator(NullLocator())
     for value in (0, 100):
         left.axhline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-    low, high = left.get_ylim()
-    left.set_ylim(max(low, -150), min(high, 200))
-    for axes, words in (
-        (accuracy, "test accuracy [%]"),
-        (seconds, "seconds so far"),
-        (left, "left of all that was forgotten [%]"),
-    ):
-        axes.set(xlabel="requests", ylabel=words)
-    handles, names = accuracy.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=5)
+    for axes, words in zip(panels, ("test accuracy [%]", "seconds so far", RESIDUE), strict=True):
+        axes.set_ylabel(words)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        theme.name_ends(axes, methods)
+    left.set_xlabel("requests")
+    if anew:
+        figure.legend(loc="outside lower center", ncols=4)
     with matplotlib.rc_context({"text.parse_math": True}):  # of more powers, where there is room for them
         return theme.freeze(figure)

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from munkey.report.figures import theme
+from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.comparisons import accuracy_interval
 from munkey.report.tables.markup import two_digits
 
@@ -67,7 +68,7 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     signed = lowest < drawn(-TICKS[1])
     ticks = [tick for tick in SIGNED_TICKS if drawn(tick) >= lowest] if signed else TICKS
     axes.set_xticks([*map(drawn, ticks)], [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
-    words = "left of what training had put there [%]"
+    words = RESIDUE
     if signed:
         words += "; below 0: over-forgotten"
     axes.set(xlabel=theme.fitted(words, width, 44), ylabel="test accuracy [%]")

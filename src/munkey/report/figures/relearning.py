@@ -12,7 +12,7 @@ ACROSS = 4  # panels
 STYLES = {  # of a role: its color, its dashes, and what it means
     "method": (theme.BLUE, theme.DASHES[0], "after unlearning"),
     "oracle": (theme.BLACK, theme.DASHES[1], "oracle"),
-    "nothing": (theme.GRAY, theme.DASHES[2], "nothing done"),
+    "nothing": (theme.GRAY, theme.DASHES[2], "original"),
 }
 
 

@@ -18,6 +18,7 @@ METRICS = {  # of a panel each; those in percent are drawn to one scale
     "FA": "FA [%]",
     "MIA": "MIA [%]",
 }
+HIGHEST = 100.0  # percent
 PERCENT = ("TA", "RA", "FA", "MIA")
 Look = dict[str, Any]  # keyword arguments of a point, as matplotlib wants them
 CHOSEN: Look = {"color": theme.VERMILLION, "marker": "*", "markersize": 9}
@@ -56,7 +57,11 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(title, parse_math=True)
         if name in PERCENT:
-            axes.set_xlim(*((frame[name].min() + frame[name].max() + sign * span) / 2 for sign in (-1, 1)))
+            middle = (frame[name].min() + frame[name].max()) / 2
+            high = min(middle + span / 2, HIGHEST + 0.05 * span)  # no percentage is above 100; a mark there is whole
+            axes.set_xlim(high - span, high)
+            ticks = MaxNLocator(3).tick_values(high - span, high)
+            axes.set_xticks([tick for tick in ticks if high - span <= tick <= min(high, HIGHEST)])
     # Pairs right of the threshold are not chosen. P_s is hardly ever above 1, so a threshold beyond is not shown.
     panels[1].set_xlim(0, 1.15 * max(frame["P_s"].max(), min(threshold, 1.0)))
     panels[1].axvline(threshold, color=theme.BLACK, linestyle=":", linewidth=1)

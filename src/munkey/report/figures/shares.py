@@ -1,5 +1,6 @@
 """Residual shares with their intervals: the forest plot of an audit."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,10 +15,10 @@ from matplotlib.patches import Patch
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
-from munkey.report.tables.audits import ALONE, STRATA, audited_name, first_rows, flagged_alone
+from munkey.report.tables.audits import ALONE, RESIDUE, STRATA, audited_name, first_rows, flagged_alone
 
 NARROWEST, WIDEST = (-25.0, 110.0), (-300.0, 300.0)  # percent
-MARKS = {0: "never seen", 100: "nothing done"}
+MARKS = {0: "never seen", 100: "original"}
 REMEMBERS = "trained to remember"
 CROWDED = 250.0  # percent: on a wider axis the words of both marks stand beside their lines, not above them
 
@@ -56,7 +57,7 @@ def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float
 
 @matplotlib.rc_context(theme.THEME)
 def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """audit: rows of `munkey.audits.family_audit`. Lines at 0 (never seen) and 100 (nothing done); behind each row,
+    """audit: rows of `munkey.audits.family_audit`. Lines at 0 (never seen) and 100 (the original); behind each row,
     the band in which 95 % of shares fall by chance where nothing is left. An interval that has no end, or ends far
     beyond the axis, has an arrow there.
 
@@ -85,7 +86,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         beside: Any = {"ha": side if apart else "center", "va": "bottom", "annotation_clip": False}
         axes.annotate(theme.fitted(words, width, 8), (value, -0.7), **beside)
     theme.name_lines(axes, [_name(line, width) for _, line in rows.iterrows()])
-    axes.set(xlim=ends, xlabel="residual share [%]")
+    axes.set(xlim=ends, xlabel=RESIDUE)
     _legend(figure, rows)
     return theme.freeze(figure)
 
@@ -94,9 +95,10 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     """A line for each method: the shares of its strata with their intervals, the least memorized at the top.
 
-    A stratum where an interval has no end is left out: training put too little there.
+    A stratum where an interval has no end is left out: training put too little there. A method that has none is named
+    below; where none has one, the figure says so.
     """
-    names = [f"left_{name}" for name in STRATA]
+    names = [f"share_of_{name}" for name in STRATA]
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
     rows = methods.dropna(subset=names).reset_index(drop=True) if names[0] in methods else methods[:0]
     if rows.empty:
@@ -105,20 +107,30 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         return theme.freeze(figure)
     for name in names:
         rows.loc[~np.isfinite(rows[_columns(name)]).all(axis=1), _columns(name)] = np.nan
+    is_empty = rows[names].isna().all(axis=1)
+    absent = ", ".join(map(str, rows.loc[is_empty, "title"]))
+    rows = rows[~is_empty].reset_index(drop=True)
+    if rows.empty:
+        return theme.words_alone(
+            f"No stratum has an interval with two ends: {absent}. More audit.pairs narrow them.", width
+        )
     figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
     axes, ends = figure.subplots(), limits(rows, names)
     for place, (_, line) in enumerate(rows.iterrows()):
         for step, (name, words) in enumerate(STRATA.items()):
             (color, marker), height = LOOKS[name], place + 0.18 * step - 0.27
-            share, low, high = np.clip(line[_columns(f"left_{name}")].to_numpy(dtype=float), *ends)
+            share, low, high = np.clip(line[_columns(f"share_of_{name}")].to_numpy(dtype=float), *ends)
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
             label = words if not place else None
             axes.plot(share, height, marker=marker, color=color, markersize=4, linestyle="none", label=label, zorder=3)
     for value in MARKS:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
     theme.name_lines(axes, [theme.fitted(str(title), width, 22) for title in rows["title"]])
-    axes.set(xlim=ends, xlabel="residual share [%]: 0 as if never seen, 100 nothing done")
+    axes.set(xlim=ends, xlabel=f"{RESIDUE}: 0 as if never seen, 100 as the original")
     figure.legend(loc="outside lower center", ncols=2 if width < theme.DOUBLE else 4)
+    if absent:
+        words = f"Not drawn, as no interval has two ends: {absent}"
+        figure.suptitle(textwrap.fill(words, round(16 * width)), fontsize=8, ha="left", x=0.01)
     return theme.freeze(figure)
 
 

@@ -30,6 +30,9 @@ BAND = "#dddddd"  # behind points: where they would lie by chance; also grid lin
 # Of classes: ten colors by Petroff (2021) and ten shapes.
 CLASS_COLORS = tuple(to_hex(color) for color in matplotlib.color_sequences["petroff10"])
 CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "<")
+# Of lines that share a panel: four more, which none of the ten is taken for.
+LINE_COLORS = (*CLASS_COLORS, "#009e73", "#e377c2", "#5d4a00", "#1f3b73")
+LINE_MARKERS = (*CLASS_MARKERS, ">", "h", "d", "8")
 # What a color turns into on a dark screen; all others can be seen on both.
 DARK = {
     **{BLACK: "#e6e6e6", BLUE.lower(): "#4aa8e0", BAND: "#454545"},
@@ -65,6 +68,48 @@ def point_style(number: int) -> dict[str, Any]:
     """A color and a marker for a class or a data set; of the first ten, no two share either."""
     turn, place = divmod(number, len(CLASS_COLORS))
     return {"color": CLASS_COLORS[place], "marker": CLASS_MARKERS[(place + turn) % len(CLASS_MARKERS)]}
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """A color, a marker and dashes for a line; of the first fourteen, no two share a color or a marker."""
+    place = number % len(LINE_COLORS)
+    return {"color": LINE_COLORS[place], "marker": LINE_MARKERS[place], "linestyle": DASHES[number % len(DASHES)]}
+
+
+def spread(places: np.ndarray, step: float) -> np.ndarray:
+    """Heights near `places`, all in [0, 1], in the same order, and at least `step` apart where there is room."""
+    order = np.argsort(places, kind="stable")
+    room = np.arange(len(places)) * min(step, 1 / max(len(places) - 1, 1))
+    free = places[order] - room
+    apart = (np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]) / 2  # as far down as up
+    heights = np.empty(len(places))
+    heights[order] = np.clip(apart + room, room, 1 - room[::-1])
+    return heights
+
+
+def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
+    """Write the names of lines beside a panel, near their last points; a thin line in its color leads to each."""
+    lines = axes.get_lines()[: len(names)]
+    last = [np.asarray(line.get_xydata(), dtype=float)[-1] for line in lines]
+    ends = np.array([axes.transLimits.transform(axes.transScale.transform(point)) for point in last])
+    heights = spread(ends[:, 1].clip(0, 1), step)
+    for line, name, (across, up), height in zip(lines, names, ends, heights, strict=True):
+        axes.annotate(
+            name,
+            (across, np.clip(up, 0, 1)),
+            (1.05, height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.get_color(),
+                "linewidth": 0.7,
+                "shrinkB": 2,
+                "relpos": (0, 0.5),
+            },
+        )
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

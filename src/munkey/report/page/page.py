@@ -31,14 +31,15 @@ from munkey.report.tables.ranks import LINE, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, underfit
 
+LONG = 36  # letters of a cell that may break into lines: a sentence, no number with its interval
 MAIN = "../tables/main.csv"  # from the page
 FRONTIER = (
-    "The frontier: what is left of what was deleted, over-forgetting left of 0, test accuracy, and the seconds that"
+    "The frontier: residual share, over-forgetting left of 0, test accuracy, and the seconds that"
     " forgetting takes. Lines: 95 % intervals, and ± over seeds (of one seed, the 95 % interval over test samples)."
-    " What is not known to leave how much is not drawn."
+    " A design whose share is not known is not drawn."
 )
-SHARES = "Residual shares with their 95 % intervals, between never seen (0) and nothing done (100)"
-STRATA = "What is left by how much training on a sample had changed its answer, where that is enough to be a share of"
+SHARES = "Residual shares with their 95 % intervals, between never seen (0) and the original (100)"
+STRATA = "Residual share by how much training on a sample had changed its answer, where that is enough to be a share of"
 ABLATIONS = {
     "ablations": "Ablations",
     "aggregation": "Aggregation",
@@ -122,13 +123,14 @@ def _linked(text: str) -> markupsafe.Markup:
 
 
 def _html(frame: pd.DataFrame) -> markupsafe.Markup:
-    """A table whose heads say what they mean when a pointer rests on them."""
+    """A table whose heads say what they mean when a pointer rests on them, and whose long cells break into lines."""
 
     def head(found: re.Match[str]) -> str:
         what = glossary.of_column(found[1])
         return f'<th title="{markupsafe.escape(what)}">{found[1]}</th>' if what else found[0]
 
-    return markupsafe.Markup(re.sub("<th>(.*?)</th>", head, html_table(frame)))
+    headed = re.sub("<th>(.*?)</th>", head, html_table(frame))
+    return markupsafe.Markup(re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', headed))
 
 
 def audit_chapter(folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> AuditChapter:

@@ -20,12 +20,11 @@ PATHS = {  # how a memory is asked; the first is how it is deployed
     "token": "neighbors' tokens alone",
 }
 STRATA = {"low": "least memorized third", "mid": "middle third", "high": "most memorized third", "top": "top tenth"}
-TITLES = {"nothing": "nothing done", "oracle": "oracle", "control nothing": "nothing done"}
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
-RESIDUE = "left [%]"
+RESIDUE = "residual share [%]"
 HEAD = "TA after, head alone"  # LDA on the same rows
 ALONE = "†"
-LEFT = f"an audit's share and its 95 % interval; {ALONE}: flagged by an attack alone"
+ABOUT_SHARE = f"residual share: of an audit, with its 95 % interval; {ALONE}: flagged by an attack alone"
 Residue = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
 
 
@@ -33,7 +32,7 @@ def audited_name(line: pd.Series) -> str:
     """A row's name: the method or what was done to which model, and how it was asked."""
     role, path = str(line["role"]), PATHS[str(line["path"])]
     name = f"Control: {line['title']}" if role.startswith("control") else str(line["title"])
-    return ", ".join(filter(None, [name, TITLES.get(role), path]))
+    return ", ".join(filter(None, [name, "original" if role == "control nothing" else "", path]))
 
 
 def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
@@ -41,7 +40,7 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
     lines = [
         {
             "Model, and what was done": audited_name(line),
-            RESIDUE: left(line),
+            RESIDUE: share_text(line),
             "of the tenth that keeps most": interval(line, "tenth"),
             "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
             "LiRA AUROC": interval(line, "u-lira_auroc"),
@@ -66,15 +65,15 @@ def strata_table(audit: pd.DataFrame, dataset: str) -> Titled:
     lines = [
         {
             "Method": str(line["title"]),
-            RESIDUE: left(line),
-            **{f"{RESIDUE}, {words}": interval(line, f"left_{name}") for name, words in STRATA.items()},
+            RESIDUE: share_text(line),
+            **{f"{RESIDUE}, {words}": interval(line, f"share_of_{name}") for name, words in STRATA.items()},
             "put there [scores]": " / ".join(
                 ABSENT if pd.isna(line.get(f"put_{name}")) else f"{line[f'put_{name}']:.2f}" for name in STRATA
             ),
         }
         for _, line in methods.iterrows()
     ]
-    title = f"{dataset}: what is left by how much a sample was memorized, percent"
+    title = f"{dataset}: residual share by how much a sample was memorized, percent"
     return Titled(title, pd.DataFrame(lines), _about_strata(methods))
 
 
@@ -83,17 +82,17 @@ def _about_strata(methods: pd.DataFrame) -> str:
 
     More: the tenth's interval lies above that of the average.
     """
-    if "left_top" not in methods:
+    if "share_of_top" not in methods:
         return "Strata need two pairs of models that swap the same halves, and a pool of some size."
     top = [
-        f"{line['title']} {interval(line, 'left_top')}"
-        for _, line in methods[methods["left_top_low"] > methods["share_high"].clip(lower=0)].iterrows()
+        f"{line['title']} {interval(line, 'share_of_top')}"
+        for _, line in methods[methods["share_of_top_low"] > methods["share_high"].clip(lower=0)].iterrows()
     ]
     unseen = [
-        f"{line['title']}, {words} {interval(line, f'left_{name}')}"
+        f"{line['title']}, {words} {interval(line, f'share_of_{name}')}"
         for _, line in methods[methods["verdict"] == "none found"].iterrows()
         for name, words in STRATA.items()
-        if line[f"left_{name}_low"] > 0
+        if line[f"share_of_{name}_low"] > 0
     ]
     said = [f"Shown to keep more of the most memorized tenth than on average: {'; '.join(top) or 'no method'}."]
     if unseen:
@@ -107,7 +106,7 @@ def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
 
 
 def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
-    """The column `left [%]` of the main table: the share on the deployed path; none where an audit has no power.
+    """The column `residual share [%]` of the main table, on the deployed path; none where an audit has no power.
 
     audits: their rows, by their folders, which are named for the data sets.
     """
@@ -115,13 +114,13 @@ def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
     for folder, audit in audits.items():
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
         residue[folder.name] = {
-            str(line["name"]): line["verdict"] if line["verdict"] in ("no power", DIVERGED) else left(line)
+            str(line["name"]): line["verdict"] if line["verdict"] in ("no power", DIVERGED) else share_text(line)
             for _, line in deployed.iterrows()
         }
     return residue
 
 
-def left(line: pd.Series) -> str:
+def share_text(line: pd.Series) -> str:
     """The share with its interval, marked where an attack alone found a residue."""
     return f"{interval(line, 'share')} {ALONE}" if flagged_alone(line) else interval(line, "share")
 

@@ -81,6 +81,16 @@ def _welch(value: float, one: pd.Series, other: pd.Series, metric: str) -> Inter
     return Interval(value - half, value + half)
 
 
+def seed_interval(line: pd.Series, metric: str) -> Interval | None:
+    """Student's 95 % interval of a mean over seeds; None for one seed."""
+    from scipy.stats import t
+
+    if line["n"] < 2 or pd.isna(line[f"{metric}_sd"]):
+        return None
+    half = float(t.ppf((1 + LEVEL) / 2, line["n"] - 1)) * line[f"{metric}_sd"] / math.sqrt(line["n"])
+    return Interval(line[f"{metric}_mean"] - half, line[f"{metric}_mean"] + half)
+
+
 def told_apart(one: pd.Series, other: pd.Series, metric: str = "TA") -> bool:
     """Whether two lines of a summary differ by more than the interval of their difference allows."""
     known = difference(one, other, metric)
@@ -96,11 +106,16 @@ def accuracies_compared(one: pd.Series, other: pd.Series) -> str:
     if not known.told_apart:
         return f"{names[0]} and {names[1]} are not told apart in test accuracy: {_points(known)}"
     if known.value < 0:
-        ends = Interval(-known.interval.high, -known.interval.low)
-        return f"{names[1]} is more accurate than {names[0]}: {_points(Difference(-known.value, ends, known.basis))}"
+        turned = Interval(-known.interval.high, -known.interval.low)
+        return f"{names[1]} is more accurate than {names[0]}: {_points(Difference(-known.value, turned, known.basis))}"
     return f"{names[0]} is more accurate than {names[1]}: {_points(known)}"
 
 
 def _points(known: Difference) -> str:
-    low, high = (f"{end + 0.0:.1f}" for end in np.round(known.interval, 1))
-    return f"{known.value:.1f} points [{low}, {high}] ({known.basis})"
+    return f"{known.value:.1f} points {ends(known.interval)} ({known.basis})"
+
+
+def ends(interval: Interval) -> str:
+    """`[low, high]` with one decimal."""
+    low, high = (f"{end + 0.0:.1f}" for end in np.round(interval, 1))
+    return f"[{low}, {high}]"

@@ -9,8 +9,8 @@ import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.audits import LEFT, RESIDUE, flagged_alone, left
-from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference
+from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, flagged_alone, share_text
+from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference, ends
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
@@ -22,14 +22,19 @@ from munkey.report.tables.markup import (
     two_digits,
 )
 
-MOST = {1.0: "Most accurate with at most 1 % left", 5.0: "With at most 5 %", math.inf: "Whatever is left"}
+MOST = {
+    1.0: "Most accurate with a residual share of at most 1 %",
+    5.0: "With at most 5 %",
+    math.inf: "Whatever the share",
+}
 TIE = 9  # digits: accuracies that differ by less differ by rounding alone
 NOT_AUDITED, NO_POWER = "not audited", "no power"
+LITTLE = 1.0, 5.0  # percent: what a design that is advised may leave at most, the smaller one if any does
 SHARES = ("share", "share_low", "share_high")
 RULE = (
-    "“At most” counts the end of the 95 % interval that is further from 0. What an attack alone flagged (†), or nobody"
-    " could audit, has no bound. Bold: nothing more accurate leaves as little. Not told apart: the 95 % interval of the"
-    " difference in test accuracy holds 0."
+    "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that only an"
+    " attack flagged (†), or that were not audited, do not count. Bold: no more accurate design has as small a residual"
+    " share. Not told apart: the 95 % interval of the difference in test accuracy contains 0."
 )
 
 
@@ -51,9 +56,9 @@ def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[
     """A line for each design of one data set, at its largest forget rate: the least that may be left first.
 
     summary: of that data set; audit: rows of `munkey.audits.family_audit`, None where it was not audited. Columns
-    beside those of the summary: left (as printed), bound (percent: the most that may be left, in either direction;
-    infinite where no bound holds), share, share_low, share_high, seconds (an oracle's: of training), front (whether
-    nothing more accurate has as small a bound; of equals, all).
+    beside those of the summary: share_text (as printed), bound (percent: the most that the share may be, in either
+    direction; infinite where no bound holds), share, share_low, share_high, seconds (an oracle's: of training),
+    front (whether nothing more accurate has as small a bound; of equals, all).
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     found, lines = {}, []
@@ -63,7 +68,7 @@ def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[
     for design in designs:
         own = largest.loc[design.name]
         seconds = own.get("train_s_mean" if design.kind == "anew" else "unlearn_s_mean", math.nan)
-        lines.append({**own, **vars(design), **_left(design, found.get(design.name)), "seconds": seconds})
+        lines.append({**own, **vars(design), **_share(design, found.get(design.name)), "seconds": seconds})
     return with_front(pd.DataFrame(lines))
 
 
@@ -74,7 +79,7 @@ def with_front(lines: pd.DataFrame) -> pd.DataFrame:
     return table.assign(front=(rivals >= rivals.cummax()) & (table["kind"] != "anew"))
 
 
-def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
+def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     """What is left, as it is printed and as numbers."""
     nothing, unknown = (
         dict.fromkeys(SHARES, 0.0) | {"bound": 0.0},
@@ -82,34 +87,97 @@ def _left(design: Design, audited: pd.Series | None) -> dict[str, object]:
     )
     contrast = math.nan if audited is None else audited.get("contrast", math.nan)
     if design.kind == "anew":
-        return nothing | {"left": "0, by definition"}
+        return nothing | {"share_text": "0, by definition"}
     if design.kind == "exact" and (contrast == 0 or math.isnan(contrast)):
-        return nothing | {"left": "0, to the bit" if contrast == 0 else "0, by construction"}
+        return nothing | {"share_text": "0, to the bit" if contrast == 0 else "0, by construction"}
     if audited is None:
-        return unknown | {"left": NOT_AUDITED}
+        return unknown | {"share_text": NOT_AUDITED}
     if audited["verdict"] in (NO_POWER, DIVERGED):
-        return unknown | {"left": audited["verdict"]}
+        return unknown | {"share_text": audited["verdict"]}
     bound = math.inf if flagged_alone(audited) else max(abs(audited["share_low"]), abs(audited["share_high"]))
-    return {**audited[list(SHARES)], "left": left(audited), "bound": bound}
+    return {**audited[list(SHARES)], "share_text": share_text(audited), "bound": bound}
+
+
+def advice(points: pd.DataFrame) -> str:
+    """Which design to deploy, and why, in one sentence.
+
+    It is the most accurate of those that are shown to leave little, with all that are not told apart from it. A design
+    that is shown to be more accurate, but not to leave so little, is named with the difference. points: as the function
+    of that name makes them.
+    """
+    points = points.dropna(subset="TA_mean")
+    rivals = points[points["kind"] != "anew"]
+    most = next((most for most in LITTLE if (rivals["bound"] <= most).any()), None)
+    if most is None:
+        return _no_advice(rivals, points[points["kind"] == "anew"])
+    allowed = rivals[rivals["bound"] <= most].sort_values("TA_mean", ascending=False, kind="stable")
+    best = allowed.iloc[0]
+    others = allowed.iloc[1:]
+    ties = others[[not _is_shown_better(best, other) for _, other in others.iterrows()]]
+    names = [f"{line['title']} ({_accuracy(line)} %)" for _, line in pd.concat([allowed[:1], ties]).iterrows()]
+    apart = ", which are not told apart in test accuracy" if len(ties) else ""
+    exact = (allowed["kind"] == "exact").all()
+    little = f"shown to have a residual share of at most {most:g} %"
+    if len(allowed) == 1:
+        reason = "it alone deletes exactly" if exact else f"it alone is {little}"
+    else:
+        shown = "delete exactly" if exact else f"are {little}"
+        reason = f"the most accurate of the {len(allowed)} designs that {shown}"
+    return f"Deploy {' or '.join(names)}{apart}: {reason}{_more_accurate(best, rivals[rivals['bound'] > most])}."
+
+
+def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
+    """Whether one's accuracy is above the other's by more than the interval of their difference allows."""
+    known = difference(one, other)
+    return known is not None and known.told_apart and known.value > 0
+
+
+def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
+    """The most accurate of the others that are shown to be more accurate than the advised one; empty for none."""
+    better = others[[_is_shown_better(other, best) for _, other in others.iterrows()]]
+    if better.empty:
+        return ""
+    rival = better.sort_values("TA_mean", ascending=False, kind="stable").iloc[0]
+    known = difference(rival, best)
+    assert known is not None
+    points = f"{known.value:.1f} points {ends(known.interval)}"
+    return f"; {rival['title']} is more accurate by {points}, but {_not_shown(rival)}"
+
+
+def _not_shown(line: pd.Series) -> str:
+    """What is known of the residue of a design that is not shown to leave little."""
+    if line["share_text"] == NOT_AUDITED:
+        return "it was not audited (`make audits`)"
+    if line["share_text"] == NO_POWER:
+        return "its audit has no power"
+    return f"its residual share is {line['share_text']} %"
+
+
+def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
+    """Where no design is shown to leave little: why, and what is sure to leave nothing."""
+    safe = f"train anew to be sure: {' or '.join(anew['title'])}" if len(anew) else "train anew to be sure"
+    if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
+        return f"No design can be advised: none deletes exactly, and none was audited (`make audits`); {safe}."
+    return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
 
 
 def sentence(points: pd.DataFrame) -> str:
     """Which design is the most accurate of those that leave little, and of all; which are not told apart from it;
     which are unknown. points: as the function of that name makes them.
     """
-    gone = list(points.loc[points["TA_mean"].isna() | (points["left"] == DIVERGED), "title"])
+    gone = list(points.loc[points["TA_mean"].isna() | (points["share_text"] == DIVERGED), "title"])
     points = points.dropna(subset="TA_mean")
     points = points.assign(accuracy=[f"{_accuracy(line)} %" for _, line in points.iterrows()])
     oracle, said, last = points["kind"] == "anew", [], ""
     rivals = points[~oracle]
     for most, words in MOST.items():
         allowed = rivals[rivals["bound"] <= most]
-        answer = _best(allowed) if len(allowed) else "none is shown to leave so little"
+        answer = _best(allowed) if len(allowed) else "none is shown to have so small a share"
         said.append(f"{words}: {'the same' if answer == last else answer}.")
         last = answer
     anew = [f"{line['title']} ({line['accuracy']}, {_seconds(line)} s)" for _, line in points[oracle].iterrows()]
     said.append(f"Training anew leaves nothing by definition: {', '.join(anew)}.")
-    if unknown := list(rivals[rivals["left"].isin([NOT_AUDITED, NO_POWER])]["title"]):
+    if unknown := list(rivals[rivals["share_text"].isin([NOT_AUDITED, NO_POWER])]["title"]):
         said.append(f"Not audited, or without power: {', '.join(unknown)}.")
     if gone:
         said.append(f"Diverged: {', '.join(gone)}.")
@@ -147,7 +215,7 @@ def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
     lines = [
         {
             "Method": emphasized(line["title"], markup) if line["front"] else line["title"],
-            RESIDUE: line["left"],
+            RESIDUE: line["share_text"],
             "Test accuracy": _accuracy(line),
             "Seconds": _seconds(line),
             "Must be stored": line["stored"],
@@ -159,5 +227,5 @@ def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
     seeds = over_seeds(int(points["n"].min()))
     if int(points["n"].min()) == 1 and accuracy_interval(first) is not None:
         seeds += f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
-    about = f"{100 * first['rate']:g} % forgotten: {seeds}, percent; left: {LEFT}"
+    about = f"{100 * first['rate']:g} % forgotten: {seeds}, percent; {ABOUT_SHARE}"
     return Titled(f"{first['dataset']}, {about}", pd.DataFrame(lines))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from munkey.report.tables.audits import LEFT, RESIDUE, Residue
+from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, Residue
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
@@ -24,6 +24,7 @@ from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
     certified,
+    damaged,
     diverged,
     summarize,
     underfit,
@@ -76,12 +77,12 @@ def main_tables(
     rates = sorted(summary["rate"].unique(), reverse=True)
     metrics = [f"{name} @{100 * rate:g} %" for rate in rates for name in COLUMNS]
     columns = ["Method", *([RESIDUE] if residue else []), *metrics]
-    audited = f"; left: {LEFT}" if residue else ""
+    audited = f"; {ABOUT_SHARE}" if residue else ""
     titled = []
     for dataset, part in summary.groupby("dataset", sort=False):
         n, lines = int(part["n"].min()), _lines(part, rates, rows, markup, residue or {})
         title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{audited}"
-        titled.append(Titled(title, pd.DataFrame(lines, columns=columns), _remark(part)))
+        titled.append(Titled(title, pd.DataFrame(lines, columns=columns), _remark(part, rows)))
     return titled
 
 
@@ -125,8 +126,8 @@ def _lines(
     return list(lines.values())
 
 
-def _remark(part: pd.DataFrame) -> str:
-    return " ".join(filter(None, [underfit(part), certified(part), diverged(part)]))
+def _remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
+    return " ".join(filter(None, [underfit(part), damaged(part, rows), certified(part), diverged(part)]))
 
 
 def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
@@ -139,7 +140,7 @@ def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
     lines: list[list[str]] = []
     remarks = ""
     for dataset, part in summary.groupby("dataset", sort=False):
-        remarks += f"% {dataset}: {remark}\n" if (remark := _remark(part)) else ""
+        remarks += f"% {dataset}: {remark}\n" if (remark := _remark(part, rows)) else ""
         own = _lines(part, rates, rows, "latex", {})
         n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, marked, over_seeds, two_digits
+from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, marked, over_seeds, plus_minus, two_digits
 from munkey.report.tables.summary import Row, diverged, summarize
 
 OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
@@ -14,11 +14,12 @@ LEAST_MARK = 5.0  # of FM, between original and oracle, below which it says noth
 
 
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """A summary of each scenario, one after the other, with the columns case, ToW and mark.
+    """A summary of each scenario, one after the other, with the columns case, ToW, ToW_sd and mark.
 
     ToW (Zhao et al. 2024): the product of 1 - |difference to the oracle| over FA, RA and TA, as shares, of means over
-    seeds; 1 is the oracle. mark: where FM lies between that of the oracle, 0, and that of the original, 100; NaN where
-    these two are alike, so that the request says nothing.
+    seeds; 1 is the oracle. ToW_sd: the standard deviation over seeds, each against the same seed of the oracle. mark:
+    where FM lies between that of the oracle, 0, and that of the original, 100; NaN where these two are alike, so that
+    the request says nothing.
     """
     parts = list[pd.DataFrame]()
     for case, part in tidy.groupby("case", sort=False):
@@ -31,12 +32,18 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
         means = summary.set_index(["rate", "method"])[["FA_mean", "RA_mean", "TA_mean"]]
         marks = summary.set_index(["rate", "method"])["FM_mean"]
         originals = {row.oracle: row.name for row in rows_of if row.context}
+        of_seeds = part[part["metric"].isin(["FA", "RA", "TA"])].pivot(
+            index=["method", "rate", "seed"], columns="metric", values="value"
+        )
         for row in (row for row in rows_of if row.oracle):
             oracle = str(row.oracle)
+            spreads = _tow_of_seeds(of_seeds, row.name, oracle).groupby("rate").std()
             for rate in summary["rate"].unique():
                 apart = (means.loc[rate, row.name] - means.loc[rate, oracle]).abs() / 100
                 here = (summary["rate"] == rate) & (summary["method"] == row.name)
-                summary.loc[here, "ToW"] = (1 - apart).prod(skipna=False)
+                tow = (1 - apart).prod(skipna=False)
+                summary.loc[here, "ToW"] = tow
+                summary.loc[here, "ToW_sd"] = np.nan if np.isnan(tow) else spreads.get(rate, np.nan)
                 put, left = (
                     marks[rate, originals[oracle]] - marks[rate, oracle],
                     marks[rate, row.name] - marks[rate, oracle],
@@ -44,6 +51,14 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
                 summary.loc[here, "mark"] = 100 * left / put if put >= LEAST_MARK else np.nan
         parts.append(summary)
     return pd.concat(parts, ignore_index=True)
+
+
+def _tow_of_seeds(of_seeds: pd.DataFrame, system: str, oracle: str) -> "pd.Series[float]":
+    """ToW by rate and seed. of_seeds: FA, RA and TA by method, rate and seed, percent."""
+    systems, oracles = (
+        of_seeds[of_seeds.index.get_level_values("method") == name].droplevel("method") for name in (system, oracle)
+    )
+    return (1 - (systems - oracles).abs() / 100).prod(axis=1, skipna=False)
 
 
 def scenario_tables(
@@ -61,7 +76,7 @@ def scenario_tables(
                         **{name: cell(line, name, markup) for name in (*shown, "RA", "FA", "MIA")},
                         "Avg Gap": cell(line, "gap", markup),
                         "Mark [%]": ABSENT if pd.isna(line["mark"]) else f"{line['mark']:.0f}",
-                        "ToW": ABSENT if pd.isna(line["ToW"]) else f"{line['ToW']:.3f}",
+                        "ToW": ABSENT if pd.isna(line["ToW"]) else plus_minus(line["ToW"], line["ToW_sd"], 3),
                         "Unlearn [s]": _seconds(row, line),
                     }
                 )

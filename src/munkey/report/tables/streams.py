@@ -12,10 +12,11 @@ from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.margins import margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
+from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.markup import ABSENT, Titled, plus_minus, two_digits
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
-SHARES = ["name", "title", "done", "request", "left", "low", "high"]
+SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
 EVERY = 0  # in place of the number of a request: all that have been forgotten so far
 
 
@@ -31,7 +32,8 @@ class StreamedSystem(TypedDict):
 
 class Found(NamedTuple):
     """curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: of all so far), and
-    left, low, high: the residual share, percent, with its interval over pairs. diverged: by name, which seeds did, why.
+    share, share_low, share_high: the residual share, percent, with its interval over pairs. diverged: by name, which
+    seeds did, why.
     """
 
     curves: pd.DataFrame
@@ -57,11 +59,11 @@ def findings(systems: Sequence[StreamedSystem]) -> Found:
             curves += [key | {"seed": seed} | moment for moment in record["moments"]]
         arrays = [read_npz(file) for file in system["logits"]]
         if not arrays[0]["done"][0]:
-            shares += [key | line for line in left_of_requests(arrays)]
+            shares += [key | line for line in shares_of_requests(arrays)]
     return Found(pd.DataFrame(curves, columns=CURVES), pd.DataFrame(shares, columns=SHARES), gone)
 
 
-def left_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
+def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
     """A line for each request after it and after each later one: what is left, as `residual_share` measures it.
 
     models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had as many requests,
@@ -79,7 +81,13 @@ def left_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[s
             chosen = (request <= done) if number == EVERY else request == number
             own, nothing = (contrasts(each, first, chosen) for each in (apart, before))
             share = ratio(own, nothing, paired=True)
-            yield {"done": done, "request": number, "left": share.value, "low": share.low, "high": share.high}
+            yield {
+                "done": done,
+                "request": number,
+                "share": share.value,
+                "share_low": share.low,
+                "share_high": share.high,
+            }
 
 
 def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str) -> list[Titled]:
@@ -88,7 +96,7 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
     lines: list[dict[str, object]] = []
     for system in systems:
         if system["name"] in found.diverged:
-            lines.append({"Method": system["title"], "Left of all [%]": DIVERGED, "Must be kept": system["stored"]})
+            lines.append({"Method": system["title"], RESIDUE: DIVERGED, "Must be kept": system["stored"]})
             continue
         own = curves[curves["name"] == system["name"]]
         left = found.shares[found.shares["name"] == system["name"]].set_index(["done", "request"])
@@ -100,9 +108,9 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
                 f"RA after {last}": _mean(own, "RA", last),
                 "Request [s]": two_digits(seconds.median().mean()),
                 "In all [s]": ABSENT if left.empty else two_digits(seconds.sum().mean()),
-                "Left of all [%]": ABSENT if left.empty else _share(left, last, EVERY),
-                "First, at once [%]": ABSENT if left.empty else _share(left, 1, 1),
-                "First, in the end [%]": ABSENT if left.empty else _share(left, last, 1),
+                RESIDUE: ABSENT if left.empty else _share(left, last, EVERY),
+                f"{RESIDUE}, first request, at once": ABSENT if left.empty else _share(left, 1, 1),
+                f"{RESIDUE}, first request, in the end": ABSENT if left.empty else _share(left, last, 1),
                 "Must be kept": system["stored"],
             }
         )
@@ -116,10 +124,12 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
 
 def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
     for title, part in shares[shares["request"] != EVERY].groupby("title", sort=False):
-        wide = part.pivot(index="request", columns="done", values="left")
+        wide = part.pivot(index="request", columns="done", values="share")
         cells = wide.map(lambda value: "" if pd.isna(value) else f"{value:.0f}")
         cells.columns = [f"after {done}" for done in cells.columns]
-        yield Titled(f"{title}: left of each request [%]", cells.reset_index().rename(columns={"request": "Request"}))
+        yield Titled(
+            f"{title}: residual share of each request [%]", cells.reset_index().rename(columns={"request": "Request"})
+        )
 
 
 def _mean(own: pd.DataFrame, metric: str, done: int) -> str:
@@ -128,6 +138,6 @@ def _mean(own: pd.DataFrame, metric: str, done: int) -> str:
 
 
 def _share(left: pd.DataFrame, done: int, request: int) -> str:
-    line = left.xs((done, request))[["left", "low", "high"]].astype(float)
+    line = left.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
     value, low, high = (f"{one:.0f}".replace("inf", "∞") for one in (line + 0.0).round())
     return f"{value} [{low}, {high}]"

@@ -15,7 +15,7 @@ import pandas as pd
 from munkey.core.console import counted
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
-from munkey.report.tables.comparisons import accuracies_compared, told_apart
+from munkey.report.tables.comparisons import accuracies_compared, difference, ends, seed_interval, told_apart
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 ORIGINAL = "original-m"  # MUNKEY before deletion
@@ -23,6 +23,8 @@ DELETED = "munkey"  # and after
 FITTED = ("knn", "lda", "ncm")  # to the same keys
 LEARNED = 99.0  # percent of the retain set: training longer would teach nothing more
 ORACLES = "retrain-"  # how the names of all oracles begin (munkey.models.family)
+WORSE = 5.0  # points of test accuracy; a method that lost more is named below the table
+CHANCE = 50.0  # percent: an attack that knows nothing
 BETWEEN = " | "  # the reasons of several seeds
 
 
@@ -139,7 +141,8 @@ def underfit(part: pd.DataFrame) -> str:
     if DELETED not in lines.index or fitted.empty:
         return ""
     trained = lines.loc[DELETED]
-    best = fitted.loc[fitted["TA_mean"].idxmax()]
+    best = fitted.loc[fitted["TA_mean"].idxmax()].copy()
+    best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])  # as accurate, to the bit
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""
     worse = told_apart(best, trained)
@@ -150,6 +153,61 @@ def underfit(part: pd.DataFrame) -> str:
         if worse:
             advice = f"MUNKEY was trained long enough, so {best['title']}, which deletes exactly, is the better choice."
     return f"{first}. After deletion, on the same keys, {accuracies_compared(best, trained)}. {advice}"
+
+
+def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
+    """Sentences that name methods that lost much test accuracy, or that an attack finds by guessing less than chance.
+
+    part: as `underfit`. A loss is counted from the original, beside the oracle's own. An attack below 50 % counts where
+    its interval over seeds does; one seed has none, and says so.
+    """
+    originals = {row.oracle: row.name for row in rows if row.context}
+    losses = list[str]()
+    attacks = list[str]()
+    for rate in part["rate"].unique():
+        lines = part[part["rate"] == rate]
+        at_rate = {str(line["method"]): line for _, line in lines.iterrows()}
+        for row in rows:
+            if row.context or row.oracle is None or row.name not in at_rate:
+                continue
+            line, oracle = at_rate[row.name], at_rate[row.oracle]
+            name = f"{row.title} @{100 * float(rate):g} %"
+            original = at_rate.get(originals.get(row.oracle, ""))
+            if original is not None and original["TA_mean"] - line["TA_mean"] > WORSE:
+                losses.append(f"{name} {_loss(original, line)} (its oracle {_loss(original, oracle)})")
+            if _is_below_chance(line):
+                attacks.append(f"{name} {_attack(line)} (its oracle {_attack(oracle)})")
+    sentences = list[str]()
+    if losses:
+        sentences.append(f"Lost more than {WORSE:g} points of test accuracy: {'; '.join(losses)}.")
+    if attacks:
+        sentences.append(
+            f"MIA below {CHANCE:g} %, where what was forgotten looks less like samples of training than test samples"
+            f" do: {'; '.join(attacks)}."
+        )
+    return " ".join(sentences)
+
+
+def _loss(original: pd.Series, line: pd.Series) -> str:
+    """The points of test accuracy that a system lost, with their interval where there is one."""
+    if pd.isna(line["TA_mean"]):
+        return DIVERGED
+    known = difference(original, line)
+    lost = f"{original['TA_mean'] - line['TA_mean']:.1f}"
+    return lost if known is None else f"{lost} {ends(known.interval)}"
+
+
+def _attack(line: pd.Series) -> str:
+    if pd.isna(line["MIA_mean"]):
+        return DIVERGED
+    interval = seed_interval(line, "MIA")
+    value = f"{line['MIA_mean']:.1f}"
+    return f"{value} %, one seed" if interval is None else f"{value} {ends(interval)} %"
+
+
+def _is_below_chance(line: pd.Series) -> bool:
+    interval = seed_interval(line, "MIA")
+    return bool((line["MIA_mean"] if interval is None else interval.high) < CHANCE)
 
 
 def certified(part: pd.DataFrame) -> str:

@@ -1,0 +1,34 @@
+"""What an estimator refuses to add or to forget: one family of errors, all of them subclasses of `RequestError`."""
+
+from collections.abc import Sequence
+
+from munkey.deploy.errors import UnknownNamesError, first_ten
+
+
+class RequestError(Exception):
+    """A request to add or to forget was not carried out, and nothing was changed."""
+
+
+class UnknownRowsError(RequestError, UnknownNamesError):
+    """No row has these ids, units, classes or files.
+
+    Attributes
+    ----------
+    missing : tuple of str
+        All names that no row has.
+    """
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__(missing)
+
+    def __str__(self) -> str:
+        to_do = "correct them, or pass ignore_missing=True to forget the others"
+        return f"no row has these names, so nothing was forgotten: {first_ten(self.missing)}; {to_do}"
+
+
+class InvalidRequestError(RequestError, ValueError):
+    """What was passed names no rows: nothing at all, missing values, a mask, or ids that are not whole numbers."""
+
+
+class UsedIdError(RequestError, ValueError):
+    """An id is in use, or may be that of a row that was forgotten: no id is used twice."""

@@ -1,0 +1,98 @@
+"""Forget sets by list: ids and file names, as text, CSV and .npy; what does not fit is named."""
+
+import numpy as np
+import pytest
+
+from munkey.data.forget_draws import list_of_seed, listed_ids, read_list, require_listed_share
+
+SAMPLES = [
+    {"id": "0", "split": "train", "label": "0", "name": "train/cat/1.png"},
+    {"id": "1", "split": "train", "label": "0", "name": "train/cat/2.png"},
+    {"id": "2", "split": "train", "label": "1", "name": "train/dog/1.png"},
+    {"id": "3", "split": "val", "label": "1", "name": "val/dog/9.png"},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "entries"),
+    [
+        ("a.txt", "2\n0\n\n", [2, 0]),
+        ("a.txt", "\ufeffcat/1.png\r\n dog/1.png \r\n", ["cat/1.png", "dog/1.png"]),
+        ("a.csv", "id,label\n2,x\n0,y\n", [2, 0]),
+        ("a.csv", "label,file\nx,cat/1.png\n", ["cat/1.png"]),
+    ],
+)
+def test_a_list_is_read_as_it_is_published(tmp_path, name, text, entries):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert read_list(tmp_path / name) == entries
+
+
+@pytest.mark.parametrize("array", [np.array([2, 0]), np.array([2, 0], dtype=np.uint16), np.array(["2", "0"])])
+def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
+    np.save(tmp_path / "forget_idx.npy", array)
+    assert read_list(tmp_path / "forget_idx.npy") == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.txt", b"", "lists nothing"),
+        ("a.txt", b"1\n2\n1\n", "lists 1 entries twice, e.g. 1"),
+        ("a.txt", b"\xff\xfe1", "not text in UTF-8"),
+        ("a.csv", b"number\n1\n", "no column `id` or `file`"),
+        ("a.npy", b"no array", "no array of numbers or names"),
+        ("a.none", None, "cannot be read"),
+    ],
+)
+def test_what_is_no_list_is_refused_in_words(tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name}: .*{words}"):
+        read_list(tmp_path / name)
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 2), dtype=int), np.array([0.5]), np.array([True])])
+def test_an_array_of_something_else_is_refused(tmp_path, array):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(ValueError, match="one row of whole numbers or names"):
+        read_list(tmp_path / "a.npy")
+
+
+def test_ids_and_files_lead_to_the_same_samples(tmp_path):
+    assert listed_ids([2, 0], SAMPLES, tmp_path).tolist() == [0, 2]
+    assert listed_ids(["dog/1.png", "train/cat/1.png"], SAMPLES, tmp_path).tolist() == [0, 2]
+    assert listed_ids(["2.png"], SAMPLES, tmp_path).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ([0, 7, 8], "lists 2 ids that no sample has, e.g. 7, 8"),
+        ([0, 3], "lists 1 samples that are not in training, so that no model learns them, e.g. 3"),
+        (["val/dog/9.png"], "not in training.*'val/dog/9.png'"),
+        (["dog/7.png"], "lists 1 files that no sample is, e.g. 'dog/7.png'"),
+        (["1.png"], "lists 1 names that several files have .write more of the path., e.g. '1.png'"),
+    ],
+)
+def test_what_no_training_sample_is_is_named(tmp_path, listed, words):
+    with pytest.raises(ValueError, match=words):
+        listed_ids(listed, SAMPLES, tmp_path / "a.txt")
+
+
+def test_names_of_files_need_a_data_set_of_files(tmp_path):
+    samples = [{name: value for name, value in sample.items() if name != "name"} for sample in SAMPLES]
+    with pytest.raises(ValueError, match="are no files; list ids"):
+        listed_ids(["1.png"], samples, tmp_path / "a.txt")
+
+
+def test_the_rate_under_which_tables_show_a_list_is_the_share_that_it_holds(tmp_path):
+    require_listed_share(tmp_path, 108, 1078, 0.1)
+    with pytest.raises(ValueError, match=r"lists 108 of 1,078 .*write forget\.rates: \[0\.1002\]"):
+        require_listed_share(tmp_path, 108, 1078, 0.02)
+
+
+def test_a_list_may_be_one_for_each_seed():
+    assert [str(list_of_seed("lists/seed{seed}.txt", seed)) for seed in (0, 3)] == [
+        "lists/seed0.txt",
+        "lists/seed3.txt",
+    ]
