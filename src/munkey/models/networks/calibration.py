@@ -55,7 +55,7 @@ def calibrated_temperature(
 
 
 def nearest_mean_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Logits (N, C) of `nearest_mean` at temperature 1 of rows, each from all others in the sums."""
+    """Logits (N, C) of `nearest_mean` at temperature 1 of rows, each from all others."""
     present, means = class_means(sums)
     place = np.cumsum(present) - 1
     classes = place[labels]
