@@ -1,8 +1,8 @@
 """The tables of the docs, from registries, measurements, kept results: `make docs` writes them into pages.
 
 A marker names what stands below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for a file that lies
-there below docs/ (tools.copy_results). `<!-- results/NAME/tables/main.md: Method, Avg Gap -->` shows these columns of its
-table alone. Run from the project's folder:
+there below docs/ (tools.copy_results). `<!-- results/NAME/tables/main.md: Method, Avg Gap -->` shows these columns of
+its table alone. Run from the project's folder:
 
 python -m tools.docs_tables PAGES
 """
