@@ -120,8 +120,11 @@ def filled(text: str) -> str:
         if f"<!-- {name} -->\n" in text:
             text = put(text, name, table())
     for marker, name, columns in KEPT.findall(text):
-        table = only_columns(_text(name), columns.split(", ")) if columns else kept(name)
-        text = put(text, marker, table)
+        if columns:
+            shown = only_columns(_text(name), columns.split(", "))
+        else:
+            shown = kept(name)
+        text = put(text, marker, shown)
     return text
 
 
