@@ -232,7 +232,8 @@ def test_pages_name_only_files_that_exist():
 
 
 def test_the_first_screen_is_short():
-    assert len((ROOT / "README.md").read_text().split()) <= 1000, "move details to a page of docs/"
+    prose = [line for line in (ROOT / "README.md").read_text().splitlines() if not line.startswith("|")]
+    assert len(" ".join(prose).split()) <= 1000, "move details to a page of docs/"
 
 
 def test_make_alone_lists_at_most_20_targets_each_with_a_sentence_and_starts_none():
