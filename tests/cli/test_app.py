@@ -86,7 +86,8 @@ def test_pictures_are_answered_as_by_the_predictor(munkey, model, tmp_path):
         assert answer["probabilities"] == pytest.approx(dict(zip(CLASSES, row.tolist(), strict=True)))
     assert [near["id"] for near in answers[0]["neighbors"]] == expected.neighbors.ids[0].tolist()
     text = munkey("predict", model, files[0], "--explain").out
-    assert text.startswith(f"{files[0]}: {expected.classes[0]} (") and text.count("\n") == 5
+    assert text.startswith(f"{files[0]}: {expected.classes[0]} (") and text.count("\n") == 6
+    assert ended.json["basis"] in text and "tokens" in text
 
 
 def test_a_page_shows_what_answers_rest_on_and_replaces_no_other_file(munkey, model, tmp_path):
@@ -102,6 +103,36 @@ def test_a_page_shows_what_answers_rest_on_and_replaces_no_other_file(munkey, mo
     for mine in (page, files[0], tmp_path):
         assert munkey("predict", model, files[0], "--html", mine).code == 2
     assert page.read_text() == "<title>mine</title>" and munkey("predict", model, files[0]).code == 0
+
+
+def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tmp_path):
+    picture = picture_in(tmp_path, "Anna's.png", 3)
+    added = munkey("add", model, picture, "--label", "cat", "--unit", "Anna K.", "--json").json["ids"]
+    page = tmp_path / "nearest.html"
+    for _ in range(2):  # a page of its own is replaced
+        ended = munkey("find", model, picture, "--count", 3, "--html", page, "--json")
+        assert ended.code == 0, ended.err
+    [asked] = ended.json["pictures"]
+    assert asked["file"] == str(picture) and len(asked["samples"]) == 3
+    first = asked["samples"][0]
+    assert first.pop("cosine") == pytest.approx(1, abs=1e-5)
+    assert first == {"copy": True, "id": added[0], "class": "cat", "unit": "Anna K.", "file": str(picture)}
+    assert [sample["copy"] for sample in asked["samples"][1:]] == [False, False]
+    assert "Anna K." in page.read_text() and page.read_text().count("data:image/png;base64,") == 2
+    text = munkey("find", model, picture, "--above", 0.9999).out
+    assert text.splitlines()[0] == f"{picture}:" and "exact copy" in text and "Anna K." in text
+    other = picture_in(tmp_path, "other.png", 4)
+    assert "no sample is as near as that" in munkey("find", model, other, "--above", 0.9999).out
+
+
+def test_find_refuses_what_is_no_picture_and_to_write_over_other_files(munkey, model, tmp_path):
+    picture = picture_in(tmp_path)
+    before = picture.read_bytes()
+    assert munkey("find", model, tmp_path / "nowhere.png").code == 2
+    assert munkey("find", model, picture, "--count", 0).code == 2
+    assert munkey("find", model, picture, "--html", picture).code == 2
+    assert munkey("find", model, picture, "--html", model / "page.html").code == 2
+    assert picture.read_bytes() == before
 
 
 def contents(model):

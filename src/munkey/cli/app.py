@@ -9,7 +9,7 @@ from typing import Any
 import typer
 import typer.core
 
-from munkey.cli import check, experiment, forget, mlflow, output, use
+from munkey.cli import check, experiment, find, forget, mlflow, output, use
 
 # docs/serving.md has the same table of exit codes
 HELP = """
@@ -19,6 +19,7 @@ experiment that trains it: what it will cost, and what came out.
 \b
   munkey export default/digits/seed0 model      a result of the pipeline becomes a directory
   munkey predict model picture.png --explain    an answer, and the samples that it rests on
+  munkey find model picture.png                 whose sample is it? The nearest ones, with person and file
   munkey forget model --ids 17,42               durable when the command returns
   munkey verify model --published HEAD          recompute the chain; notice a restored backup
   munkey plan                                   what an experiment will cost, before its first job
@@ -58,7 +59,7 @@ app = typer.Typer(
 )
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    USE: (use.predict, forget.forget, use.add, use.export, use.serve),
+    USE: (use.predict, find.find, forget.forget, use.add, use.export, use.serve),
     CHECK: (check.list_, check.log, check.inspect, check.verify, check.purge, check.compact, check.certificate),
     EXPERIMENT: (
         experiment.plan,

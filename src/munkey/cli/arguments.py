@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from munkey.core.console import UNSEEN
+from munkey.settings import OnBad
 
 if TYPE_CHECKING:
     from munkey.deploy.predictor import Predictor
@@ -20,6 +21,10 @@ Ids = Annotated[str | None, typer.Option("--ids", metavar="1,2,3", help="Ids, se
 Pictures = Annotated[
     list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False)
 ]
+OnBadPictures = Annotated[
+    OnBad, typer.Option("--on-bad", help="skip: leave out what cannot be read, and name it.", metavar="raise|skip")
+]
+Page = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page that shows pictures.")]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another writer.")]
 Names = list[str] | None
 Classes = Annotated[Names, typer.Option("--class", metavar="NAME", help="A class; may be repeated.")]
@@ -171,6 +176,17 @@ def require_outside(directory: Path, file: Path) -> None:
         raise ValueError(f"{file}: is a folder; give the name of a file in it, outside the model's directory")
     if (file.parent.resolve() / file.name).is_relative_to(directory.resolve()):
         raise ValueError(f"{file}: lies in the model's directory, where it could destroy the model; write it elsewhere")
+
+
+def require_page(directory: Path, file: Path | None) -> None:
+    """Raises ValueError where a page cannot be written to a file: only one of ours is overwritten."""
+    from munkey.deploy.model.explain import is_page
+
+    if file is None:
+        return
+    require_outside(directory, file)
+    if file.exists() and not (file.is_file() and is_page(file)):
+        raise ValueError(f"{file}: exists and was not made by this command, so it is left as it is; choose a new name")
 
 
 def require_certificates(directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()) -> None:

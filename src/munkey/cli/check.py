@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from munkey.cli import arguments as given
-from munkey.cli.output import NotVerifiedError, say, working
-from munkey.core.console import counted, one_line
+from munkey.cli.output import NotVerifiedError, say, table, working
+from munkey.core.console import counted
 
 
 def list_(
@@ -42,8 +42,8 @@ def list_(
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
         writer.writerow([given.cell_of(cell) if isinstance(cell, str) else cell for cell in line])
-    table = f"{_table(lines)}\n{counted(len(samples), 'sample')}"
-    say(text.getvalue().rstrip("\n") if as_csv else table, {"samples": samples}, as_json)
+    listing = f"{table(lines)}\n{counted(len(samples), 'sample')}"
+    say(text.getvalue().rstrip("\n") if as_csv else listing, {"samples": samples}, as_json)
 
 
 def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
@@ -57,16 +57,8 @@ def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
     with given.model(directory) as predictor:
         entries = json_answers.log(predictor.log())
     shown = ("first", "last", "when", "request", "deleted", "head")
-    table = _table([list(shown), *[[entry[name] for name in shown] for entry in entries]])
-    say(table if entries else "no deletion so far", {"log": entries}, as_json)
-
-
-def _table(lines: Sequence[Sequence[object]]) -> str:
-    """Columns of text below the first line, a line each, whatever stands in a name."""
-    from tabulate import tabulate
-
-    cells = [["" if cell is None else one_line(str(cell)) for cell in line] for line in lines]
-    return tabulate(cells, "firstrow", "plain", disable_numparse=True)
+    deletions = table([list(shown), *[[entry[name] for name in shown] for entry in entries]])
+    say(deletions if entries else "no deletion so far", {"log": entries}, as_json)
 
 
 def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:

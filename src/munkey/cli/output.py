@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
-from munkey.core.console import printable
+from munkey.core.console import one_line, printable
 
 FAILED, BAD_INPUT, LOCKED, MACHINE, INTERRUPTED = 1, 2, 3, 4, 130  # exit codes, see `munkey --help`
 
@@ -34,6 +34,14 @@ def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
         with suppress(OSError):  # where standard output is no file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
+
+
+def table(lines: Sequence[Sequence[object]]) -> str:
+    """Columns of text below the first line, a line each, whatever stands in a name."""
+    from tabulate import tabulate
+
+    cells = [["" if cell is None else one_line(str(cell)) for cell in line] for line in lines]
+    return tabulate(cells, "firstrow", "plain", disable_numparse=True)
 
 
 def code_of(error: BaseException) -> int | None:

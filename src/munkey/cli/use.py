@@ -1,4 +1,4 @@
-"""The commands that use a model: predict, add, export, serve. `munkey forget` is in `munkey.cli.forget`."""
+"""The commands that use a model: predict, add, export, serve. `forget` and `find` have files of their own."""
 
 import sys
 import warnings
@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from munkey.cli.arguments import AsJson, Directory, Pictures, Wait, model, require_outside
+from munkey.cli.arguments import AsJson, Directory, OnBadPictures, Page, Pictures, Wait, model, require_page
 from munkey.cli.output import say, working
 from munkey.core.console import counted
-from munkey.settings import OnBad
 
 PICTURES_AT_ONCE = 64  # pictures that are answered together
 
@@ -20,15 +19,11 @@ def predict(
     directory: Directory,
     pictures: Pictures,
     explain: Annotated[bool, typer.Option("--explain", help="List the samples that each answer rests on.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page that shows pictures and neighbors.")
-    ] = None,
+    html: Page = None,
     only_held_classes: Annotated[
         bool, typer.Option("--only-held-classes", help="Never answer a class of which no sample is left.")
     ] = False,
-    on_bad: Annotated[
-        OnBad, typer.Option(help="skip: leave out what cannot be read, and name it.", metavar="raise|skip")
-    ] = "raise",
+    on_bad: OnBadPictures = "raise",
     as_json: AsJson = False,
 ) -> None:
     """Classify pictures.
@@ -47,20 +42,16 @@ def predict(
     from munkey.core.files import atomic
     from munkey.deploy import json_answers
     from munkey.deploy.errors import PictureError
-    from munkey.deploy.model.explain import is_page, page
+    from munkey.deploy.model.explain import page
     from munkey.deploy.model.images import each
 
-    if html:
-        require_outside(directory, html)
-        if html.exists() and not (html.is_file() and is_page(html)):
-            raise ValueError(
-                f"{html}: exists and was not made by this command, so it is left as it is; choose a new name"
-            )
+    require_page(directory, html)
     with model(directory) as predictor:
         single = list(each(pictures))
         size = len(single) if html else PICTURES_AT_ONCE  # a page needs all of them
         parts = [single[start : start + size] for start in range(0, len(single), size)]
         answers = []
+        basis = ""
         faults = []
         for part in track(parts, "answering", console=Console(stderr=True), disable=not sys.stderr.isatty()):
             try:
@@ -72,6 +63,7 @@ def predict(
                 continue
             faults += [str(one.message) for one in skipped]
             answers += json_answers.predicted(prediction, explain=explain)["predictions"]
+            basis = prediction.basis
         if faults and (on_bad == "raise" or not answers):
             raise PictureError("\n".join(faults))
         for fault in faults:
@@ -85,7 +77,9 @@ def predict(
         for near in answer.get("neighbors", []):
             facts = f"id {near['id']}, {near['label']}, cosine {near['cosine']:.3f}"
             lines.append(f"  {near['weight']:.3f}  {facts}{', ' if near['file'] else ''}{near['file'] or ''}")
-    say("\n".join(lines), {"predictions": answers}, as_json)
+    if explain:
+        lines.append(basis)
+    say("\n".join(lines), {"predictions": answers} | ({"basis": basis} if explain else {}), as_json)
 
 
 def _refuse_label(value: str | None) -> None:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
 from munkey.core.console import counted
 from munkey.core.files import UnwritableFileError, atomic
+from munkey.core.templates import rendered
 from munkey.deploy.model.manifest import self_digest
 from munkey.deploy.store import disk
 from munkey.deploy.store.chain import Receipt
@@ -27,7 +28,7 @@ from munkey.deploy.store.ledger import MEMORY_FORMAT
 from munkey.deploy.store.rows import checked_ids
 from munkey.deploy.store.store import Store
 
-TEMPLATE = "certificate.html.j2"
+TEMPLATE = Path(__file__).parent / "certificate.html.j2"
 NOT_CLAIMED = (
     "Anything about copies: pictures and data sets that the memory was made from, other exports, results and earlier"
     " versions in DVC or MLflow, backups, snapshots, answers that were given before.",
@@ -353,9 +354,5 @@ def page_of(path: str | Path) -> Path:
 
 def html(certificate: Certificate) -> str:
     """The page: one file, no scripts, nothing loaded from elsewhere."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    return environment.get_template(TEMPLATE).render(it=certificate, text=certificate.model_dump_json(indent=2))
+    values = {"it": certificate, "text": certificate.model_dump_json(indent=2)}
+    return rendered(TEMPLATE, values)

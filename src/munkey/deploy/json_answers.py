@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.sources import Added, MemoryRow
 from munkey.deploy.store.chain import Receipt
@@ -13,7 +14,7 @@ Json = dict[str, Any]
 
 
 def predicted(prediction: Prediction, *, explain: bool) -> Json:
-    """An answer for each picture, in order; with `explain`, the neighbors that it rests on."""
+    """An answer for each picture, in order; with `explain`, how the model answers, and the neighbors that decided."""
     answers: list[Json] = [
         {
             "file": file,
@@ -31,7 +32,28 @@ def predicted(prediction: Prediction, *, explain: bool) -> Json:
         for row in prediction.explained():
             neighbor = {name: getattr(row, name) for name in ("id", "label", "weight", "cosine", "file")}
             answers[row.picture]["neighbors"].append(neighbor)
+        return {"predictions": answers, "basis": prediction.basis}
     return {"predictions": answers}
+
+
+def near(found: NearSamples) -> list[Json]:
+    """For each picture, its file and the samples near to it."""
+    return [
+        {"file": file, "samples": [sample_near(sample) for sample in samples]}
+        for file, samples in zip(found.files, found.samples, strict=True)
+    ]
+
+
+def sample_near(sample: NearSample) -> Json:
+    """A sample that is near to a picture."""
+    return {
+        "cosine": sample.cosine,
+        "copy": sample.copy,
+        "id": sample.id,
+        "class": sample.label,
+        "unit": sample.unit,
+        "file": sample.file,
+    }
 
 
 def forgotten(receipt: Receipt) -> Json:

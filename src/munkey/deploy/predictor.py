@@ -22,9 +22,10 @@ from munkey.deploy.deletions import CertificateOrder, DeletionPlan, DeletionRequ
 from munkey.deploy.errors import EmptyModelError, PictureError, UnreadableModelError, first_ten
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model import manifest as manifests
+from munkey.deploy.model.find import COUNT, Finder, NearSample, NearSamples, require_sensible
 from munkey.deploy.model.images import Images, Pixels, content_digests, embeddings, pixels
 from munkey.deploy.model.manifest import MEMORY, Manifest
-from munkey.deploy.model.prediction import Evidence, Prediction, softmax
+from munkey.deploy.model.prediction import Evidence, Prediction, basis_of, softmax
 from munkey.deploy.model.samples import SIMILAR, Samples
 from munkey.deploy.model.sources import Added, MemoryRow, Selection
 from munkey.deploy.store.chain import Receipt
@@ -141,7 +142,68 @@ class Predictor(AbstractContextManager["Predictor"]):
             answered = np.where(held, logits, np.float32(-np.inf))
         labels = answered.argmax(axis=1)
         answers = tuple(names[label] for label in labels)
-        return Prediction(logits, softmax(answered), labels, answers, evidence, names, given.images, given.files)
+        pictures = given.images if manifest.stored is not None else None
+        basis = basis_of(manifest, len(self.ids))
+        return Prediction(logits, softmax(answered), labels, answers, evidence, names, pictures, given.files, basis)
+
+    def find(self, images: Images, *, count: int = COUNT, above: float = -1.0, on_bad: OnBad = "raise") -> NearSamples:
+        """Look samples up by a picture, or a row of numbers: the nearest ones, and whose they are.
+
+        Parameters
+        ----------
+        images : path, picture of Pillow, array or iterable
+            As `predict` takes them.
+        count : int
+            How many samples to list for each picture, at most 1,000.
+        above : float
+            The least cosine of keys, from -1 to 1. Exact copies among the `count` nearest are listed anyway.
+        on_bad : {"raise", "skip"}
+            What to do with pictures that cannot be read: refuse, or leave them out with a warning.
+
+        Returns
+        -------
+        NearSamples
+            For each picture, samples with id, class, unit, source file, cosine, and whether it is an exact copy. None
+            where no sample is held. A sample that was forgotten before the call is not among them.
+
+        Raises
+        ------
+        PictureError
+            If something is not a picture, or a row of another width.
+        ValueError
+            If `count` or `above` is out of range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from munkey import ForgettingKNN, Predictor
+        >>> rows = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+        >>> _ = ForgettingKNN().fit(rows, ["cat", "cat", "dog"], units=["Ann", "Bob", "Cem"]).save("model")
+        >>> with Predictor.load("model") as model:
+        ...     found = model.find(rows[:1], above=0.5)
+        >>> for sample in found.samples[0]:
+        ...     print(sample.id, sample.label, sample.unit, round(sample.cosine, 3), sample.copy)
+        0 cat Ann 1.0 True
+        1 cat Bob 0.6 False
+        """
+        _ = self._store.view  # refused first in a forked child, where torch would wait forever
+        require_sensible(count, above)
+        given, rows = self._read(images, on_bad)
+        keys = self._encoder.keys(given.images) if rows is None else rows
+        contents = self._contents(given, rows)
+
+        def found() -> list[tuple[NearSample, ...]]:
+            finder = Finder(self._store, self._samples.sources.place, self._samples.classes)
+            return finder.find(keys, contents, count, above)
+
+        samples = tuple(self._steadily(found)[1])
+        return NearSamples(samples, given.files, given.images if rows is None else None)
+
+    def _contents(self, given: Pixels, rows: np.ndarray | None) -> np.ndarray:
+        """What tells exact copies: digests (N, 16) of pictures, or of rows as the memory holds them."""
+        if rows is not None and self._fitted:
+            return key_digests(self._fitted.family.stored(rows))
+        return content_digests(given.images, bytes.fromhex(self.manifest.memory.store))
 
     def _require_samples(self) -> None:
         if not self._store.view.live.any():
@@ -531,10 +593,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         numbers = self._samples.numbers(labels)
         if len(numbers) != len(given.images):
             raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
-        if rows is not None and self._fitted:
-            contents = key_digests(self._fitted.family.stored(rows))
-        else:
-            contents = content_digests(given.images, bytes.fromhex(self.manifest.memory.store))
+        contents = self._contents(given, rows)
         blocked = np.flatnonzero(self._store.blocked(contents))  # refused in a forked child, before torch is touched
         if blocked.size and not allow_blocked:
             named = [given.files[one] or f"number {one}" for one in blocked.tolist()]

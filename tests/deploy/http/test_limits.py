@@ -189,7 +189,7 @@ def declared(service: Running, path: str, token: str = "") -> bytes:
         return connection.recv(1000)
 
 
-@pytest.mark.parametrize("path", ["/forget", "/certificate/check"])
+@pytest.mark.parametrize("path", ["/find", "/forget", "/certificate/check"])
 def test_without_a_token_no_body_is_read(path, service):
     """FastAPI by itself reads and parses it first."""
     assert declared(service, path).startswith(b"HTTP/1.1 401")
@@ -201,6 +201,33 @@ def test_who_has_a_token_must_send_the_body_in_time(predictor):
         for path in ("/forget", "/certificate/check"):
             assert declared(one, path, TOKENS["predict"]).startswith(b"HTTP/1.1 403")
             assert declared(one, path, TOKENS["forget"]).startswith(b"HTTP/1.1 408")
+
+
+def test_samples_are_looked_up_by_pictures_with_the_limits_of_predictions(service):
+    assert service.ask("POST", "/find", service.picture).status == 401
+    found = service.ask("POST", "/find?count=2", service.picture, "verify")
+    assert found.status == 200, found.text
+    [asked] = found.json["pictures"]
+    assert [set(sample) for sample in asked["samples"]] == [{"cosine", "copy", "id", "class", "unit", "file"}] * 2
+    text = base64.b64encode(service.picture).decode()
+    headers = {"Content-Type": "application/json"}
+    body = {"images": [text, text], "count": 1, "above": -1}
+    by_json = service.ask("POST", "/find", body, "forget", **headers).json["pictures"]
+    assert [one["samples"] for one in by_json] == [asked["samples"][:1]] * 2
+    for wrong in ({"count": 0}, {"above": 2}, {"explain": True}, {"images": ["AA=="] * 65}):
+        assert service.ask("POST", "/find", body | wrong, "verify", **headers).status == 422
+    assert service.ask("POST", "/find?count=0", service.picture, "verify").status == 422
+    assert service.ask("POST", "/find", b"no picture", "verify").status == 422
+    with_text = service.ask("POST", "/find", service.picture, "verify", **{"Content-Type": "text/plain"})
+    assert with_text.status == 415
+
+
+def test_a_look_up_takes_one_of_the_places_of_predictions(service):
+    held = [service.begin() for _ in range(3)]
+    service.wait_until("predictions_waiting", 3)
+    assert service.ask("POST", "/find", service.picture, "verify").status == 503
+    service.go.set()
+    assert all(one.recv(12) == b"HTTP/1.1 200" for one in held)
 
 
 def test_the_service_describes_itself(service):
@@ -220,6 +247,7 @@ def test_the_service_describes_itself(service):
     }
     assert {path: sorted(body["content"]) for path, body in bodies.items() if body} == {
         "/predict": ["application/json", "image/*"],
+        "/find": ["application/json", "image/*"],
         "/forget": ["application/json"],
         "/certificate/check": ["application/json"],
     }

@@ -4,6 +4,10 @@ import re
 from dataclasses import replace
 from unittest.mock import Mock
 
+import numpy as np
+import pytest
+
+from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM
 from munkey.deploy.model import explain
 from munkey.deploy.model.explain import page, table
 from munkey.deploy.predictor import Predictor
@@ -57,3 +61,35 @@ def test_a_source_file_that_cannot_be_read_is_said_to_be(directory, images, caps
     assert "no such file" in capsys.readouterr().out
     monkeypatch.setattr(explain, "read_picture", Mock(side_effect=PermissionError(13, "Permission denied")))
     assert page(answer).count("no picture") == 4 and "Permission denied" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("family", "decides"),
+    [
+        (
+            ForgettingLDA,
+            "LDA answers by weights computed from the classes' means and the common scatter of all 12 samples",
+        ),
+        (ForgettingNCM, "NCM answers with the class whose mean is nearest. The means are those of all 12 samples"),
+        (ForgettingKNN, "KNN answers by a vote of the samples nearest by cosine"),
+    ],
+)
+def test_each_family_says_how_it_answers(family, decides, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(12, 6))
+    family().fit(rows, np.arange(12) % 2).save(tmp_path / "model")
+    with Predictor.load(tmp_path / "model") as model:
+        answer = model.predict(rows[:1])
+    html = page(answer).replace("&#39;", "'")
+    for said in (html, answer.basis):
+        assert decides in said
+        assert "token" not in said and "memory is empty" not in said
+        assert ("munkey find" in said) == (family is not ForgettingKNN)
+    assert "<img" not in html  # rows of numbers are no pictures
+    assert ("No single sample decided" in html) == (family is not ForgettingKNN)
+    if family is not ForgettingKNN:
+        assert table(answer) == answer.basis
+
+
+def test_munkeys_page_says_that_tokens_were_read(predictor, images):
+    answer = predictor.predict(images.images[[1]])
+    assert "reads the picture together with the tokens" in answer.basis and answer.basis.split(".")[0] in page(answer)

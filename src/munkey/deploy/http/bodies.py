@@ -12,6 +12,7 @@ from pydantic import BaseModel, FailFast, Field, WithJsonSchema, model_validator
 from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.deletions import DeletionRequest, Line
+from munkey.deploy.model.find import COUNT, MOST
 from munkey.deploy.model.images import LIMITS, read_pictures
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import SPECIAL
@@ -32,6 +33,7 @@ class RequestLimits:
 
 
 Body = TypeVar("Body", bound=BaseModel)
+AskedBody = TypeVar("AskedBody", bound="Asked")
 MOST_PICTURES = 64  # or rows, in a request
 MOST_NAMES = 1000  # of a kind in a request
 MOST_PATTERNS = 32  # in a request: each is compared with every source file
@@ -47,8 +49,8 @@ def require_few_patterns(files: Sequence[str]) -> None:
         raise ValueError(f"{said}; a request may have {MOST_PATTERNS}: send several, or name ids")
 
 
-class Question(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
-    """What is to be classified: pictures, or rows where the model is of embeddings."""
+class Asked(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
+    """What a question is about: pictures, or rows where the model is of embeddings."""
 
     images: Annotated[
         list[Annotated[bytes, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]],
@@ -60,8 +62,6 @@ class Question(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
         FailFast(),
         Field(max_length=MOST_PICTURES, description="Embeddings, all of one length."),
     ] = []
-    explain: bool = Field(False, description="Answer with the neighbors that each prediction rests on.")
-    only_held_classes: bool = Field(False, description="Answer no class without samples.")
 
     @model_validator(mode="after")
     def _images_or_rows(self) -> Self:
@@ -74,6 +74,20 @@ class Question(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
     def asked(self) -> list[bytes] | np.ndarray:
         """Picture files, or rows."""
         return np.array(self.rows) if self.rows else self.images
+
+
+class Question(Asked):
+    """What is to be classified."""
+
+    explain: bool = Field(False, description="Answer with the neighbors that each prediction rests on.")
+    only_held_classes: bool = Field(False, description="Answer no class without samples.")
+
+
+class LookUp(Asked):
+    """What samples are looked up by."""
+
+    count: int = Field(COUNT, ge=1, le=MOST, description="At most so many samples for each picture or row.")
+    above: float = Field(-1.0, ge=-1, le=1, description="The least cosine; exact copies are listed anyway.")
 
 
 class Order(BaseModel, extra="forbid", strict=True):
@@ -174,14 +188,16 @@ async def body_of(request: Request, limits: RequestLimits) -> bytes:
     return bytes(content)
 
 
-async def question_of(request: Request, limits: RequestLimits, **options: bool) -> Question:
-    """What /predict was asked: JSON, or one picture, with options from the query."""
+async def question_of(
+    model: type[AskedBody], request: Request, limits: RequestLimits, **options: bool | int | float
+) -> AskedBody:
+    """What /predict or /find was asked: JSON, or one picture, with options from the query."""
     body = await body_of(request, limits)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type.startswith("image/"):
-        return Question.model_validate({"images": [body], **options})
+        return model.model_validate({"images": [body], **options})
     if media_type == "application/json":
-        return Question.model_validate_json(body)
+        return model.model_validate_json(body)
     sentence = "send one picture as image/png, image/jpeg, …, or JSON with pictures in base64"
     raise HTTPException(415, f"{sentence} as application/json")
 

@@ -8,8 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import HTTPException
@@ -65,7 +64,21 @@ class RequestQueue:
         *,
         only_held_classes: bool = False,
     ) -> Prediction | None:
-        """left: whether the client left meanwhile; then nothing is computed, and the answer is None."""
+        """As `answer`: classify pictures."""
+        return await self.answer(
+            pictures, left, lambda asked: self.predictor.predict(asked, only_held_classes=only_held_classes)
+        )
+
+    async def answer(
+        self,
+        pictures: list[bytes] | np.ndarray,
+        left: Callable[[], Awaitable[bool]],
+        answer: Callable[[Any], T],
+    ) -> T | None:
+        """What the model says of pictures, as it takes them, when it is their turn.
+
+        left: whether the client left meanwhile; then nothing is computed, and the answer is None.
+        """
         await left()  # from here on uvicorn reads on after a long body, and so hears that a client leaves
         async with self._queue:
             if await left():
@@ -75,8 +88,7 @@ class RequestQueue:
                 pictures = await asyncio.to_thread(decoded, pictures, stored, self.limits)
             async with self._guard:  # deletions wait neither for the queue nor for pictures that are decoded
                 self._asked = time.monotonic()
-                predict = partial(self.predictor.predict, only_held_classes=only_held_classes)
-                return await asyncio.to_thread(predict, pictures)
+                return await asyncio.to_thread(answer, pictures)
 
     async def alone(self, work: Callable[[Predictor], T]) -> T:
         """While nothing else uses the model."""

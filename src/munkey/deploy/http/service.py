@@ -25,6 +25,7 @@ from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import (
     Check,
+    LookUp,
     Order,
     Question,
     Refusal,
@@ -37,11 +38,12 @@ from munkey.deploy.http.bodies import (
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import Tokens
 from munkey.deploy.json_answers import Json
+from munkey.deploy.model.find import COUNT
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 
 ENDPOINTS = (
-    "POST /predict, /forget, /purge, /certificate/check;"
+    "POST /predict, /find, /forget, /purge, /certificate/check;"
     " GET /rows, /log, /certificate, /verify, /metrics, /health, /docs"
 )
 DESCRIPTION = """\
@@ -59,6 +61,7 @@ OF_BODIES: dict[int | str, dict[str, Any]] = {
     408: {"model": Refusal, "description": "The body took too long."},
     413: {"model": Refusal, "description": "The body is too large."},
 }
+NO_PICTURE: dict[str, Any] = {"model": Refusal, "description": "Neither JSON nor a picture."}
 ONE_PICTURE = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
 MOST_FAULTS = 1000  # pydantic makes a list of all before it names the first: seconds for 8 MiB of unknown fields
 NAMED = 10  # of what is unknown
@@ -119,7 +122,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         "/predict",
         dependencies=[Depends(access.at_least("predict"))],
         openapi_extra=described(Question, **ONE_PICTURE),
-        responses=OF_BODIES | {415: {"model": Refusal, "description": "Neither JSON nor a picture."}},
+        responses=OF_BODIES | {415: NO_PICTURE},
         response_description="predictions: class, probabilities and, where asked for, neighbors.",
     )
     async def predict(
@@ -130,7 +133,9 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
     ) -> Json:
         """Classify pictures: JSON, or the bytes of one, whose options are in the query. To explain needs `verify`."""
         with queue.place():
-            question = await question_of(request, limits, explain=explain, only_held_classes=only_held_classes)
+            question = await question_of(
+                Question, request, limits, explain=explain, only_held_classes=only_held_classes
+            )
             if question.explain:
                 access.require("verify", role)
             held = question.only_held_classes
@@ -179,6 +184,25 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
     """What the role `verify` may ask. answered: since the start, pictures and refusals by the name of the metric."""
     router = APIRouter()
     predictor = queue.predictor
+
+    @router.post(
+        "/find",
+        openapi_extra=described(LookUp, **ONE_PICTURE),
+        responses=OF_BODIES | {415: NO_PICTURE},
+        response_description="pictures, as `munkey find --json`: of each, samples with cosine, copy, id, unit, file.",
+    )
+    async def find(request: Request, count: int = COUNT, above: float = -1.0) -> Json:
+        """Look samples up by pictures: JSON, or the bytes of one, whose options are in the query."""
+        with queue.place():
+            wanted = await question_of(LookUp, request, limits, count=count, above=above)
+            found = await queue.answer(
+                wanted.asked,
+                request.is_disconnected,
+                lambda asked: predictor.find(asked, count=wanted.count, above=wanted.above),
+            )
+        if found is None:
+            raise ClientDisconnect
+        return {"pictures": json_answers.near(found)}
 
     @router.get("/rows", response_description="samples, as `munkey list --json`; total; next: the `after` to go on.")
     async def rows(asked: Annotated[RowFilter, Query()]) -> Json:

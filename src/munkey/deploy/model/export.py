@@ -13,8 +13,8 @@ from safetensors.torch import save as serialized
 
 from munkey.core.device import to_host
 from munkey.core.files import atomic
+from munkey.core.templates import rendered
 from munkey.deploy.errors import ExportError
-from munkey.deploy.model.explain import rendered
 from munkey.deploy.model.images import content_digests
 from munkey.deploy.model.manifest import (
     CARD,
@@ -152,7 +152,8 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
 
 def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
     """The card. metrics: by rate of the forget set and name, as in the metrics of the run."""
-    return rendered("card.md.j2", manifest=manifest, metrics=metrics, meanings=MEANINGS)
+    values = {"manifest": manifest, "metrics": metrics, "meanings": MEANINGS}
+    return rendered(Path(__file__).parents[1] / "card.md.j2", values)
 
 
 def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from munkey.core.ids import NOBODY
+from munkey.deploy.model.manifest import Manifest
+
+LOOK_UP = "`munkey find` lists the samples nearest to a picture."
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,8 @@ class ExplanationRow:
 class Prediction:
     """The answers to N pictures. logits, probabilities: (N, C) float32; labels: (N,) the most probable class.
 
-    classes: its name; names: of all classes; pictures: (N, H, W, 3) uint8, as the encoder saw them; files: where they
-    came from, None where that is not known.
+    classes: its name; names: of all classes; pictures: (N, H, W, 3) uint8, as the encoder saw them, None for rows of
+    numbers; files: where they came from, None where that is not known; basis: how the model answers, in a sentence.
     """
 
     logits: np.ndarray
@@ -52,8 +55,9 @@ class Prediction:
     classes: tuple[str, ...]
     neighbors: Evidence
     names: tuple[str, ...]
-    pictures: np.ndarray
+    pictures: np.ndarray | None
     files: tuple[str | None, ...]
+    basis: str = ""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -74,6 +78,25 @@ class Prediction:
                 cosine=float(near.cosines[picture, rank]),
                 file=near.files[picture][rank],
             )
+
+
+def basis_of(manifest: Manifest, samples: int) -> str:
+    """How a model of this kind, which holds so many samples, answers: a sentence for whoever asks what decided."""
+    everybody = f"all {samples:,} samples" if samples > 1 else "its only sample"
+    of_neighbors = "Listed are the nearest samples, with their classes and how much each counts"
+    match manifest.family:
+        case "lda":
+            how = "LDA answers by weights computed from the classes' means and the common scatter of"
+            return f"{how} {everybody} together, so no neighbor decides. {LOOK_UP}"
+        case "ncm":
+            how = "NCM answers with the class whose mean is nearest. The means are those of"
+            return f"{how} {everybody}, so no neighbor decides. {LOOK_UP}"
+        case "knn":
+            return f"KNN answers by a vote of the samples nearest by cosine. {of_neighbors} in the vote."
+    how = "MUNKEY reads the picture together with the tokens of the samples nearest to it"
+    added = "for one that was added after training, an average of its nearest training samples' tokens was read"
+    head = f" LDA's logits, computed from {everybody}, are added to its own." if manifest.head is not None else ""
+    return f"{how}. {of_neighbors}; {added}.{head}"
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

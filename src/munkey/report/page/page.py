@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import markupsafe
 import pandas as pd
 
+from munkey.core import templates
 from munkey.core.files import read_json, read_table
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD, caption
@@ -107,13 +108,8 @@ class PageResults(NamedTuple):
 
 def rendered(template: Path, **content: object) -> str:
     """The page as HTML. Text is escaped; tables, which are HTML already, are not."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters |= {"linked": _linked, "html": _html, "terms": glossary.explained}
-    return environment.get_template(template.name).render(**content) + "\n"
+    filters = {"linked": _linked, "html": _html, "terms": glossary.explained}
+    return templates.rendered(template, content, filters)
 
 
 def _linked(text: str) -> markupsafe.Markup:

@@ -1,0 +1,52 @@
+"""`munkey find`: look samples up by a picture, or a row of numbers."""
+
+import sys
+from contextlib import redirect_stdout
+from typing import Annotated
+
+import typer
+
+from munkey.cli.arguments import AsJson, Directory, OnBadPictures, Page, Pictures, model, require_page
+from munkey.cli.output import say, table, working
+
+HEADER = ("cosine", "id", "class", "unit", "file", "")
+
+
+def find(
+    directory: Directory,
+    pictures: Pictures,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many samples to list for each picture.")] = 10,
+    above: Annotated[float, typer.Option(min=-1, max=1, metavar="COSINE", help="The least cosine.")] = -1,
+    html: Page = None,
+    on_bad: OnBadPictures = "raise",
+    as_json: AsJson = False,
+) -> None:
+    """Look samples up by a picture, or a row of numbers: the nearest ones, with class, person and file.
+
+    \b
+    munkey find model picture.png
+    munkey find model folder-of-pictures --above 0.95 --html nearest.html
+    munkey find model rows.csv --count 3 --json
+
+    An exact copy is the same picture in every pixel that the model stores, or the same row. It is listed first.
+    """
+    from munkey.core.files import atomic
+    from munkey.deploy import json_answers
+    from munkey.deploy.model.explain import near_page
+
+    require_page(directory, html)
+    with model(directory) as predictor, working("looking up"), redirect_stdout(sys.stderr):
+        found = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
+        if html:
+            with atomic(html) as temporary:
+                temporary.write_text(near_page(found), encoding="utf-8")
+    parts = []
+    for number, samples in enumerate(found.samples, start=1):
+        lines = [
+            (f"{one.cosine:.3f}", one.id, one.label, one.unit, one.file, "exact copy" if one.copy else "")
+            for one in samples
+        ]
+        asked = found.files[number - 1]
+        name = f"{asked}, row {number}" if found.pictures is None else f"{asked}"
+        parts.append(f"{name}:\n{table([HEADER, *lines]) if lines else 'no sample is as near as that'}")
+    say("\n\n".join(parts), {"pictures": json_answers.near(found)}, as_json)

@@ -1,0 +1,21 @@
+"""Pages and texts from Jinja templates: the one place that says what is escaped, and what is an error."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def rendered(template: Path, values: Mapping[str, Any], filters: Mapping[str, Any] | None = None) -> str:
+    """A template, filled in. In HTML, text is escaped; a name that has no value is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        autoescape=".html" in template.suffixes,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= filters or {}
+    return environment.get_template(template.name).render(values)

@@ -1,0 +1,94 @@
+"""Look samples up by a picture, or a row of numbers: the nearest ones, whose they are, and which are exact copies."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from munkey.core.ids import NOBODY
+from munkey.deploy.store.store import Store
+
+COUNT = 10  # samples that are listed for each picture, unless another number is asked for
+MOST = 1000  # that may be asked for
+
+
+class NearSample(NamedTuple):
+    """A sample that is near to a picture. label: its class; unit: whom or what it belongs to; file: where it lay.
+
+    None where that is not known. copy: whether it is the same picture, in every pixel that is stored, or the same row.
+    """
+
+    id: int
+    label: str | None
+    unit: str | None
+    file: str | None
+    cosine: float
+    copy: bool
+
+
+@dataclass(frozen=True)
+class NearSamples:
+    """What is near to N pictures, or rows of numbers.
+
+    Attributes
+    ----------
+    samples : tuple of tuple of NearSample
+        For each picture, the samples near to it: exact copies first, then by descending cosine.
+    files : tuple of str or None
+        Where each picture came from.
+    pictures : ndarray of uint8, shape (N, H, W, 3), or None
+        The pictures as the encoder saw them; None for rows of numbers.
+    """
+
+    samples: tuple[tuple[NearSample, ...], ...]
+    files: tuple[str | None, ...]
+    pictures: np.ndarray | None
+
+
+def require_sensible(count: int, above: float) -> None:
+    """Raises ValueError for a number of samples, or a cosine, that cannot be meant."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= MOST:
+        raise ValueError(f"count = {count!r}: must be a whole number from 1 to {MOST:,}")
+    if not -1 <= above <= 1:
+        raise ValueError(f"above = {above!r}: must be a cosine, from -1 to 1")
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Looks samples up in a memory. place: where a source file lay; names: of classes, by the number in a row."""
+
+    store: Store
+    place: Callable[[str | None], str | None]
+    names: dict[int, str]
+
+    def find(self, keys: np.ndarray, contents: np.ndarray, count: int, above: float) -> list[tuple[NearSample, ...]]:
+        """The `count` samples nearest to each of the keys (Q, d), of at least this cosine, and exact copies anyway.
+
+        contents: digests (Q, 16) of what the keys were made of. None had been deleted when it was read.
+        """
+        from munkey.deploy.model.retrieval import checked, nearest_in
+
+        while True:
+            with self.store.reading() as view:
+                near = nearest_in(view, checked(keys, view.keys.shape[1]), min(count, len(view.live)))
+                present = near.rows != NOBODY
+                rows = near.rows[present]
+                held_contents = view.records["content"][rows]
+                sources = self.store.sources_of(rows)
+                copied = view.copy(rows)
+            if copied.live.all():
+                break  # else something was deleted meanwhile
+        queries = np.nonzero(present)[0]
+        cosines = near.cosines[present].clip(-1, 1)
+        are_copies = (held_contents == contents[queries]).all(axis=1)
+        samples: list[list[NearSample]] = [[] for _ in keys]
+        for number, query in enumerate(queries.tolist()):
+            file, unit = sources[number]
+            label = self.names.get(int(copied.labels[number]))
+            is_copy = bool(are_copies[number])
+            cosine = float(cosines[number])
+            if is_copy or cosine >= above:
+                sample = NearSample(int(copied.ids[number]), label, unit, self.place(file), cosine, is_copy)
+                samples[query].append(sample)
+        return [tuple(sorted(nearest, key=lambda sample: not sample.copy)) for nearest in samples]

@@ -1,0 +1,101 @@
+"""Samples looked up by a picture or a row, for each family: whose are the nearest, and which are exact copies."""
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import munkey.deploy.predictor
+from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM
+from munkey.deploy.errors import PictureError
+from munkey.deploy.model.explain import near_page
+from munkey.deploy.predictor import Predictor
+from munkey.encoders.keys import Keys, at_unit_norm
+from munkey.memory.neighbors import nearest
+
+EXACT = {"lda": ForgettingLDA, "ncm": ForgettingNCM, "knn": ForgettingKNN}
+ROWS = np.random.default_rng(0).normal(size=(30, 20))
+ROWS[7] = ROWS[3]  # an exact copy, of another person
+CLASSES = ["cat", "dog", "emu"]
+PEOPLE = [f"person {row % 4}" for row in range(len(ROWS))]
+
+
+@pytest.fixture(params=EXACT)
+def rows_model(request, tmp_path) -> Path:
+    """A directory with a model of rows of numbers."""
+    labels = [CLASSES[row % 3] for row in range(len(ROWS))]
+    with pytest.warns(UserWarning, match="exact cop"):
+        EXACT[request.param]().fit(ROWS, labels, units=PEOPLE).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_the_nearest_rows_come_with_cosine_class_and_person_and_copies_are_said_to_be_some(rows_model):
+    keys = at_unit_norm(ROWS)
+    expected = nearest(Keys(np.array([99]), keys[[3]]), Keys(np.arange(len(ROWS)), keys), 5)
+    with Predictor.load(rows_model) as model:
+        [samples] = model.find(ROWS[[3]], count=5).samples
+    assert [sample.id for sample in samples] == expected.ids[0].tolist()
+    assert [sample.cosine for sample in samples] == pytest.approx(expected.cosines[0].tolist(), abs=1e-4)
+    for sample in samples:
+        assert (sample.label, sample.unit, sample.file) == (CLASSES[sample.id % 3], PEOPLE[sample.id], None)
+        assert sample.copy == (sample.id in (3, 7))
+    assert {sample.unit for sample in samples if sample.copy} == {"person 3"}
+
+
+def test_the_least_cosine_leaves_the_others_out_and_a_forgotten_row_is_not_found(rows_model):
+    with Predictor.load(rows_model, writer=True) as model:
+        assert [sample.id for sample in model.find(ROWS[[3]], above=0.9).samples[0]] == [3, 7]
+        model.forget([3])
+        [samples] = model.find(ROWS[[3]], above=0.9).samples
+        assert [(sample.id, sample.copy) for sample in samples] == [(7, True)]
+        assert model.find(-ROWS[[3]], above=0.9).samples == ((),)
+        assert len(model.find(ROWS[[3]], count=1000).samples[0]) == len(ROWS) - 1
+        model.forget(model.ids)
+        assert model.find(ROWS[[3]]).samples == ((),)  # nothing is held, which is the answer
+
+
+@pytest.mark.parametrize("options", [{"count": 0}, {"count": 1001}, {"count": 2.5}, {"above": 1.5}])
+def test_what_cannot_be_meant_is_refused(options, rows_model):
+    with Predictor.load(rows_model) as model, pytest.raises(ValueError, match=next(iter(options))):
+        model.find(ROWS[[3]], **options)
+
+
+def test_rows_of_another_width_are_refused(rows_model):
+    with Predictor.load(rows_model) as model, pytest.raises(PictureError, match="rows of 20"):
+        model.find(np.zeros((1, 3)))
+
+
+def test_a_munkey_finds_pictures_with_their_files(predictor, images):
+    found = predictor.find(images.images[[1, 2]], count=3)
+    answer = predictor.predict(images.images[[1, 2]])
+    for query, samples in enumerate(found.samples):
+        assert [sample.id for sample in samples] == answer.neighbors.ids[query, :3].tolist()
+        assert [sample.file for sample in samples] == list(answer.neighbors.files[query][:3])
+        own = [sample.id for sample in samples if sample.copy]
+        assert own == [query + 1] and samples[0].cosine == pytest.approx(1, abs=1e-5)
+    added = predictor.add(images.images[[3]], ["fish"], units=["Anna"])
+    [samples] = predictor.find(images.images[[3]], count=2).samples
+    assert (samples[0].id, samples[0].unit, samples[0].copy) == (added.ids[0], "Anna", True)
+
+
+def test_the_page_shows_pictures_persons_and_copies_and_needs_nothing_else(predictor, images):
+    predictor.add(images.images[[3]], ["fish"], units=["<Anna>"])
+    html = near_page(predictor.find(images.images[[3]], count=3))
+    assert len(re.findall(r'<img src="data:image/png;base64,', html)) >= 1 + 2
+    assert "unit: &lt;Anna&gt;" in html and html.count(">exact copy<") == 1
+    assert "<script" not in html and not re.findall(r'(?:src|href)="(?!data:)', html)
+
+
+def test_the_page_of_rows_of_numbers_shows_no_black_squares_for_pictures(rows_model):
+    with Predictor.load(rows_model) as model:
+        html = near_page(model.find(ROWS[[3]], count=2))
+    assert "<img" not in html and html.count("row of numbers") == 3 and html.count(">exact copy<") == 2
+
+
+def test_the_example_of_the_docstring_runs_as_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [example] = doctest.DocTestFinder(recurse=False).find(Predictor.find, "find", munkey.deploy.predictor)
+    failed, tried = doctest.DocTestRunner().run(example)
+    assert (failed, tried) == (0, 6)
