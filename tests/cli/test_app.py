@@ -125,10 +125,22 @@ def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tm
     assert "no sample is as near as that" in munkey("find", model, other, "--above", 0.9999).out
 
 
+def test_rows_of_several_files_are_numbered_in_each(munkey, tmp_path):
+    rows = np.eye(6)
+    ForgettingLDA().fit(rows, np.arange(6) % 2).save(tmp_path / "rows")
+    files = [tmp_path / "first.npy", tmp_path / "second.npy"]
+    for file in files:
+        np.save(file, rows[:2])
+    lines = munkey("find", tmp_path / "rows", *files, "--count", 1).out.splitlines()
+    assert [line for line in lines if line.endswith(":")] == [f"{file}, row {row}:" for file in files for row in (1, 2)]
+
+
 def test_find_refuses_what_is_no_picture_and_to_write_over_other_files(munkey, model, tmp_path):
     picture = picture_in(tmp_path)
     before = picture.read_bytes()
     assert munkey("find", model, tmp_path / "nowhere.png").code == 2
+    skipped = munkey("find", model, tmp_path / "nowhere.png", picture, "--on-bad", "skip")
+    assert skipped.code == 0 and "munkey: skipped 1 picture" in skipped.err and "nowhere.png" in skipped.err
     assert munkey("find", model, picture, "--count", 0).code == 2
     assert munkey("find", model, picture, "--html", picture).code == 2
     assert munkey("find", model, picture, "--html", model / "page.html").code == 2

@@ -1,6 +1,8 @@
 """`munkey find`: look samples up by a picture, or a row of numbers."""
 
 import sys
+import warnings
+from collections import Counter
 from contextlib import redirect_stdout
 from typing import Annotated
 
@@ -36,17 +38,22 @@ def find(
 
     require_page(directory, html)
     with model(directory) as predictor, working("looking up"), redirect_stdout(sys.stderr):
-        found = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
+        with warnings.catch_warnings(record=True) as skipped:
+            warnings.simplefilter("always", UserWarning)
+            found = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
+        for warning in skipped:
+            print(f"munkey: {warning.message}", file=sys.stderr)
         if html:
             with atomic(html) as temporary:
                 temporary.write_text(near_page(found), encoding="utf-8")
     parts = []
-    for number, samples in enumerate(found.samples, start=1):
+    rows_of_file: Counter[str | None] = Counter()
+    for asked, samples in zip(found.files, found.samples, strict=True):
         lines = [
             (f"{one.cosine:.3f}", one.id, one.label, one.unit, one.file, "exact copy" if one.copy else "")
             for one in samples
         ]
-        asked = found.files[number - 1]
-        name = f"{asked}, row {number}" if found.pictures is None else f"{asked}"
+        rows_of_file[asked] += 1
+        name = f"{asked}, row {rows_of_file[asked]}" if found.pictures is None else f"{asked}"
         parts.append(f"{name}:\n{table([HEADER, *lines]) if lines else 'no sample is as near as that'}")
     say("\n\n".join(parts), {"pictures": json_answers.near(found)}, as_json)

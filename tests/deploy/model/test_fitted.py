@@ -91,6 +91,17 @@ def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bi
 
 
 @every
+def test_a_sample_is_found_by_its_picture(family, run, model):
+    pictures = np.array(load(run / "data/toy").images)
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        for one, [first, second] in zip(IDS, used.find(pictures[IDS], count=2).samples, strict=True):
+            assert (first.id, first.copy, second.copy) == (one, True, False)
+            assert first.cosine == pytest.approx(1, abs=1e-4) and first.file.endswith(f"pets/{one}.png")
+        used.forget(IDS[:1])
+        assert IDS[0] not in [sample.id for sample in used.find(pictures[IDS[:1]], count=100).samples[0]]
+
+
+@every
 def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, model, pictures):
     with Predictor.load(model, writer=True, device="cpu") as used, Predictor.load(model, device="cpu") as reader:
         before = used.predict(pictures).logits.tobytes()

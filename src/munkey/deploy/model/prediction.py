@@ -8,7 +8,7 @@ import numpy as np
 from munkey.core.ids import NOBODY
 from munkey.deploy.model.manifest import Manifest
 
-LOOK_UP = "`munkey find` lists the samples nearest to a picture."
+LOOK_UP = "The command munkey find lists the samples nearest to a picture."
 
 
 @dataclass(frozen=True)
