@@ -10,7 +10,9 @@ import pytest
 import munkey.deploy.predictor
 from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM
 from munkey.deploy.errors import PictureError
+from munkey.deploy.model import retrieval
 from munkey.deploy.model.explain import near_page
+from munkey.deploy.model.retrieval import nearest_in
 from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys, at_unit_norm
 from munkey.memory.neighbors import nearest
@@ -54,6 +56,23 @@ def test_the_least_cosine_leaves_the_others_out_and_a_forgotten_row_is_not_found
         assert len(model.find(ROWS[[3]], count=1000).samples[0]) == len(ROWS) - 1
         model.forget(model.ids)
         assert model.find(ROWS[[3]]).samples == ((),)  # nothing is held, which is the answer
+
+
+def test_a_row_that_is_deleted_during_the_search_is_not_handed_out(rows_model, monkeypatch):
+    with Predictor.load(rows_model, writer=True) as model:
+        searched = []
+
+        def interrupted(*arguments):
+            result = nearest_in(*arguments)
+            if not searched:
+                model.forget([3])
+            searched.append(result.ids.tolist())
+            return result
+
+        monkeypatch.setattr(retrieval, "nearest_in", interrupted)
+        [samples] = model.find(ROWS[[3]], count=2).samples
+    assert len(searched) == 2 and 3 in searched[0][0]
+    assert samples[0].id == 7 and 3 not in [sample.id for sample in samples]
 
 
 @pytest.mark.parametrize("options", [{"count": 0}, {"count": 1001}, {"count": 2.5}, {"above": 1.5}])

@@ -123,7 +123,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         dependencies=[Depends(access.at_least("predict"))],
         openapi_extra=described(Question, **ONE_PICTURE),
         responses=OF_BODIES | {415: NO_PICTURE},
-        response_description="predictions: class, probabilities and, where asked for, neighbors.",
+        response_description="predictions: class, probabilities; to explain, also neighbors, and in `basis`, how.",
     )
     async def predict(
         request: Request,
