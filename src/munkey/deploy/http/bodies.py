@@ -33,7 +33,7 @@ class RequestLimits:
 
 
 Body = TypeVar("Body", bound=BaseModel)
-AskedBody = TypeVar("AskedBody", bound="Asked")
+AskedBody = TypeVar("AskedBody", bound="QuestionOfPictures")
 MOST_PICTURES = 64  # or rows, in a request
 MOST_NAMES = 1000  # of a kind in a request
 MOST_PATTERNS = 32  # in a request: each is compared with every source file
@@ -49,7 +49,7 @@ def require_few_patterns(files: Sequence[str]) -> None:
         raise ValueError(f"{said}; a request may have {MOST_PATTERNS}: send several, or name ids")
 
 
-class Asked(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
+class QuestionOfPictures(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
     """What a question is about: pictures, or rows where the model is of embeddings."""
 
     images: Annotated[
@@ -76,14 +76,14 @@ class Asked(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
         return np.array(self.rows) if self.rows else self.images
 
 
-class Question(Asked):
+class Question(QuestionOfPictures):
     """What is to be classified."""
 
     explain: bool = Field(False, description="Answer with the neighbors that each prediction rests on.")
     only_held_classes: bool = Field(False, description="Answer no class without samples.")
 
 
-class LookUp(Asked):
+class LookUp(QuestionOfPictures):
     """What samples are looked up by."""
 
     count: int = Field(COUNT, ge=1, le=MOST, description="At most so many samples for each picture or row.")
