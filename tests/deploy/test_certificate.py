@@ -200,6 +200,9 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
     assert not re.search(r"<script|<link|<img|https?://", page)
     assert "<script" not in certificate.html(made.model_copy(update={"not_claimed": ("<script>alert(1)</script>",)}))
+    for ids, before in ((None, "In their place"), ((10,), "Beside them")):
+        named = made.model_copy(update={"ids": ids, "ids_sha256": "0" * 64})
+        assert f"{before} stands a fingerprint," in " ".join(certificate.html(named).split())
 
 
 @pytest.mark.parametrize(
