@@ -1,11 +1,13 @@
-"""Pages and texts from Jinja templates: the one place that says what is escaped, and what is an error."""
+"""Pages and texts from Jinja templates: one place says what is escaped, and what is an error."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 
-def rendered(template: Path, values: Mapping[str, Any], filters: Mapping[str, Any] | None = None) -> str:
+def rendered(
+    template: Path, values: Mapping[str, Any], filters: Mapping[str, Any] | None = None
+) -> str:
     """A template, filled in. In HTML, text is escaped; a name that has no value is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
