@@ -455,7 +455,10 @@ def test_the_commands_of_the_docs_run_as_printed(heading, samples, page, munkey,
     assert munkey("inspect", model, "--json").json["samples"] == samples and (tmp_path / page).exists()
 
 
-@pytest.mark.parametrize("code", [output.FAILED, output.BAD_INPUT, output.LOCKED, output.MACHINE, output.INTERRUPTED])
+@pytest.mark.parametrize(
+    "code",
+    [output.FAILED, output.BAD_INPUT, output.LOCKED, output.MACHINE, output.FOUND_NOTHING, output.INTERRUPTED],
+)
 def test_the_codes_are_those_of_the_help(code, munkey):
     page = (ROOT / "docs/serving.md").read_text()
     [sentence] = re.findall(rf"^\| {code} \| (.*) \|$", page, re.MULTILINE)

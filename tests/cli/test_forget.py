@@ -11,6 +11,7 @@ import threading
 import numpy as np
 import pytest
 
+from munkey.cli.output import FOUND_NOTHING
 from munkey.deploy import certificate, deletions
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.ledger import Ledger
@@ -54,7 +55,8 @@ def test_that_names_stay_is_said_only_where_this_deletion_left_them(words, said,
     monkeypatch.chdir(tmp_path)
     munkey("forget", model, "--ids", "10", "--request", "R")
     ended = munkey("forget", model, *words)
-    assert ended.code == 0 and ended.out.count(f"stay in the directory until `munkey purge {model}`") == said
+    assert ended.code == (FOUND_NOTHING if "--ignore-missing" in words else 0)
+    assert ended.out.count(f"stay in the directory until `munkey purge {model}`") == said
 
 
 def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
@@ -274,6 +276,52 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
     assert ended.code == 2 and "'2026-1' was carried out on" in ended.err and left(model) == without(10, 14, 16)
 
 
+def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, tmp_path):
+    with_twins(model)
+    table = tmp_path / "requests.csv"
+    table.write_text("request,unit\n1,Anna\n2,Bobb\n")
+    words = ["forget", model, "--csv", table, "--ignore-missing"]
+    certificates = ["--certificate", tmp_path / "{request}.json"]
+    previewed = munkey(*words, "--dry-run")
+    assert previewed.code == FOUND_NOTHING
+    assert "request 2: found nothing now; would delete nothing" in previewed.out
+    for expected in ("request 1: forgot 2 samples", "request 1: carried out on"):
+        ended = munkey(*words, *certificates)
+        assert ended.code == FOUND_NOTHING and expected in ended.out
+        assert "request 2: found nothing now; deleted nothing" in ended.out
+        assert "not in the memory" in ended.out and "unit Bobb (request 2)" in ended.out
+        assert ended.out.count("carried out") == expected.count("carried out")
+    assert [one["request"] for one in munkey("log", model, "--json").json["log"]] == ["1"]
+    assert (tmp_path / "1.json").exists() and not (tmp_path / "2.json").exists()
+    assert [one["found_nothing"] for one in munkey(*words, "--json").json["requests"]] == [False, True]
+    table.write_text("request,unit\n1,Anna\n2,Bob\n")  # corrected, and under the same number
+    with Predictor.load(model, writer=True) as predictor:
+        rows = predictor._store.view.rows(predictor._store.rows_of([10]))
+        predictor._store.add([300], rows.keys, rows.tokens, [0], None, ["Bob"])
+    ended = munkey(*words)
+    assert ended.code == 0 and "request 2: forgot 1 sample" in ended.out
+
+
+def test_a_memory_that_recorded_a_request_without_samples_says_that_it_found_nothing(munkey, model, tmp_path):
+    with Predictor.load(model, writer=True) as predictor:
+        when = predictor._store.delete([], request="2").when.isoformat()
+    for words in (["--dry-run"], []):
+        ended = munkey("forget", model, "--unit", "Bobb", "--request", "2", *words)
+        assert ended.code == FOUND_NOTHING and f"request 2: found nothing on {when}; deleted nothing" in ended.out
+    ended = munkey("forget", model, "--ids", "10", "--request", "2")
+    assert ended.code == 2 and "request '2' found nothing on" in ended.err and "another number" in ended.err
+    ended = munkey("certificate", model, tmp_path / "made.json", "--request", "2")
+    assert ended.code == 2 and not (tmp_path / "made.json").exists()
+
+
+def test_a_request_whose_samples_went_with_another_one_of_its_table_is_recorded(munkey, model, tmp_path):
+    (tmp_path / "requests.csv").write_text("request,id\n1,10\n2,10\n")
+    for expected in ("now", "on 20"):  # once more: no name is refused as unknown
+        ended = munkey("forget", model, "--csv", tmp_path / "requests.csv")
+        assert ended.code == FOUND_NOTHING and f"request 2: found nothing {expected}" in ended.out
+    assert [one["deleted"] for one in munkey("log", model, "--json").json["log"]] == [1, 0]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -330,7 +378,7 @@ def test_it_says_why_there_is_no_certificate(munkey, model, tmp_path):
     receipt = tmp_path / "receipt.json"
     for more in ([], ["--dry-run"]):
         ended = munkey("forget", model, "--ids", "11", "--ignore-missing", "--certificate", receipt, *more)
-        assert ended.code == 0 and "certificate: none, since there is nothing to delete" in ended.out
+        assert ended.code == FOUND_NOTHING and "certificate: none, since there is nothing to delete" in ended.out
     planned = munkey("forget", model, "--ids", "10", "--certificate", receipt, "--dry-run")
     assert planned.code == 0 and f"certificate: would be written to {receipt}" in planned.out
     assert not receipt.exists() and left(model) == IDS.tolist()
@@ -488,7 +536,8 @@ def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
     assert munkey("forget", model, "--csv", tmp_path / "requests.csv", "--block-return").code == 0
     assert left(model) == [*IDS.tolist(), 201] and munkey("inspect", model, "--json").json["blocked pictures"] == 1
     found = munkey("forget", model, "--ids", "200", "--ignore-missing", "--request", "1\n2")
-    assert "request 1\\n2: forgot 0 samples" in found.out and "nothing that it names is held" in found.out
+    assert "request 1\\n2: found nothing now; deleted nothing" in found.out
+    assert "nothing that it names is held" in found.out
 
 
 def test_what_standard_output_cannot_encode_is_escaped(munkey, model, monkeypatch):

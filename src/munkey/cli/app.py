@@ -31,6 +31,7 @@ EXIT CODES
   2  bad input: unknown ids; a file that is not a picture, a model or a certificate, or is damaged; nothing was changed
   3  locked: another process writes this model, or a reader is in the way; try again
   4  the machine refused: disk full, no permission, port taken
+  5  found nothing: a request to forget named no sample that is held, and deleted nothing; other requests are done
   130  interrupted by Ctrl-C; what was forgotten by then stays forgotten
 """
 USE, CHECK, EXPERIMENT = "Use a model", "Check and maintain a model", "Run experiments"

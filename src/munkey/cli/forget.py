@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from munkey.cli import arguments as given
-from munkey.cli.output import AfterDeletionError, say, working
+from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, say, working
 from munkey.core.console import counted, one_line
 
 OneFile = Path | None
@@ -132,6 +132,8 @@ def forget(
         later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
         said = [*(_worded(answer, directory) for answer in done), f"head of the chain: {done[-1]['head']}", later]
         raise AfterDeletionError(error, "\n".join(said), done) from error
+    if any(answer["found_nothing"] for answer in answers):
+        raise typer.Exit(FOUND_NOTHING)
 
 
 def _requests_in(file: Path, as_json: bool) -> dict[str | None, list[dict[str, list[Any]]]]:
@@ -177,6 +179,8 @@ def _worded(answer: dict[str, Any], directory: Path) -> str:
     name = f"request {one_line(answer['request'])}: " if answer["request"] else ""
     if answer.get("repeated"):
         certify = f"\nno certificate is there: `{one_line(answer['certify'])}` writes it" if "certify" in answer else ""
+        if answer["found_nothing"]:
+            return f"{name}found nothing on {answer['when']}; deleted nothing"
         return f"{name}carried out on {answer['when']}, so nothing was changed{certify}"
     if dry_run := "would_delete" in answer:
         classes = ", ".join(f"{each} {count:,}" for each, count in answer["classes"].items())
@@ -186,8 +190,10 @@ def _worded(answer: dict[str, Any], directory: Path) -> str:
     else:
         numbers = f"; numbers {answer['first']} to {answer['last']} of the chain" if answer["deleted"] else ""
         lines = [f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left{numbers}"]
-    if not (answer["would_delete"] if dry_run else answer["deleted"]):
-        lines.append("nothing that it names is held: forgotten earlier, see `munkey log`, or never in this memory")
+    if answer["found_nothing"]:
+        done = "would delete" if dry_run else "deleted"
+        why = "nothing that it names is held: forgotten earlier, see `munkey log`, or never in this memory"
+        lines = [f"{name}found nothing now; {done} nothing, {answer['left']:,} left", why]
     if copies := answer["copies"]:
         ids, units = [copy["id"] for copy in copies], sorted({copy["unit"] for copy in copies if copy["unit"]})
         which = f"ids {first_ten(ids)}" + (f", of unit {first_ten(units)}" if units else "")

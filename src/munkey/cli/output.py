@@ -9,7 +9,7 @@ from typing import Any
 
 from munkey.core.console import one_line, printable
 
-FAILED, BAD_INPUT, LOCKED, MACHINE, INTERRUPTED = 1, 2, 3, 4, 130  # exit codes, see `munkey --help`
+FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = 1, 2, 3, 4, 5, 130  # exit codes, see `munkey --help`
 
 
 class NotVerifiedError(Exception):

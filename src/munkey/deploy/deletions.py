@@ -71,15 +71,18 @@ def planned(store: Store, samples: Samples, request: DeletionRequest) -> Deletio
     """As `Predictor.plan`."""
     plans: dict[str | None, PlannedDeletion] = {}
     missing: list[str] = []
+    refused: list[str] = []  # unless they are passed over
     for number, lines in request.lines.items():
         ids, unknown = _meant(samples, lines)
         earlier = None if number is None else store.receipt(number)
         require_new(number, earlier, len(ids))
         plans[number] = PlannedDeletion(ids, earlier, {})
         tied = f" (request {number})" if len(request.lines) > 1 else ""
-        missing += [] if earlier else [f"{name}{tied}" for name in dict.fromkeys(unknown)]
-    if missing and not request.ignore_missing:
-        raise UnknownNamesError(missing)
+        names = [f"{name}{tied}" for name in dict.fromkeys(unknown)]
+        missing += names if earlier is None or not earlier.sequences else []
+        refused += names if earlier is None else []
+    if refused and not request.ignore_missing:
+        raise UnknownNamesError(refused)
     if request.similar != 0 or request.also_similar:
         plans = {number: _with_look_alikes(samples, plan, request) for number, plan in plans.items()}
     return DeletionPlan(request, plans, missing)
@@ -88,7 +91,8 @@ def planned(store: Store, samples: Samples, request: DeletionRequest) -> Deletio
 def require_new(number: str | None, earlier: Receipt | None, count: int) -> None:
     """Raises ValueError for a request that was carried out before and names samples that the memory holds."""
     if earlier and count:
-        done = f"request {number!r} was carried out on {earlier.when.isoformat()}"
+        what = "was carried out" if earlier.sequences else "found nothing"
+        done = f"request {number!r} {what} on {earlier.when.isoformat()}"
         still = f"names {counted(count, 'sample')} that the memory holds"
         raise ValueError(f"{done}, and {still}; give this deletion another number")
 
@@ -143,5 +147,6 @@ def previewed(samples: Samples, plan: DeletionPlan) -> list[Json]:
         left = np.setdiff1d(left, ids)
         answer = {"request": number, "would_delete": ids.tolist(), "classes": samples.select(ids=ids).classes}
         answer |= {"identical": twins.tolist(), "copies": copies, "left": len(left)}
+        answer["found_nothing"] = not len(ids)
         answers.append(answer | json_answers.forgotten(deletion.earlier) if deletion.earlier else answer)
     return answers

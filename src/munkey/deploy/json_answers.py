@@ -59,11 +59,14 @@ def sample_near(sample: NearSample) -> Json:
 def forgotten(receipt: Receipt) -> Json:
     """A deletion. first, last: its numbers in the chain, none where nothing was deleted; identical: ids that stay.
 
+    found_nothing: no sample that it names was held when it was asked for the first time.
+
     identical and emptied are None in a repeated answer: that is not known any more.
     """
     numbers = receipt.sequences
     return {
         "deleted": len(numbers),
+        "found_nothing": not numbers,
         "first": numbers[0] if numbers else None,
         "last": numbers[-1] if numbers else None,
         "when": receipt.when.isoformat(timespec="microseconds"),

@@ -423,9 +423,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         exact copies that stay, and classes that have no sample left: the model can still answer these.
 
         ignore_missing: forget those that are known. request: a number of your own; asked again under it, nothing
-        changes, and the earlier receipt comes back. also_identical: forget exact copies too. block_return: refuse to
-        `add` these pictures from now on (docs/memory.md). Raises ValueError for what is not an id, and for the number
-        of another request.
+        changes, and the earlier receipt comes back. Where no id is known, nothing is recorded. also_identical: forget
+        exact copies too. block_return: refuse to `add` these pictures from now on (docs/memory.md).
+        Raises ValueError for what is not an id, and for the number of another request.
         """
         how = DeletionRequest({}, ignore_missing, also_identical, block_return=block_return)
         return self._forget(ids, request, how).receipt
@@ -478,12 +478,14 @@ class Predictor(AbstractContextManager["Predictor"]):
             self._require_new(plan)
         certified = []
         for number, planned in plan.deletions.items():
-            done = self._forget(planned.ids, number, replace(plan.request, ignore_missing=True))
+            how = replace(plan.request, ignore_missing=True)
+            done = self._forget(planned.ids, number, how, planned=len(planned.ids) > 0)
             receipt = done.receipt
             answer = json_answers.forgotten(receipt) | {"copies": done.copies, "left": done.left}
             answers.append(answer)
             if not receipt.sequences:
-                answer["why"] = "the memory held none of these samples (any more): `log` lists earlier requests"
+                held_none = "the memory held none of these samples (any more): `log` lists earlier requests"
+                answer["why"] = f"found nothing; deleted nothing: {held_none}"
             if certificates and number in salts and receipt.sequences and not receipt.repeated:
                 if certificates.tell_salts:
                     answer["salt"] = salts[number].hex()
@@ -519,8 +521,14 @@ class Predictor(AbstractContextManager["Predictor"]):
             return f"{error}; until then, names of source files and units may be left in it"
         return f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}" if foreign else ""
 
-    def _forget(self, ids: ArrayLike | Iterable[int], number: str | None, how: DeletionRequest) -> "_Forgotten":
-        """One deletion, under the number of its request."""
+    def _forget(
+        self, ids: ArrayLike | Iterable[int], number: str | None, how: DeletionRequest, *, planned: bool = False
+    ) -> "_Forgotten":
+        """One deletion, under the number of its request.
+
+        planned: it named samples when it was looked up. If they went meanwhile, with another request of the same
+        table, say, it is recorded all the same; a request that never found anything is not: it deleted nobody.
+        """
         wanted = np.unique(checked_ids(ids))
         with self._alone():
             found = self._store.known_rows(wanted)
@@ -538,7 +546,10 @@ class Predictor(AbstractContextManager["Predictor"]):
                 rows = rows[np.argsort(view.ids[rows])]  # the chain has them by ascending id
                 identical = ()
             gone_ids = view.ids[rows]
-            receipt = self._delete(rows, number, how.block_return)
+            if len(rows) or planned or (number is not None and self._store.receipt(number)):
+                receipt = self._delete(rows, number, how.block_return)
+            else:
+                receipt = replace(self._delete(rows, None, block_return=False), request=number)
             held_labels = self._samples.held()[1]
         if not receipt.repeated:
             emptied_labels = np.setdiff1d(labels, held_labels)

@@ -163,6 +163,17 @@ def test_a_request_is_carried_out_once(office):
         assert other.status == 422 and "DSR-1" in other.json["error"] and 14 in office.held()
 
 
+def test_a_request_that_found_nothing_is_not_answered_as_carried_out(office):
+    for options in ({"dry_run": True}, {}, {"certificate": True}):
+        answer = office.forget(units=["Ana"], request="DSR-1", ignore_missing=True, **options)
+        assert (answer.status, answer.json["error"]) == (404, "found nothing now; deleted nothing")
+        assert answer.json["found_nothing"] and not answer.json.get("repeated")
+        assert (answer.json["unknown"], answer.json["unknown_count"]) == (["unit Ana"], 1)
+        assert answer.json.get("certificate") is None
+    assert office.read("/log").json["log"] == []
+    assert office.forget(units=["Anna"], request="DSR-1").json["deleted"] == 1  # corrected
+
+
 def test_look_alikes_are_listed_where_asked_and_forgotten_with_the_others(office, model):
     cosines = model.similar([10], above=0.01)
     (nearest, cosine), *others = cosines.items()

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import ValidationError
@@ -152,7 +152,9 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         response_description="As `munkey forget --json`, with the certificate and its salt where asked for.",
     )
     async def forget(
-        role: Annotated[str | None, Depends(preview_role)], order: Annotated[Order, Depends(json_body(Order, limits))]
+        role: Annotated[str | None, Depends(preview_role)],
+        order: Annotated[Order, Depends(json_body(Order, limits))],
+        response: Response,
     ) -> Json:
         """Forget samples, all that are named or none. With `dry_run`, which needs `verify` only, say which."""
         if not order.dry_run:
@@ -160,8 +162,10 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         plan = await queue.look_up(lambda model: model.plan(order.deletion_request()))
         if order.dry_run:
             [answer] = await queue.look_up(lambda model: model.preview(plan))
-            return answer | passed_over(plan) | queue.purged()
-        return await queue.delete(lambda model: carried_out(model, order, plan))
+            answer |= passed_over(plan) | queue.purged()
+        else:
+            answer = await queue.delete(lambda model: carried_out(model, order, plan))
+        return found_nothing(answer, response) if answer["found_nothing"] else answer
 
     @app.post("/purge", dependencies=[Depends(access.at_least("forget"))])
     async def purge() -> Json:
@@ -275,6 +279,14 @@ def carried_out(model: Predictor, order: Order, plan: DeletionPlan) -> Json:
         why = str(error).partition(". Nothing was changed")[0]  # which is not true any more
         done[0]["error"] = f"forgotten, but not purged or certified: {why}"
     return ({"certificate": None} if order.certificate else {}) | done[0] | passed_over(plan)
+
+
+def found_nothing(answer: Json, response: Response) -> Json:
+    """The answer to a request that names no sample, with a status that never reads as carried out."""
+    response.status_code = 404
+    when = f"on {answer['when']}" if answer.get("repeated") else "now"
+    refused = {"error": f"found nothing {when}; deleted nothing", "unknown": answer["missing"]}
+    return answer | refused | {"unknown_count": answer["missing_count"]}
 
 
 def passed_over(plan: DeletionPlan) -> Json:

@@ -471,7 +471,8 @@ class Store(AbstractContextManager["Store"]):
             checked_texts("request", [request], 1)
             if request is not None and (earlier := self.receipt(request)):
                 if len(rows):
-                    done = f"request {request!r} was carried out at {earlier.when.isoformat()}"
+                    what = "was carried out" if earlier.sequences else "found nothing"
+                    done = f"request {request!r} {what} at {earlier.when.isoformat()}"
                     still = f"the memory still holds {counted(len(rows), 'id')} of these"
                     raise ValueError(f"{done}, and {still}; give this deletion another number")
                 return earlier
