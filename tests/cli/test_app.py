@@ -243,7 +243,7 @@ def test_samples_are_listed_as_a_request_takes_them(munkey, model, tmp_path):
     assert lines[0].split() == ["id", "class", "file", "unit", "added"] and lines[-1] == "6 samples"
     (tmp_path / "requests.csv").write_text(munkey(*words, "--csv").out)
     assert munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"][0]["deleted"] == 6
-    assert munkey(*words).out.endswith("0 samples\n") and munkey("list", model, "--unit", "Anna").code == 0
+    assert munkey(*words).out.endswith("0 samples\n")  # there are such files, and such classes
     [entry] = munkey("log", model, "--json").json["log"]
     assert (entry["deleted"], entry["request"]) == (6, None) and entry["head"] in munkey("log", model).out
 
@@ -449,7 +449,7 @@ def test_the_commands_of_the_docs_run_as_printed(heading, samples, page, munkey,
     (tmp_path / "requests.csv").write_text("".join(blocks("serving", "text", heading)))
     [commands] = blocks("serving", "sh", heading)
     for line in commands.splitlines():
-        command, *words = shlex.split(line, comments=True)
+        command, *words = shlex.split(line.partition(" >")[0], comments=True)
         ended = munkey(*words)
         assert (command, ended.code) == ("munkey", 0), ended.err
     assert munkey("inspect", model, "--json").json["samples"] == samples and (tmp_path / page).exists()

@@ -80,7 +80,9 @@ def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
 def test_what_is_not_there_is_listed_and_nothing_is_deleted(words, missing, munkey, model):
     ended = munkey("forget", model, *words, "--json")
     assert (ended.code, ended.json["code"], left(model)) == (2, 2, IDS.tolist())
-    assert ended.err == f"munkey: {ended.json['error']}\n" and ended.err.endswith(f": {', '.join(missing)}\n")
+    assert ended.err == f"munkey: {ended.json['error']}\n" and f"was done: {', '.join(missing)}" in ended.err.replace(
+        "was deleted", "was done"
+    )
 
 
 def test_what_is_not_there_may_be_passed_over(munkey, model):
@@ -563,3 +565,81 @@ def test_a_model_that_another_process_writes_is_locked(munkey, model):
         ended = munkey("forget", model, "--ids", "10")
         assert ended.code == 3 and "a memory has one writer at a time" in ended.err
         assert munkey("forget", model, "--ids", "10", "--dry-run").code == 0
+
+
+def with_units(model, units):
+    with Predictor.load(model, writer=True) as predictor:
+        rows = predictor._store.view.rows(predictor._store.rows_of(IDS[: len(units)]))
+        ids = list(range(200, 200 + len(units)))
+        predictor._store.add(ids, rows.keys, rows.tokens, [0] * len(units), None, units)
+
+
+@pytest.mark.parametrize(
+    ("held", "typed"),
+    [
+        ("Zoe\u0308", "Zo\u00eb"),  # of an older memory, from a Mac
+        ("Zo\u00eb", "Zoe\u0308"),
+        ("Zo\u00eb", " Zo\u00eb "),
+        ("Zoe\u0308 ", "Zo\u00eb"),
+        ("7", "7.0"),
+        ("7.0", "7"),
+    ],
+)
+def test_units_are_found_as_people_type_them(held, typed, munkey, model, tmp_path):
+    with_units(model, [held])
+    assert [one["id"] for one in munkey("list", model, "--unit", typed, "--json").json["samples"]] == [200]
+    assert munkey("forget", model, "--unit", typed, "--dry-run", "--json").json["would_delete"] == [200]
+    (tmp_path / "requests.csv").write_text(f"request,class,unit\n1,cat,{typed}\n2,,{typed}\n")
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--dry-run", "--json")
+    assert ended.json["requests"][0]["would_delete"] == [200]
+
+
+def test_a_unit_that_is_called_exactly_so_comes_first(munkey, model):
+    with_units(model, ["7", "7.0"])
+    for typed, expected in (("7", [200]), ("7.0", [201]), (" 7", [200, 201])):
+        assert munkey("forget", model, "--unit", typed, "--dry-run", "--json").json["would_delete"] == expected
+
+
+@pytest.mark.parametrize("typed", ["anna k.", "AnnaK.", "Anna K", "Ana K.", "Anan K."])
+@pytest.mark.parametrize("command", ["list", "forget"])
+def test_near_names_are_offered_in_quotes(typed, command, munkey, model, tmp_path):
+    with_units(model, ["Anna K.", "Bob"])
+    ended = munkey(command, model, "--unit", typed)
+    assert ended.code == 2 and f"unit {typed}. " in ended.err
+    assert f"Near names of a unit are, for '{typed}': 'Anna K.'." in ended.err and "Bob" not in ended.err
+    assert left(model) == [*IDS.tolist(), 200, 201]
+    (tmp_path / "requests.csv").write_text(f"request,class,unit\n1,cat,{typed}\n")
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--ignore-missing")
+    assert ended.code == FOUND_NOTHING and f"for '{typed}': 'Anna K.'" in ended.out
+
+
+def test_a_class_is_found_as_people_type_it_or_named(munkey, model):
+    expected = munkey("list", model, "--class", "cat", "--json").json
+    assert munkey("list", model, "--class", " cat ", "--json").json == expected
+    for command in ("list", "forget"):
+        ended = munkey(command, model, "--class", "Cat")
+        assert ended.code == 2 and "'Cat' is not the name of a class of this model; near is 'cat';" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--unit", "Nobody"], "unit Nobody"),
+        (["--files", "pets/10.png", "pets/999.png"], "pets/999.png"),
+        (["--files", "nowhere/*.png"], "nowhere/*.png"),
+        (["--ids", "10,999"], "999"),
+    ],
+)
+def test_a_list_of_a_name_that_nothing_has_is_refused(words, said, munkey, model):
+    ended = munkey("list", model, *words)
+    assert ended.code == 2 and ended.out == "" and f"was done: {said}" in ended.err
+
+
+def test_files_are_found_as_people_type_them(munkey, model):
+    with Predictor.load(model, writer=True) as predictor:
+        rows = predictor._store.view.rows(predictor._store.rows_of([10]))
+        predictor._store.add([200], rows.keys, rows.tokens, [0], ["pets/Zoe\u0308/1.png"], None)
+    for typed in ("pets/Zo\u00eb/1.png", " pets/Zo\u00eb/1.png ", "pets/Zo\u00eb", "pets/Zo\u00eb/*.png"):
+        assert munkey("forget", model, "--files", typed, "--dry-run", "--json").json["would_delete"] == [200], typed
+    ended = munkey("forget", model, "--files", "Pets/10.png")
+    assert ended.code == 2 and "for 'Pets/10.png': 'pets/10.png'. Source files are named as `list` shows" in ended.err

@@ -32,9 +32,13 @@ def list_(
     Every filter must hold; of one that is given several times, any.
     """
     from munkey.deploy import json_answers
+    from munkey.deploy.errors import UnknownNamesError
 
     wanted = None if ids is None else set(given.ids_in("--ids", ids))
     with given.model(directory) as predictor:
+        unknown = [str(one) for one in sorted((wanted or set()).difference(predictor.ids.tolist()))]
+        if unknown:
+            raise UnknownNamesError(unknown)
         rows = predictor.rows(labels=classes or [], units=units or [], files=given.named_files(files, more))
         samples = json_answers.samples(row for row in rows if wanted is None or row.id in wanted)
     lines = [["id", "class", "file", "unit", "added"], *[list(sample.values()) for sample in samples]]

@@ -119,7 +119,8 @@ def forget(
             head = predictor.head
         if unpurged := answers[0].get("unpurged"):
             print(f"munkey: {unpurged}", file=sys.stderr)
-        end = [f"not in the memory, {HELD}: {first_ten(plan.missing)}"] if plan.missing else []
+        hint = f"\n{one_line(plan.hint)}" if plan.hint else ""
+        end = [f"not in the memory, {HELD}: {first_ten(plan.missing)}{hint}"] if plan.missing else []
         if any(answer.get("deleted") and not (answer["purged"] or answer["repeated"] or unpurged) for answer in done):
             end.append(f"names of source files and units stay in the directory until `munkey purge {directory}`")
         end.append("nothing was changed" if dry_run else f"head of the chain: {head}")
@@ -132,6 +133,10 @@ def forget(
         later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
         said = [*(_worded(answer, directory) for answer in done), f"head of the chain: {done[-1]['head']}", later]
         raise AfterDeletionError(error, "\n".join(said), done) from error
+    _exit_if_one_found_nothing(answers)
+
+
+def _exit_if_one_found_nothing(answers: list[dict[str, Any]]) -> None:
     if any(answer["found_nothing"] for answer in answers):
         raise typer.Exit(FOUND_NOTHING)
 

@@ -1,9 +1,9 @@
-"""The one rule for the name of a unit: the person, lesion, … that a sample is of."""
+"""The one rule for the name of a unit (the person, lesion, … that a sample is of), and which names are near."""
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -65,6 +65,53 @@ def unit_name(unit: Any) -> str | None:
 def unit_names(units: Iterable[Any]) -> list[str | None]:
     """The names of many units."""
     return [unit_name(unit) for unit in units]
+
+
+def units_meant(names: Iterable[str], held: Collection[str]) -> dict[str, list[str]]:
+    """The held spellings that each name means: itself where it is held, else all that are the same name."""
+    spellings: dict[str | None, list[str]] = defaultdict(list)
+    for unit in held:
+        spellings[unit_name(unit)].append(unit)
+    spellings[None] = []  # what is no unit means nobody
+    return {name: [name] if name in held else spellings.get(unit_name(name), []) for name in names}
+
+
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """Up to three names that a person may have meant.
+
+    Those that differ in case, blanks or Unicode form; where there are none, those with one letter more, less or another
+    one, or with two neighboring letters swapped.
+    """
+    wanted = _folded(name)
+    folded = {each: _folded(each) for each in sorted({*names})}
+    alike = [each for each, letters in folded.items() if letters == wanted]
+    others = [each for each, letters in folded.items() if letters != wanted and _one_letter_off(letters, wanted)]
+    return (alike or others)[:3]
+
+
+def _folded(name: str) -> str:
+    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def _one_letter_off(first: str, second: str) -> bool:
+    if abs(len(first) - len(second)) > 1:
+        return False
+    beginning = _common(first, second)
+    first = first[beginning:]
+    second = second[beginning:]
+    ending = _common(first[::-1], second[::-1])
+    first = first[: len(first) - ending]
+    second = second[: len(second) - ending]
+    swapped = len(first) == 2 and first == second[::-1]
+    return max(len(first), len(second)) <= 1 or swapped
+
+
+def _common(first: str, second: str) -> int:
+    """How many letters both begin with."""
+    for place, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return place
+    return min(len(first), len(second))
 
 
 def large_units(units: Sequence[str | None]) -> str:

@@ -48,11 +48,15 @@ class PlannedDeletion(NamedTuple):
 
 @dataclass(frozen=True)
 class DeletionPlan:
-    """What a request comes to, as of the moment when it was looked up. missing: all names that no sample has."""
+    """What a request comes to, as of the moment when it was looked up. missing: all names that no sample has.
+
+    hint: which names are near those, in words.
+    """
 
     request: DeletionRequest
     deletions: Mapping[str | None, PlannedDeletion]
     missing: Sequence[str]
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,9 @@ def planned(store: Store, samples: Samples, request: DeletionRequest) -> Deletio
     plans: dict[str | None, PlannedDeletion] = {}
     missing: list[str] = []
     refused: list[str] = []  # unless they are passed over
+    hints: list[str] = []
     for number, lines in request.lines.items():
-        ids, unknown = _meant(samples, lines)
+        ids, unknown, hint = _meant(samples, lines)
         earlier = None if number is None else store.receipt(number)
         require_new(number, earlier, len(ids))
         plans[number] = PlannedDeletion(ids, earlier, {})
@@ -81,11 +86,13 @@ def planned(store: Store, samples: Samples, request: DeletionRequest) -> Deletio
         names = [f"{name}{tied}" for name in dict.fromkeys(unknown)]
         missing += names if earlier is None or not earlier.sequences else []
         refused += names if earlier is None else []
+        hints += [hint] if hint and (earlier is None or not earlier.sequences) else []
+    hint = ". ".join(dict.fromkeys(hints))
     if refused and not request.ignore_missing:
-        raise UnknownNamesError(refused)
+        raise UnknownNamesError(refused, hint)
     if request.similar != 0 or request.also_similar:
         plans = {number: _with_look_alikes(samples, plan, request) for number, plan in plans.items()}
-    return DeletionPlan(request, plans, missing)
+    return DeletionPlan(request, plans, missing, hint)
 
 
 def require_new(number: str | None, earlier: Receipt | None, count: int) -> None:
@@ -97,8 +104,9 @@ def require_new(number: str | None, earlier: Receipt | None, count: int) -> None
         raise ValueError(f"{done}, and {still}; give this deletion another number")
 
 
-def _meant(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str]]:
-    """The ids (N,) that any of the lines means, and the names and lines that mean none."""
+def _meant(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
+    """The ids (N,) that any of the lines means, the names and lines that mean none, and which names are near."""
+    hints: list[str] = []
     together: dict[str, Any] = {}  # of lines with one kind of name: looked up at once
     found, missing = [np.empty(0, dtype=np.int64)], []
     for line in lines:
@@ -109,12 +117,15 @@ def _meant(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[st
         both = samples.ids
         for kind, names in line.items():
             if len(both):  # else nothing more need be looked up
-                both = np.intersect1d(both, samples.select(**{kind: names}, ignore_missing=True).ids)
+                selection = samples.select(**{kind: names}, ignore_missing=True)
+                both = np.intersect1d(both, selection.ids)
+                hints.append(selection.hint)
         found.append(both)
         if not len(both):
             missing.append(" and ".join(str(name) for names in line.values() for name in names))
     selection = samples.select(**together, ignore_missing=True)
-    return np.unique(np.concatenate([*found, selection.ids])), [*selection.missing, *missing]
+    hint = ". ".join(dict.fromkeys(each for each in [*hints, selection.hint] if each))
+    return np.unique(np.concatenate([*found, selection.ids])), [*selection.missing, *missing], hint
 
 
 def _with_look_alikes(samples: Samples, plan: PlannedDeletion, request: DeletionRequest) -> PlannedDeletion:

@@ -40,14 +40,16 @@ class EmptyModelError(ValueError):
 
 
 class UnknownNamesError(KeyError):
-    """Files, classes, units or ids that no sample of the memory has. missing: all of them."""
+    """Files, classes, units or ids that no sample of the memory has. missing: all of them; hint: of near names."""
 
-    def __init__(self, missing: Sequence[str]) -> None:
+    def __init__(self, missing: Sequence[str], hint: str = "") -> None:
         super().__init__(missing)
         self.missing = tuple(missing)
+        self.hint = hint
 
     def __str__(self) -> str:
-        return f"no sample of this memory ({HELD}) has these names, so nothing was done: {first_ten(self.missing)}"
+        said = f"no sample of this memory ({HELD}) has these names, so nothing was done: {first_ten(self.missing)}"
+        return f"{said}. {self.hint}" if self.hint else said
 
 
 class AmbiguousFileError(ValueError):

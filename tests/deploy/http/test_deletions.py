@@ -163,10 +163,26 @@ def test_a_request_is_carried_out_once(office):
         assert other.status == 422 and "DSR-1" in other.json["error"] and 14 in office.held()
 
 
+def test_names_are_found_as_people_type_them_and_near_ones_offered(office):
+    typed = "/rows?unit=%20Anna%20"
+    [anna] = office.read(typed).json["samples"]
+    assert office.forget(units=[" Anna "], dry_run=True).json["would_delete"] == [anna["id"]]
+    for answer in (office.read("/rows?unit=ana"), office.forget(units=["ana"])):
+        assert answer.status == 404 and "for 'ana': 'Anna'" in answer.json["error"]
+        assert answer.json["unknown"] == ["unit ana"]
+    assert office.read("/rows?file=pets/999.png").status == 404
+    for role in (None, "predict"):  # who may not list names hears of none
+        for refused in (
+            office.ask("POST", "/forget", {"units": ["ana"], "dry_run": True}, role),
+            office.ask("GET", "/rows?unit=ana", role=role),
+        ):
+            assert refused.status in (401, 403) and "Anna" not in refused.json["error"]
+
+
 def test_a_request_that_found_nothing_is_not_answered_as_carried_out(office):
     for options in ({"dry_run": True}, {}, {"certificate": True}):
         answer = office.forget(units=["Ana"], request="DSR-1", ignore_missing=True, **options)
-        assert (answer.status, answer.json["error"]) == (404, "found nothing now; deleted nothing")
+        assert answer.status == 404 and answer.json["error"].startswith("found nothing now; deleted nothing. Near")
         assert answer.json["found_nothing"] and not answer.json.get("repeated")
         assert (answer.json["unknown"], answer.json["unknown_count"]) == (["unit Ana"], 1)
         assert answer.json.get("certificate") is None

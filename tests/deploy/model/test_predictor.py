@@ -314,7 +314,7 @@ def test_rows_say_all_that_the_memory_knows_of_a_sample(predictor, images, resul
     assert every[-2] == (60, "cat", None, "Anna", every[-2].added) and every[-1].label == "fish"
     assert every[1].added < start <= every[-1].added <= datetime.now(UTC)
     assert [row.id for row in predictor.rows(units=["Anna"])] == [60]
-    assert [row.id for row in predictor.rows(labels=["cat", 2], files=["a/00.png", "b", "gone"])] == [0]
+    assert [row.id for row in predictor.rows(labels=["cat", 2], files=["a/00.png", "b"])] == [0]
     assert {row.label for row in predictor.rows(labels=["cat", 2])} == {"cat", "fish"}
 
 
@@ -339,6 +339,16 @@ def test_what_names_nothing_is_all_counted_and_the_first_ten_are_said(predictor)
     )
     with pytest.raises(UnknownIdsError):
         predictor.select(ids=[999])
+
+
+def test_relative_files_are_found_from_anywhere(predictor, result, tmp_path, monkeypatch):
+    """As from a folder above the data set's, whose parent is the project."""
+    monkeypatch.chdir(tmp_path)
+    project = result.parents[6].name
+    for file in ("a/00.png", "pictures/a/00.png", f"{project}/pictures/a/00.png", "pictures/a/00.*"):
+        assert predictor.select(files=[file]).ids.tolist() == [0], file
+    with pytest.raises(UnknownNamesError, match=r"Source files are named from .*/pictures on, .* absolute path"):
+        predictor.select(files=["elsewhere/a/00.png"])
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
             answer |= passed_over(plan) | queue.purged()
         else:
             answer = await queue.delete(lambda model: carried_out(model, order, plan))
-        return found_nothing(answer, response) if answer["found_nothing"] else answer
+        return found_nothing(answer, plan, response) if answer["found_nothing"] else answer
 
     @app.post("/purge", dependencies=[Depends(access.at_least("forget"))])
     async def purge() -> Json:
@@ -281,11 +281,12 @@ def carried_out(model: Predictor, order: Order, plan: DeletionPlan) -> Json:
     return ({"certificate": None} if order.certificate else {}) | done[0] | passed_over(plan)
 
 
-def found_nothing(answer: Json, response: Response) -> Json:
+def found_nothing(answer: Json, plan: DeletionPlan, response: Response) -> Json:
     """The answer to a request that names no sample, with a status that never reads as carried out."""
     response.status_code = 404
     when = f"on {answer['when']}" if answer.get("repeated") else "now"
-    refused = {"error": f"found nothing {when}; deleted nothing", "unknown": answer["missing"]}
+    hint = f". {plan.hint}" if plan.hint else ""  # who may forget may list all names
+    refused = {"error": f"found nothing {when}; deleted nothing{hint}", "unknown": answer["missing"]}
     return answer | refused | {"unknown_count": answer["missing_count"]}
 
 

@@ -1,15 +1,16 @@
 """The samples of a model's memory: what it holds, which of them names mean, what they are copies of or look like."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from munkey.core.unit_names import near_names, units_meant
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.manifest import Manifest
-from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed
+from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed, near_words
 from munkey.deploy.store.chain import moment
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.rows import checked_ids
@@ -51,17 +52,31 @@ class Samples:
         """Labels as numbers of classes. Raises ValueError that lists the classes."""
         manifest = self._manifest()
         names, given, classes = manifest.names, listed("labels", labels), dict(enumerate(manifest.classes))
-        numbers = [names.index(label) if isinstance(label, str) and label in names else label for label in given]
+        texts = {label for label in given if isinstance(label, str)}
+        meant = units_meant(texts, names)
+        numbers: list[Any] = []
+        for label in given:
+            same = meant[label] if isinstance(label, str) else []
+            numbers.append(names.index(same[0]) if len(same) == 1 else label)
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or classes.get(int(number)) is None:
                 known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-                raise ValueError(f"{number!r} is not the name of a class of this model; its classes are: {known}")
+                alike = [repr(name) for name in near_names(str(number), names)]
+                near = f"near is {' or '.join(alike)}; " if alike else ""
+                said = f"{number!r} is not the name of a class of this model"
+                raise ValueError(f"{said}; {near}its classes are: {known}")
         return np.array(numbers, dtype=np.int64)
 
     def rows(self, labels: Iterable[int | str], units: Iterable[str], files: Iterable[str | Path]) -> list[MemoryRow]:
         """As `Predictor.rows`."""
-        numbers, wanted = set(self.numbers(labels).tolist()), set(listed("units", units))
+        numbers = set(self.numbers(labels).tolist())
+        by_unit, unit_hint = self._ids_by_unit(listed("units", units))
         found = self.sources.ids_of(files)
+        missing_files = [name for name, own in found.items() if not own]
+        missing = [*missing_files, *(f"unit {unit}" for unit, own in by_unit.items() if not own)]
+        if missing:
+            raise UnknownNamesError(missing, f"{unit_hint}{self.sources.hint(missing_files)}".rstrip())
+        of_units = set().union(*by_unit.values())
         lying = set().union(*found.values())
         classes = self.classes
         records, sources = self.sources.held()
@@ -69,7 +84,7 @@ class Samples:
         return sorted(
             MemoryRow(one, classes.get(label), self.sources.place(file), unit, moment(at))
             for one, label, at, (file, unit) in zip(*columns, sources, strict=True)
-            if (not numbers or label in numbers) and (not wanted or unit in wanted) and (not found or one in lying)
+            if (not numbers or label in numbers) and (not by_unit or one in of_units) and (not found or one in lying)
         )
 
     def select(
@@ -87,15 +102,32 @@ class Samples:
         classes = self.classes
         unknown: list[int] = np.setdiff1d(wanted, held).tolist()
         found: list[tuple[str, Iterable[int]]] = [*self.sources.ids_of(files).items()]
+        missing_files = [name for name, own in found if not own]
+        by_unit, unit_hint = self._ids_by_unit(listed("units", units))
         found += [(f"class {classes[one]}", held[numbers == one].tolist()) for one in self.numbers(labels)]
-        found += [(f"unit {unit}", self._store.ids_from(unit, "unit").tolist()) for unit in listed("units", units)]
+        found += [(f"unit {unit}", own) for unit, own in by_unit.items()]
         missing = [name for name, own in found if not own]
+        hint = f"{unit_hint}{self.sources.hint(missing_files)}".rstrip()
         if not ignore_missing and (unknown or missing) and (request is None or self._store.receipt(request) is None):
-            raise UnknownNamesError([*map(str, unknown), *missing]) if missing else UnknownIdsError(unknown)
+            raise UnknownNamesError([*map(str, unknown), *missing], hint) if missing else UnknownIdsError(unknown)
         chosen = np.isin(held, [*wanted, *(one for _, own in found for one in own)])
         labels, counts = np.unique(numbers[chosen], return_counts=True)
         counted = {classes.get(one, str(one)): n for one, n in zip(labels.tolist(), counts.tolist(), strict=True)}
-        return Selection(np.sort(held[chosen]), (*map(str, unknown), *missing), counted)
+        return Selection(np.sort(held[chosen]), (*map(str, unknown), *missing), counted, hint)
+
+    def _ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
+        """The ids of the samples of each unit, none where no sample has the name, and which names are near then.
+
+        A name in another Unicode form or with blanks around it means the same unit, where none is called so exactly.
+        """
+        by_unit = {unit: self._store.ids_from(unit, "unit").tolist() for unit in units}
+        unmatched = [unit for unit, own in by_unit.items() if not own]
+        if not unmatched:
+            return by_unit, ""
+        held = {unit for _, unit in self.sources.held()[1] if unit}
+        for unit, spellings in units_meant(unmatched, held).items():
+            by_unit[unit] = [one for each in spellings for one in self._store.ids_from(each, "unit").tolist()]
+        return by_unit, near_words("unit", (unit for unit in unmatched if not by_unit[unit]), held)
 
     def similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
         """As `Predictor.similar`."""

@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from munkey.core.unit_names import near_names
 from munkey.data.source import printable
 from munkey.deploy.errors import AmbiguousFileError
 from munkey.deploy.store.rows import Source
@@ -46,11 +48,15 @@ class Added(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """Samples that were named. ids: (N,) int64, ascending; missing: all that named none; classes: how many of each."""
+    """Samples that were named. ids: (N,) int64, ascending; missing: all that named none; classes: how many of each.
+
+    hint: which names are near those that are missing, in words.
+    """
 
     ids: np.ndarray
     missing: tuple[str, ...]
     classes: dict[str, int]
+    hint: str = ""
 
 
 def listed(what: str, given: Iterable[T]) -> list[T]:
@@ -58,6 +64,11 @@ def listed(what: str, given: Iterable[T]) -> list[T]:
     if isinstance(given, str | bytes | os.PathLike):
         raise ValueError(f"{what} must be a list, but {str(given)!r} is not one; put it into brackets")
     return list(given)
+
+
+def spelled(path: str) -> str:
+    """A path as people type it: in Unicode's form NFC, since Macs write NFD, and without blanks around its parts."""
+    return "/".join(part.strip() for part in unicodedata.normalize("NFC", path).split("/"))
 
 
 def location(file: str | os.PathLike[str]) -> str:
@@ -88,7 +99,8 @@ class SourceFiles:
         """The ids that each name means, none for one that means nothing. Looks at the memory alone, not at the disk.
 
         A name: of a file as the memory has it, or where it lies; of a folder, for all below it; or a pattern as in a
-        shell, `**` for any folders. Raises AmbiguousFileError for what can mean other files too.
+        shell, `**` for any folders. What means nothing so is looked up as seen from the folders above the root, and in
+        another Unicode form. Raises AmbiguousFileError for what can mean other files too.
         """
         names = listed("files", files)
         if "" in map(str, names):
@@ -99,29 +111,75 @@ class SourceFiles:
                 raise ValueError(f"{said}; a name or a pattern may have at most {LONGEST:,}")
         found = {str(name): self._meant(Path(name), self._ids_from) for name in names}
         if not all(found.values()):
-            inside: dict[str, list[tuple[str, int]]] = defaultdict(list)  # names and ids of the files in a folder
-            below: dict[str, list[str]] = defaultdict(list)  # folders below a place, as in `inside`
-            records, sources = self.held()
-            for one, (file, _) in zip(records["id"].tolist(), sources, strict=True):
-                folder, slash, name = (file or "").rpartition("/")
-                inside[folder + slash].append((name, one))
-            places = {folder: PurePosixPath(str(self.place(folder))) for folder in inside}
-            for folder, path in places.items():
-                for above in (path, *path.parents):
-                    below[str(above)].append(folder)
-
-            def covered(place: str) -> set[int]:
-                """The ids below a folder, or of the files that a pattern stands for."""
-                if place in below or not set(place) & SPECIAL:
-                    return {one for folder in below.get(place, ()) for name, one in inside[folder] if name}
-                if len(parts := PurePosixPath(place).parts) > MOST_PARTS:
-                    raise ValueError(f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes")
-                *folders, last = (*parts, "*") if parts[-1] == "**" else parts
-                fitting = [own for folder, own in inside.items() if _fits(folders, places[folder].parts)]
-                return {one for own in fitting for name, one in own if name and fnmatchcase(name, last)}
-
+            held = self.held()
+            covered = self._covering(held, str)
             found |= {name: self._meant(Path(name), covered) for name, ids in found.items() if not ids}
+            found |= {name: self._seen_from_above(name, covered) for name, ids in found.items() if not ids}
+        if not all(found.values()):
+            alike = self._covering(held, spelled)
+            found |= {name: self._meant(Path(spelled(name)), alike) for name, ids in found.items() if not ids}
+            found |= {name: self._seen_from_above(spelled(name), alike) for name, ids in found.items() if not ids}
         return found
+
+    def _covering(
+        self, held: tuple[np.ndarray, list[Source]], spell: Callable[[str], str]
+    ) -> Callable[[str], set[int]]:
+        """What gives the ids at a place, below a folder, or of a pattern. spell: how names are compared."""
+        inside: dict[str, list[tuple[str, int]]] = defaultdict(list)  # names and ids of the files in a folder
+        below: dict[str, list[str]] = defaultdict(list)  # folders below a place, as in `inside`
+        files: dict[str, set[int]] = defaultdict(set)
+        records, sources = held
+        for one, (file, _) in zip(records["id"].tolist(), sources, strict=True):
+            folder, slash, name = (file or "").rpartition("/")
+            inside[folder + slash].append((spell(name), one))
+        places = {folder: PurePosixPath(spell(str(self.place(folder)))) for folder in inside}
+        for folder, path in places.items():
+            for above in (path, *path.parents):
+                below[str(above)].append(folder)
+            for name, one in inside[folder]:
+                if name:
+                    files[str(path / name)].add(one)
+
+        def covered(place: str) -> set[int]:
+            place = spell(place)
+            if place in files:
+                return files[place]
+            if place in below or not set(place) & SPECIAL:
+                return {one for folder in below.get(place, ()) for name, one in inside[folder] if name}
+            if len(parts := PurePosixPath(place).parts) > MOST_PARTS:
+                raise ValueError(f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes")
+            *folders, last = (*parts, "*") if parts[-1] == "**" else parts
+            fitting = [own for folder, own in inside.items() if _fits(folders, places[folder].parts)]
+            return {one for own in fitting for name, one in own if name and fnmatchcase(name, last)}
+
+        return covered
+
+    def _seen_from_above(self, name: str, ids_from: Callable[[str], set[int]]) -> set[int]:
+        """The ids of `data/pets/1.png` where the root is `/home/me/data/pets`, wherever the command is run.
+
+        Raises AmbiguousFileError where two folders above the root see something there.
+        """
+        if os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
+            return set()
+        seen: dict[str, set[int]] = {}
+        for above in self._root.parents:
+            place = posixpath.normpath(posixpath.join(above, printable(name)))
+            if Path(place).is_relative_to(self._root):
+                seen |= {place: ids_from(place)}
+        seen = {place: ids for place, ids in seen.items() if ids}
+        if len(seen) > 1:
+            raise AmbiguousFileError(seen)
+        return set().union(*seen.values())
+
+    def hint(self, missing: Sequence[str]) -> str:
+        """Which names of files are near, and in which form a file is named. Empty where nothing is missing."""
+        if not missing:
+            return ""
+        files = {file for file, _ in self.held()[1] if file}
+        names = files | {str(self.place(file)) for file in files}
+        near = near_words("file", missing, names)
+        root = f" from {self._root} on," if self._root.parts else ""
+        return f"{near}Source files are named{root} as `list` shows them, or by their absolute path"
 
     def _ids_from(self, place: str) -> set[int]:
         """The ids of the samples that came from the file at this place."""
@@ -136,6 +194,14 @@ class SourceFiles:
         if lying and not named <= lying:
             raise AmbiguousFileError({name: named, place: lying})
         return named | lying
+
+
+def near_words(kind: str, missing: Iterable[str], held: Iterable[str]) -> str:
+    """Which held names are near the first ten that are missing, in quotes, with a blank at the end."""
+    held = {*held}
+    near = {name: near_names(name, held) for name in [*missing][:10]}
+    words = [f"{name!r}: {' or '.join(map(repr, names))}" for name, names in near.items() if names]
+    return f"Near names of a {kind} are, for {'; for '.join(words)}. " if words else ""
 
 
 def _fits(pattern: Sequence[str], folder: Sequence[str]) -> bool:
