@@ -269,6 +269,17 @@ def test_units_with_gaps_and_whole_numbers_are_those_that_a_person_names(kind):
     assert kind().fit(X, Y, units=texts).units_.tolist() == ["Zo\u00eb", None, None] * 20
 
 
+def test_a_unit_of_an_older_directory_is_found_as_people_type_it(tmp_path):
+    model = munkey.ForgettingLDA().fit(X, Y, units=["Anna K."] * 30 + ["Bob"] * 30)
+    with pytest.raises(KeyError, match=r"forgotten: anna k.* for 'anna k.': 'Anna K.'"):
+        model.forget(units="anna k.")
+    model.save(tmp_path / "model")
+    with munkey.Predictor.load(tmp_path / "model", writer=True) as predictor:
+        rows = predictor._store.view.rows(predictor._store.rows_of([0, 1]))
+        predictor._store.add([100, 101], rows.keys, rows.tokens, [0, 0], None, ["Zoe\u0308 ", "8.0"])
+    assert model.forget(units=["Zo\u00eb", 8]).tolist() == [100, 101]
+
+
 def test_what_munkey_does_not_have_is_no_attribute_of_it():
     with pytest.raises(AttributeError, match="module 'munkey' has no attribute 'nothing'"):
         munkey.nothing  # noqa: B018

@@ -374,7 +374,8 @@ class Predictor(AbstractContextManager["Predictor"]):
     ) -> list[MemoryRow]:
         """The samples that the memory holds, by ascending id: all, or those of these classes, units and source files.
 
-        files: as for `select`. Of each kind that is given, one must fit. Raises ValueError for what is not a class.
+        files: as for `select`. Of each kind that is given, one must fit. Raises ValueError for what is not a class;
+        UnknownNamesError for files and units that no sample has; AmbiguousFileError.
         """
         return self._samples.rows(labels, units, files)
 
