@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.core.unit_names import large_units, unit_name, unit_names
+from munkey.core.unit_names import large_units, near_names, unit_name, unit_names
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,20 @@ def test_units_that_hold_more_than_a_tenth_and_twice_as_many_as_others_are_menti
     assert large_units(["a"] * 20 + ["b"] * 30 + ["c"] * 25) == ""  # three persons
     words = large_units(["a"] * 30 + ["b"] * 40 + ["c"] * 11 + [*"defghijklmnopqrstuv"])
     assert "3 units, e.g. 'b' (40) and 'a' (30), hold" in words and "leave the cell empty" in words
+
+
+def test_near_names_are_alike_or_one_letter_off():
+    held = ["Anna K.", "Bob", "bob", "Zoë", "Bobby"]
+    cases = {
+        "ANNA k.": ["Anna K."],
+        "AnaK.": ["Anna K."],
+        "Annna K.": ["Anna K."],
+        "Amna K.": ["Anna K."],
+        "nAna K.": ["Anna K."],
+        "BOB": ["Bob", "bob"],
+        "Bobb": ["Bob", "bob", "Bobby"],
+        "Zoe\u0308 ": ["Zoë"],
+        "Clara": [],
+        "x" * 500: [],
+    }
+    assert near_names(cases, held) == cases

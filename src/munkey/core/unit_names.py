@@ -34,6 +34,7 @@ NO_UNIT = frozenset(
 # 7 where pandas made a column of floats of it, since another cell is empty.
 WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
 MANY = 0.1  # of all samples
+LONGEST_COMPARED = 200  # letters of a name whose near names are looked for
 
 
 def unit_name(unit: Any) -> str | None:
@@ -76,42 +77,38 @@ def units_meant(names: Iterable[str], held: Collection[str]) -> dict[str, list[s
     return {name: [name] if name in held else spellings.get(unit_name(name), []) for name in names}
 
 
-def near_names(name: str, names: Iterable[str]) -> list[str]:
-    """Up to three names that a person may have meant.
+def near_names(names: Iterable[str], held: Iterable[str]) -> dict[str, list[str]]:
+    """For each name, up to three held ones that a person may have meant.
 
     Those that differ in case, blanks or Unicode form; where there are none, those with one letter more, less or another
     one, or with two neighboring letters swapped.
     """
-    wanted = _folded(name)
-    folded = {each: _folded(each) for each in sorted({*names})}
-    alike = [each for each, letters in folded.items() if letters == wanted]
-    others = [each for each, letters in folded.items() if letters != wanted and _one_letter_off(letters, wanted)]
-    return (alike or others)[:3]
+    folded: dict[str, list[str]] = defaultdict(list)
+    for each in sorted({*held}):
+        folded[_folded(each)].append(each)
+    letters = set().union(*folded)
+    near = {}
+    for name in names:
+        wanted = _folded(name)
+        alike = [wanted] if wanted in folded else sorted(_one_letter_off(wanted, letters) & folded.keys())
+        near[name] = [each for one in alike for each in folded[one]][:3]
+    return near
 
 
 def _folded(name: str) -> str:
     return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
-def _one_letter_off(first: str, second: str) -> bool:
-    if abs(len(first) - len(second)) > 1:
-        return False
-    beginning = _common(first, second)
-    first = first[beginning:]
-    second = second[beginning:]
-    ending = _common(first[::-1], second[::-1])
-    first = first[: len(first) - ending]
-    second = second[: len(second) - ending]
-    swapped = len(first) == 2 and first == second[::-1]
-    return max(len(first), len(second)) <= 1 or swapped
-
-
-def _common(first: str, second: str) -> int:
-    """How many letters both begin with."""
-    for place, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
-            return place
-    return min(len(first), len(second))
+def _one_letter_off(name: str, letters: Collection[str]) -> set[str]:
+    """All names that are one letter off, of these letters: far fewer than the held ones may be."""
+    if len(name) > LONGEST_COMPARED:
+        return set()
+    splits = [(name[:place], name[place:]) for place in range(len(name) + 1)]
+    shorter = {left + right[1:] for left, right in splits}
+    longer = {left + letter + right for left, right in splits for letter in letters}
+    other = {left + letter + right[1:] for left, right in splits for letter in letters}
+    swapped = {left + right[1::-1] + right[2:] for left, right in splits if len(right) > 1}
+    return shorter | longer | other | swapped
 
 
 def large_units(units: Sequence[str | None]) -> str:

@@ -61,7 +61,7 @@ class Samples:
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or classes.get(int(number)) is None:
                 known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-                alike = [repr(name) for name in near_names(str(number), names)]
+                alike = [repr(name) for name in near_names([str(number)], names)[str(number)]]
                 near = f"near is {' or '.join(alike)}; " if alike else ""
                 said = f"{number!r} is not the name of a class of this model"
                 raise ValueError(f"{said}; {near}its classes are: {known}")

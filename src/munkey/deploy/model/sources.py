@@ -198,8 +198,8 @@ class SourceFiles:
 
 def near_words(kind: str, missing: Iterable[str], held: Iterable[str]) -> str:
     """Which held names are near the first ten that are missing, in quotes, with a blank at the end."""
-    held = {*held}
-    near = {name: near_names(name, held) for name in [*missing][:10]}
+    asked = [*missing][:10]
+    near = near_names(asked, held) if asked else {}
     words = [f"{name!r}: {' or '.join(map(repr, names))}" for name, names in near.items() if names]
     return f"Near names of a {kind} are, for {'; for '.join(words)}. " if words else ""
 
