@@ -68,14 +68,16 @@ def table_of(path: str | Path, text: str, *, trimmed: bool = True) -> Table:
     faults = [
         f"line 1: two columns {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1
     ]
-    kept: list[tuple[int, tuple[str, ...]]] = []
+    checked_lines: list[tuple[int, tuple[str, ...]]] = []
     for number, cells in others:
         if len(cells) != len(header):
             faults.append(f"line {number}: {len(cells)} cells, but the header has {len(header)}")
-        kept.append((number, tuple(cell.strip() if trimmed else cell for cell in cells[start:])))
+        checked_lines.append(
+            (number, tuple(cell.strip() if trimmed else cell for cell in cells[start:]))
+        )
     if faults:
         raise TableError(path, faults)
-    return Table(tuple(header[start:]), tuple(kept))
+    return Table(tuple(header[start:]), tuple(checked_lines))
 
 
 def cells_of(path: str | Path, text: str) -> list[tuple[int, list[str]]]:

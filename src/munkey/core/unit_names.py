@@ -1,4 +1,4 @@
-"""The one rule for the name of a unit (the person, lesion, … that a sample is of), and which names are near."""
+"""One rule for the name of a unit (the person, lesion, … of a sample), and which names are near."""
 
 import re
 import unicodedata
@@ -69,7 +69,7 @@ def unit_names(units: Iterable[Any]) -> list[str | None]:
 
 
 def units_meant(names: Iterable[str], held: Collection[str]) -> dict[str, list[str]]:
-    """The held spellings that each name means: itself where it is held, else all that are the same name."""
+    """The held spellings that each name means: itself if it is held, else all of the same name."""
     spellings: dict[str | None, list[str]] = defaultdict(list)
     for unit in held:
         spellings[unit_name(unit)].append(unit)
@@ -80,8 +80,8 @@ def units_meant(names: Iterable[str], held: Collection[str]) -> dict[str, list[s
 def near_names(names: Iterable[str], held: Iterable[str]) -> dict[str, list[str]]:
     """For each name, up to three held ones that a person may have meant.
 
-    Those that differ in case, blanks or Unicode form; where there are none, those with one letter more, less or another
-    one, or with two neighboring letters swapped.
+    Those that differ in case, blanks or Unicode form; where there are none, those with one letter
+    more, less or another one, or with two neighboring letters swapped.
     """
     folded: dict[str, list[str]] = defaultdict(list)
     for each in sorted({*held}):
@@ -89,8 +89,10 @@ def near_names(names: Iterable[str], held: Iterable[str]) -> dict[str, list[str]
     letters = set().union(*folded)
     near = {}
     for name in names:
-        wanted = _folded(name)
-        alike = [wanted] if wanted in folded else sorted(_one_letter_off(wanted, letters) & folded.keys())
+        folded_name = _folded(name)
+        alike = [folded_name]
+        if folded_name not in folded:
+            alike = sorted(_one_letter_off(folded_name, letters) & folded.keys())
         near[name] = [each for one in alike for each in folded[one]][:3]
     return near
 
@@ -104,10 +106,10 @@ def _one_letter_off(name: str, letters: Collection[str]) -> set[str]:
     if len(name) > LONGEST_COMPARED:
         return set()
     splits = [(name[:place], name[place:]) for place in range(len(name) + 1)]
-    shorter = {left + right[1:] for left, right in splits}
-    longer = {left + letter + right for left, right in splits for letter in letters}
-    other = {left + letter + right[1:] for left, right in splits for letter in letters}
-    swapped = {left + right[1::-1] + right[2:] for left, right in splits if len(right) > 1}
+    shorter = {start + end[1:] for start, end in splits}
+    longer = {start + letter + end for start, end in splits for letter in letters}
+    other = {start + letter + end[1:] for start, end in splits for letter in letters}
+    swapped = {start + end[1::-1] + end[2:] for start, end in splits if len(end) > 1}
     return shorter | longer | other | swapped
 
 

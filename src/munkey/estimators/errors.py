@@ -1,7 +1,5 @@
 """What an estimator refuses to add or to forget: one family of errors, all of them subclasses of `RequestError`."""
 
-from collections.abc import Sequence
-
 from munkey.deploy.errors import UnknownNamesError, first_ten
 
 
@@ -16,14 +14,14 @@ class UnknownRowsError(RequestError, UnknownNamesError):
     ----------
     missing : tuple of str
         All names that no row has.
+    hint : str
+        Names that are near these, in a sentence, or nothing.
     """
-
-    def __init__(self, missing: Sequence[str]) -> None:
-        super().__init__(missing)
 
     def __str__(self) -> str:
         to_do = "correct them, or pass ignore_missing=True to forget the others"
-        return f"no row has these names, so nothing was forgotten: {first_ten(self.missing)}; {to_do}"
+        words = f"no row has these names, so nothing was forgotten: {first_ten(self.missing)}; {to_do}"
+        return f"{words}. {self.hint}" if self.hint else words
 
 
 class InvalidRequestError(RequestError, ValueError):

@@ -12,6 +12,7 @@ from munkey.core.console import counted
 from munkey.core.unit_names import unit_name
 from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import first_ten
+from munkey.deploy.model.sources import near_words
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.estimators.errors import InvalidRequestError, UnknownRowsError
@@ -153,7 +154,8 @@ def meant(
     requested_labels = set(request.labels)
     units = [None if unit is None else unit_name(unit) for unit in rows.units]
     held_units = set(units)
-    missing += [f"unit {unit!r}" for unit in dict.fromkeys(request.units) if unit not in held_units]
+    missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in held_units]
+    missing += [f"unit {unit!r}" for unit in missing_units]
     held_classes = set(rows.labels)
     missing += [f"class {label!r}" for label in dict.fromkeys(request.labels) if label not in held_classes]
     missing += [f"file {file!r}" for file in by_file.missing]
@@ -161,7 +163,8 @@ def meant(
     chosen |= np.array([unit in requested_units for unit in units], dtype=bool)
     chosen |= np.array([label in requested_labels for label in rows.labels], dtype=bool)
     if missing and not ignore_missing:
-        raise UnknownRowsError(missing)
+        near = near_words("unit", missing_units, [unit for unit in held_units if unit is not None])
+        raise UnknownRowsError(missing, near)
     return rows.ids[chosen], missing
 
 
