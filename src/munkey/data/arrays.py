@@ -1,4 +1,4 @@
-"""Arrays of images and of labels in files that are not ours: a header is checked before what it promises is read."""
+"""Arrays of images and labels in foreign files. The header is checked before the data is read."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -35,9 +35,11 @@ class Stored:
         """Raise SourceError where it unpacks to far more than is there."""
         size = math.prod(self.shape) * self.dtype.itemsize
         if size > max(UNPACKED, MOST_RATIO * self.packed):
-            said = f"{self.name}: {self.shape} {self.dtype} unpacks to {size:,} bytes from {self.packed:,}"
-            to_do = "if that is right, store it unpacked"
-            raise SourceError(self.name, [f"{said}, more than {MOST_RATIO} times as many; {to_do}"])
+            fault = (
+                f"{self.name}: {self.shape} {self.dtype} unpacks to {size:,} bytes from {self.packed:,},"
+                f" more than {MOST_RATIO} times as many; if that is right, store it unpacked"
+            )
+            raise SourceError(self.name, [fault])
 
     def blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
         """Blocks of rows from the open file, past its header. Raises SourceError if it holds less or more."""
@@ -62,21 +64,42 @@ class Part:
 
 
 def part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
-    """What is wrong with the shapes and types of parts, of which some may be the same."""
-    faults = [fault for part in parts for fault in _image_faults(part.images) + _label_faults(part.labels)]
+    """Faults in the shapes and types of the parts. The same part may serve several splits."""
+    faults: list[str] = []
+    for part in parts:
+        faults += _image_faults(part.images)
+        faults += _label_faults(part.labels)
     if not faults:
-        pairs = [(part.images, part.labels) for part in parts if part.images.shape[0] != part.labels.shape[0]]
-        faults = [f"{one.name} {one.shape} and {other.name} {other.shape} differ in length" for one, other in pairs]
-    first = parts[0].images
-    for other in () if faults or storage_size else [part.images for part in parts[1:]]:
-        if other.shape[1:3] != first.shape[1:3]:
-            sizes = [f"{image.name} {image.shape[1:3]} px" for image in (first, other)]
-            faults.append(f"images differ in size, {' and '.join(sizes)}; set source.storage_size")
+        faults = _length_faults(parts)
+    if not faults and not storage_size:
+        faults = _size_faults(parts)
     return list(dict.fromkeys(faults))
 
 
+def _length_faults(parts: Sequence[Part]) -> list[str]:
+    faults = []
+    for part in parts:
+        images = part.images
+        labels = part.labels
+        if images.shape[0] != labels.shape[0]:
+            faults.append(f"{images.name} {images.shape} and {labels.name} {labels.shape} differ in length")
+    return faults
+
+
+def _size_faults(parts: Sequence[Part]) -> list[str]:
+    first = parts[0].images
+    faults = []
+    for part in parts[1:]:
+        other = part.images
+        if other.shape[1:3] != first.shape[1:3]:
+            sizes = f"{first.name} {first.shape[1:3]} px and {other.name} {other.shape[1:3]} px"
+            faults.append(f"images differ in size, {sizes}; set source.storage_size")
+    return faults
+
+
 def _image_faults(images: Stored) -> list[str]:  # noqa: PLR0911  # one for each fault
-    name, shape = images.name, images.shape
+    name = images.name
+    shape = images.shape
     if len(shape) not in (3, 4):
         return [f"{name}: must be (N, H, W) or (N, H, W, channels), not {shape}"]
     if min(shape) < 1:
@@ -94,7 +117,8 @@ def _image_faults(images: Stored) -> list[str]:  # noqa: PLR0911  # one for each
 
 
 def _label_faults(labels: Stored) -> list[str]:
-    name, shape = labels.name, labels.shape
+    name = labels.name
+    shape = labels.shape
     if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)) or not np.issubdtype(labels.dtype, np.integer):
         return [f"{name}: labels must be integers, one per image: (N,) or (N, 1), not {shape} {labels.dtype}"]
     return []

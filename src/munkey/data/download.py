@@ -30,7 +30,8 @@ class PublishedFile:
         """
         from torchvision.datasets.utils import check_md5, download_url
 
-        path, part = folder / self.name, folder / f".{self.name}.part"  # a download that is cut off leaves no `path`
+        path = folder / self.name
+        part = folder / f".{self.name}.part"  # an interrupted download leaves no `path`
         if own_md5 and not path.exists():
             raise MissingDataError(
                 f"{path} is not there. source.md5 says that it is a copy of your own: put it there, or make source.md5"
@@ -48,7 +49,7 @@ class PublishedFile:
         return path
 
     def damaged(self, path: Path, own_md5: str | None = None) -> ValueError:
-        """The error for a file that is here, but is not the published one, or not the copy that the user named."""
+        """The error for a file that is neither the published one nor the copy that the user named."""
         from torchvision.datasets.utils import calculate_md5
 
         return ValueError(
@@ -58,7 +59,7 @@ class PublishedFile:
         )
 
     def is_here(self, folder: Path = FOLDER) -> bool:
-        """Whether the file, or what it unpacks to, is in `folder`; not whether it is the right one."""
+        """Whether the file, or its unpacked folder, is in `folder`; contents are not checked."""
         return any((folder / name).exists() for name in (self.name, self.unpacked) if name)
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
@@ -70,9 +71,9 @@ class PublishedFile:
             return 0
         from torchvision.datasets.utils import USER_AGENT
 
-        asked = urllib.request.Request(self.url, method="HEAD", headers={"User-Agent": USER_AGENT})
+        head_request = urllib.request.Request(self.url, method="HEAD", headers={"User-Agent": USER_AGENT})
         try:
-            with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
+            with urllib.request.urlopen(head_request, timeout=PATIENCE_S) as answer:
                 return int(answer.headers["Content-Length"] or 0)
         except OSError as error:
             raise self.missing(folder) from error

@@ -1,6 +1,7 @@
 """Draws of forget sets (sec. 4), once per data set, seed and rate, and forget sets by list.
 
-Apart from reading them, so that a change here has forget sets drawn again and not, say, keys extracted again.
+Reading them is another module, `forget_sets`, so that a change here redraws forget sets but does not,
+say, extract keys again.
 """
 
 from collections import Counter
@@ -37,28 +38,29 @@ def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, genera
     if not 0 < count < len(ids):
         raise ValueError(f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data")
     if sampling == "uniform":
-        chosen = generator.choice(ids, size=count, replace=False)
+        forget_ids = generator.choice(ids, size=count, replace=False)
     else:
         classes, sizes = np.unique(labels, return_counts=True)
-        shares = zip(classes, apportion(sizes, count), strict=True)
-        chosen = np.concatenate(
-            [generator.choice(ids[labels == label], size=share, replace=False) for label, share in shares]
-        )
-    emptied = set(labels.tolist()) - set(labels[~np.isin(ids, chosen)].tolist())
+        ids_by_class = []
+        for label, share in zip(classes, apportion(sizes, count), strict=True):
+            ids_of_class = ids[labels == label]
+            ids_by_class.append(generator.choice(ids_of_class, size=share, replace=False))
+        forget_ids = np.concatenate(ids_by_class)
+    emptied = set(labels.tolist()) - set(labels[~np.isin(ids, forget_ids)].tolist())
     if emptied:
         raise ValueError(f"{rate} of the samples leaves none of class {sorted(emptied)} to retain: lower {KNOBS}")
-    return np.sort(chosen)
+    return np.sort(forget_ids)
 
 
 class Groups(NamedTuple):
-    """Which training samples belong together. ids: (N,) ascending; of: (N,) their groups, empty where none."""
+    """Training samples and their groups. ids: (N,) ascending; of: (N,) group names, '' if none."""
 
     ids: np.ndarray
     of: np.ndarray
 
 
 def groups_of(dataset: Dataset, sampling: str, split: str = "train") -> Groups:
-    """A split's samples by class or unit, by name. Raises ValueError where the data set has no units."""
+    """A split's samples by class or unit, by name. Raises ValueError if the data set has no units."""
     ids = dataset.ids_of(split)
     rows = dataset.rows(ids)
     if sampling == "class":
@@ -82,55 +84,69 @@ def clusters(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Grou
 
 
 def existing(groups: Groups, names: Sequence[str]) -> list[str]:
-    """All groups, sorted. Raises ValueError for a name that there is not, with those that there are."""
-    there = sorted(set(groups.of) - {""})
-    if unknown := [name for name in names if name not in there]:
-        listed = ", ".join(map(repr, there[:20])) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-        raise ValueError(f"forget.names: no sample is of {unknown[0]!r}{meant(unknown[0], there)} There are {listed}")
-    return there
+    """All groups, sorted. Raises ValueError for an unknown name; the message lists the known ones."""
+    group_names = sorted(set(groups.of) - {""})
+    for name in names:
+        if name in group_names:
+            continue
+        listed = ", ".join(map(repr, group_names[:20]))
+        if len(group_names) > 20:
+            listed += f" and {len(group_names) - 20} more"
+        raise ValueError(f"forget.names: no sample is of {name!r}{meant(name, group_names)} There are {listed}")
+    return group_names
 
 
 def draw_groups(
     groups: Groups, labels: np.ndarray, rate: float, names: Sequence[str] | None, generator: np.random.Generator
 ) -> np.ndarray:
-    """Sorted ids of whole groups: those named, or random ones as long as they bring the number nearer to rate * N.
+    """Sorted ids of whole groups: the named ones, or random ones of about rate * N samples.
 
-    labels: (N,) of the same samples. A class may be left empty by what is named, and by classes that are drawn. Raises
-    ValueError for a name that there is not, with those that there are, and where nothing or everything would be
-    forgotten.
+    labels: (N,) of the same samples. Named groups and drawn classes may leave a class empty. Raises
+    ValueError for an unknown name, and if nothing or everything would be forgotten.
     """
-    there = existing(groups, names or ())
-    sizes, wanted, chosen = (
-        {name: int((groups.of == name).sum()) for name in there},
-        rate * len(groups.ids),
-        list(names or ()),
-    )
-    for name in generator.permutation(np.array(there, dtype=object)) if not names else ():
-        held = sum(sizes[each] for each in chosen)
-        if not held or abs(held + sizes[name] - wanted) < abs(held - wanted):
-            chosen.append(name)
-    forgotten = np.isin(groups.of, chosen)
+    group_names = existing(groups, names or ())
+    forget_names = list(names or ())
+    if not names:
+        forget_names = _random_groups(groups, group_names, rate * len(groups.ids), generator)
+    forgotten = np.isin(groups.of, forget_names)
     if not forgotten.any() or len(set(labels[~forgotten].tolist())) < 2:
         raise ValueError(
-            f"{KNOBS} or forget.names: forgetting {forgotten.sum()} of {len(groups.ids)} samples, {len(chosen)} of"
-            f" {len(there)} groups, leaves fewer than two classes, or forgets none; some must stay"
+            f"{KNOBS} or forget.names: forgetting {forgotten.sum()} of {len(groups.ids)} samples,"
+            f" {len(forget_names)} of {len(group_names)} groups, leaves fewer than two classes, or"
+            " forgets none; some must stay"
         )
     return np.asarray(groups.ids[forgotten])
 
 
-def first_of_each(groups: Groups, chosen: np.ndarray) -> np.ndarray:
-    """Of samples that are whole groups, sorted ids: the one of each group that has the lowest id."""
-    inside = np.isin(groups.ids, chosen)
-    return np.sort(groups.ids[inside][np.unique(groups.of[inside].astype(str), return_index=True)[1]])
+def _random_groups(
+    groups: Groups, group_names: Sequence[str], target: float, generator: np.random.Generator
+) -> list[str]:
+    """Random groups. Each is taken if it brings the number of samples closer to the target."""
+    names: list[str] = []
+    count = 0
+    for name in generator.permutation(np.array(group_names, dtype=object)):
+        size = int((groups.of == name).sum())
+        if count == 0 or abs(count + size - target) < abs(count - target):
+            names.append(name)
+            count += size
+    return names
+
+
+def first_of_each(groups: Groups, ids: np.ndarray) -> np.ndarray:
+    """The lowest id of each group, sorted. ids: samples that form whole groups."""
+    inside = np.isin(groups.ids, ids)
+    _, first_positions = np.unique(groups.of[inside].astype(str), return_index=True)
+    return np.sort(groups.ids[inside][first_positions])
 
 
 def known_share(groups: Groups, names: Sequence[str], share: float, generator: np.random.Generator) -> np.ndarray:
-    """Sorted ids of a random share of the samples of these groups. Raises ValueError where that is none, or unknown."""
+    """Sorted ids of a random share of the samples of these groups. Raises ValueError for none, or an unknown group."""
     existing(groups, names)
-    among = groups.ids[np.isin(groups.of, list(names))]
-    if not (count := round(share * len(among))):
-        raise ValueError(f"forget.rates: {share} of {len(among)} samples of {', '.join(names)} is none")
-    return np.sort(generator.choice(among, size=count, replace=False))
+    candidate_ids = groups.ids[np.isin(groups.of, list(names))]
+    count = round(share * len(candidate_ids))
+    if count == 0:
+        raise ValueError(f"forget.rates: {share} of {len(candidate_ids)} samples of {', '.join(names)} is none")
+    return np.sort(generator.choice(candidate_ids, size=count, replace=False))
 
 
 class Members(NamedTuple):
@@ -174,8 +190,8 @@ def halves(
     ids, labels: (N,) of the training samples; pool, pair: where the pool and its division are drawn from. The halves
     are sorted, equal in size, and drawn from the pool at random. Raises ValueError as `draw`.
     """
-    chosen = draw(ids, labels, share, "stratified", pool.numpy_generator())
-    first, second = np.split(pair.numpy_generator().permutation(even(chosen, pool)), 2)
+    pool_ids = draw(ids, labels, share, "stratified", pool.numpy_generator())
+    first, second = np.split(pair.numpy_generator().permutation(even(pool_ids, pool)), 2)
     return np.sort(first), np.sort(second)
 
 
@@ -187,26 +203,27 @@ def group_halves(
     labels: (N,). Half of the groups, by number and at random, are in each half; its ids are sorted. Raises ValueError
     as `draw_groups`, and for fewer than four groups.
     """
-    chosen = draw_groups(groups, labels, share, None, pool.numpy_generator())
-    there = np.array(sorted(set(groups.of[np.isin(groups.ids, chosen)])), dtype=object)
-    if len(there) < LEAST_GROUPS:
-        held = len(set(groups.of) - {""})
+    pool_ids = draw_groups(groups, labels, share, None, pool.numpy_generator())
+    pool_groups = np.array(sorted(set(groups.of[np.isin(groups.ids, pool_ids)])), dtype=object)
+    if len(pool_groups) < LEAST_GROUPS:
+        group_count = len(set(groups.of) - {""})
         raise ValueError(
-            f"audit.pool = {share}: {len(there)} of {held} groups in training; an audit needs {LEAST_GROUPS}: raise it"
+            f"audit.pool = {share}: {len(pool_groups)} of {group_count} groups in training;"
+            f" an audit needs {LEAST_GROUPS}: raise it"
         )
-    first, second = np.array_split(pair.numpy_generator().permutation(there), 2)
+    first, second = np.array_split(pair.numpy_generator().permutation(pool_groups), 2)
     return groups.ids[np.isin(groups.of, first)], groups.ids[np.isin(groups.of, second)]
 
 
 def even(ids: np.ndarray, pool: Stage) -> np.ndarray:
-    """All of a pool's ids or, of an odd number, all but one at random: every pair must divide the same samples."""
+    """A pool's ids; one is dropped at random if their number is odd, so that all pairs divide the same samples."""
     if len(ids) % 2:
         return np.delete(ids, (pool / "odd").numpy_generator().integers(len(ids)))
     return ids
 
 
 def list_file(settings: ForgetSettings) -> str | None:
-    """The file that lists what is forgotten; None where it is not read, as in a scenario of another sampling."""
+    """The file that lists the forget set; None if `sampling` does not read it."""
     return settings.file if settings.sampling == "listed" else None
 
 
@@ -218,7 +235,7 @@ def list_of_seed(file: str, seed: int) -> Path:
 def read_list(path: Path) -> list[int] | list[str]:
     """The ids or the file names in a list: numbers in an .npy file, a column of a CSV file, or one a line.
 
-    Raises ValueError that says what is wrong with the file.
+    Raises ValueError if the file cannot be read, is empty, or repeats an entry.
     """
     if path.suffix == ".npy":
         entries = _read_npy(path)
@@ -239,23 +256,27 @@ def read_list(path: Path) -> list[int] | list[str]:
 def listed_ids(listed: list[int] | list[str], samples: Iterable[Mapping[str, str]], path: Path) -> np.ndarray:
     """Sorted ids of the listed samples, all of which must be in training.
 
-    samples: lines of samples.csv: id, split and, for picture files, name. A listed file may leave out the first folders
-    of its path, as long as one sample alone ends in what is left. Raises ValueError that names what does not fit.
+    samples: lines of samples.csv: id, split and, for picture files, name. A listed file may omit the
+    first folders of its path if only one sample ends in the rest. Raises ValueError that names the
+    unknown and ambiguous entries.
     """
     lines = list(samples)
     splits = {int(line["id"]): line["split"] for line in lines}
     if isinstance(listed[0], int):
-        ids = [entry for entry in listed if isinstance(entry, int)]
+        ids = [int(entry) for entry in listed]
         _require_none(path, "ids that no sample has", [entry for entry in ids if entry not in splits])
     else:
         ids = _ids_of_files([str(entry) for entry in listed], lines, path)
-    elsewhere = [entry for entry, each in zip(listed, ids, strict=True) if splits[each] != "train"]
-    _require_none(path, "samples that are not in training, so that no model learns them", elsewhere)
+    not_in_training = []
+    for entry, sample_id in zip(listed, ids, strict=True):
+        if splits[sample_id] != "train":
+            not_in_training.append(entry)
+    _require_none(path, "samples that are not in training, so that no model learns them", not_in_training)
     return np.sort(np.array(ids, dtype=np.int64))
 
 
 def require_listed_share(path: Path, count: int, training: int, rate: float) -> None:
-    """Raise ValueError where a list holds another share of the training set than the rate that tables name."""
+    """Raise ValueError if the list's share of the training set is not the rate that tables name."""
     share = count / training
     if abs(share - rate) > MOST_APART:
         raise ValueError(
@@ -272,11 +293,20 @@ def _ids_of_files(files: list[str], samples: list[Mapping[str, str]], path: Path
         parts = Path(line["name"]).parts
         for start in range(len(parts)):
             by_end.setdefault("/".join(parts[start:]), []).append(int(line["id"]))
-    matches = {file: by_end.get("/".join(Path(file).parts), []) for file in files}
-    _require_none(path, "files that no sample is", [file for file, ids in matches.items() if not ids])
-    several = [file for file, ids in matches.items() if len(ids) > 1]
-    _require_none(path, "names that several files have (write more of the path)", several)
-    return [ids[0] for ids in matches.values()]
+    unknown = []
+    ambiguous = []
+    first_ids = {}
+    for file in files:
+        ids = by_end.get("/".join(Path(file).parts), [])
+        if not ids:
+            unknown.append(file)
+            continue
+        if len(ids) > 1:
+            ambiguous.append(file)
+        first_ids[file] = ids[0]
+    _require_none(path, "files that no sample is", unknown)
+    _require_none(path, "names that several files have (write more of the path)", ambiguous)
+    return list(first_ids.values())
 
 
 def _require_none(path: Path, what: str, entries: Sequence[object]) -> None:

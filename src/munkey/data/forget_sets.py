@@ -18,20 +18,30 @@ class ForgetSplit(NamedTuple):
 
 
 def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = None) -> None:
-    """units: by id, of what is in a half of a pool as a whole."""
-    write_csv(path, [{"id": int(i)} | ({"unit": units[int(i)]} if units else {}) for i in ids])
+    """Write a forget set or a half of a pool. units: the unit of each id, for halves of whole units."""
+    rows: list[dict[str, object]] = []
+    for sample_id in ids.tolist():
+        row: dict[str, object] = {"id": sample_id}
+        if units:
+            row["unit"] = units[sample_id]
+        rows.append(row)
+    write_csv(path, rows)
 
 
 def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
-    """The units that files of halves name, by id; empty where they name none."""
-    lines = [line for path in paths for line in read_csv(path)]
-    return {int(line["id"]): line["unit"] for line in lines if "unit" in line}
+    """The units named by files of halves, by id; empty if they name none."""
+    units = {}
+    for path in paths:
+        for line in read_csv(path):
+            if "unit" in line:
+                units[int(line["id"])] = line["unit"]
+    return units
 
 
 def read(path: str | Path | None) -> np.ndarray:
-    """Sorted sample ids of a forget set: (M,) int64. Empty without a file, for what is trained on all samples.
+    """Sorted sample ids of a forget set: (M,) int64. Empty if there is no file, as for an original.
 
-    Raises DamagedFileError where the file is not as it was written, or lists nothing.
+    Raises DamagedFileError if the file was changed since it was written, or lists nothing.
     """
     if path is None:
         return np.array([], dtype=np.int64)
@@ -44,7 +54,7 @@ def read(path: str | Path | None) -> np.ndarray:
 def split(dataset: Dataset, path: str | Path | None, absent: str | Path | None = None) -> ForgetSplit:
     """The training split of a data set, divided by a forget set. Without a file, all samples are retained.
 
-    absent: of an audit, the samples that the model was never trained on: they are neither retained nor forgotten.
+    absent: in an audit, the samples that the model never saw. They are neither retained nor forgotten.
     """
     forgotten = read(path)
     unseen = np.union1d(forgotten, read(absent))

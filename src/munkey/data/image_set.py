@@ -47,7 +47,8 @@ class ImageSet:
     def batch(self, index: Tensor, device: str) -> LabeledImages:
         """The images at the positions `index` (B,), on the device."""
         positions = index.numpy()
-        rows, labels = self.rows[positions], to_device(torch.from_numpy(self.labels[positions]), device)
+        rows = self.rows[positions]
+        labels = to_device(torch.from_numpy(self.labels[positions]), device)
         if isinstance(self.images, Tensor):
             return LabeledImages(to_unit(self.images[to_device(torch.from_numpy(rows), device)]), labels)
         images = torch.from_numpy(np.ascontiguousarray(self.images[rows]))
@@ -80,16 +81,20 @@ class Joined:
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
         """The images at the positions `index` (B,), in its order, on the device."""
-        places, pieces, start = [], [], 0
+        places = []  # positions in `index`, part by part
+        images = []
+        labels = []
+        start = 0
         for part in self.parts:
             in_part = ((index >= start) & (index < start + len(part))).nonzero()[:, 0]
             if len(in_part):
                 places.append(in_part)
-                pieces.append(part.batch(index[in_part] - start, device))
+                piece = part.batch(index[in_part] - start, device)
+                images.append(piece.images)
+                labels.append(piece.labels)
             start += len(part)
         order = to_device(torch.cat(places).argsort(), device)
-        images, labels = (torch.cat(tensors)[order] for tensors in zip(*pieces, strict=True))
-        return LabeledImages(images, labels)
+        return LabeledImages(torch.cat(images)[order], torch.cat(labels)[order])
 
 
 def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
@@ -105,7 +110,8 @@ def resident(samples: ImageSet, device: str, share: float) -> ImageSet:
     """
     if device != "cuda":
         return samples
-    needed, free = len(samples) * samples.images[0].nbytes, gpu.free_bytes()
+    needed = len(samples) * samples.images[0].nbytes
+    free = gpu.free_bytes()
     if needed > share * free:
         print(f"{needed / 1e9:.1f} GB of images do not fit in {share:.0%} of {free / 1e9:.1f} GB: they are streamed")
         return samples

@@ -33,7 +33,9 @@ class Loader:
     AHEAD = 2
 
     def __init__(self, samples: Labeled, indices: Sequence[Tensor], device: str) -> None:
-        self.samples, self.indices, self.device = samples, indices, device
+        self.samples = samples
+        self.indices = indices
+        self.device = device
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -25,7 +25,7 @@ from munkey.data.source import SourceError, printable, readable
 
 BLOCK = 64 * 2**20  # bytes of decoded pictures in a block
 LIMITS = PictureLimits(pixels=MOST_PIXELS)
-# What a NAS and a Mac put beside pictures: thumbnails, and halves of files.
+# A NAS and a Mac put these beside pictures: thumbnails, and halves of files.
 BESIDE = ("@eaDir", "__MACOSX")
 
 
@@ -59,8 +59,10 @@ def decode(
         raise SourceError("pictures that cannot be used", faults)
     if block:
         yield np.stack(block)
-    if white is None and (words := dim_warning(brightest, "source.white")):
-        warn(f"WARNING: {words}")
+    if white is None:
+        warning = dim_warning(brightest, "source.white")
+        if warning:
+            warn(f"WARNING: {warning}")
 
 
 def usable(names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None) -> list[bool]:
@@ -135,11 +137,11 @@ def is_picture_name(name: str) -> bool:
 
 
 def left_out(paths: Sequence[Path]) -> str:
-    """What to say of files and folders beside pictures that are none: how many of each ending."""
+    """The warning about files and folders that are not pictures: how many of each file extension."""
     kinds = Counter(_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-    said = f"left out {counted(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"
-    return printable(f"{said}. Pictures may be {', '.join(FORMATS)}")
+    skipped = f"left out {counted(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"
+    return printable(f"{skipped}. Pictures may be {', '.join(FORMATS)}")
 
 
 def _kind(path: Path) -> str:

@@ -30,8 +30,8 @@ MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
 class Dataset:
     """A prepared data set. The ids ascend; row i of every array belongs to ids[i].
 
-    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str; units: the person, lesion, …
-    that each sample is of, None where that is not known; None for a data set without units.
+    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str; units: the person,
+    lesion, … of each sample, None if unknown; None for a data set without units.
     """
 
     images: np.ndarray
@@ -56,12 +56,13 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
     least: how many training samples the experiment needs, so that enough neighbors are left after forgetting.
 
     Raises SourceError that lists everything wrong with the source. Reports a warning with the number of images that
-    occur in two splits, because nothing can tell whether those are forgotten. If the process is killed, it leaves
-    nothing behind that looks complete.
+    occur in two splits, because no test can tell whether those are forgotten. A killed process leaves no file
+    that looks complete.
     """
     if source.units is not None:
         source = replace(source, units=unit_names(source.units))
-    if faults := _label_faults(source, least):
+    faults = _label_faults(source, least)
+    if faults:
         raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
     for leftover in folder.glob(".images.npy.*.npy"):  # of a preparation that was killed; up to 15 GB each
@@ -77,40 +78,54 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
         warnings.append(large_units(source.units))
     for warning in filter(None, warnings):
         report(f"WARNING: {warning}")
-    if duplicates := _duplicates_across_splits(digests, source.splits):
+    duplicates = _duplicates_across_splits(digests, source.splits)
+    if duplicates:
         report(
             f"WARNING: {duplicates} images of val or test occur in another split too, pixel by pixel:"
             " they say nothing about forgetting"
         )
-    samples = zip(range(len(source.labels)), source.splits.tolist(), source.labels.tolist(), strict=True)
-    rows: list[dict[str, object]] = [{"id": i, "split": split, "label": label} for i, split, label in samples]
-    if source.names is not None:
-        rows = [row | {"name": name} for row, name in zip(rows, source.names, strict=True)]
-    if source.units is not None:
-        rows = [row | {"unit": unit or ""} for row, unit in zip(rows, source.units, strict=True)]
-    write_csv(folder / "samples.csv", rows)
+    write_csv(folder / "samples.csv", _sample_rows(source))
     write_json(folder / "classes.json", source.classes)
+
+
+def _sample_rows(source: Source) -> list[dict[str, object]]:
+    """The rows of samples.csv."""
+    rows = []
+    for position, label in enumerate(source.labels.tolist()):
+        row: dict[str, object] = {"id": position, "split": str(source.splits[position]), "label": label}
+        if source.names is not None:
+            row["name"] = source.names[position]
+        if source.units is not None:
+            row["unit"] = source.units[position] or ""
+        rows.append(row)
+    return rows
 
 
 def load(folder: str | Path) -> Dataset:
     """Open a prepared data set, checked in full, without keeping its images in memory. Raises DamagedFileError."""
     folder = Path(folder)
-    samples, images = read_csv(folder / "samples.csv"), map_npy(folder / "images.npy")
+    samples = read_csv(folder / "samples.csv")
+    images = map_npy(folder / "images.npy")
     if len(images) != len(samples):
         raise DamagedFileError(folder / "images.npy", f"holds {len(images)} images, samples.csv {len(samples)}")
+    units = None
+    if "unit" in samples[0]:
+        units = tuple(sample["unit"] or None for sample in samples)
     return Dataset(
         images=images,
         ids=np.array([int(sample["id"]) for sample in samples], dtype=np.int64),
         labels=np.array([int(sample["label"]) for sample in samples], dtype=np.int64),
         splits=np.array([sample["split"] for sample in samples]),
         classes=read_json(folder / "classes.json"),
-        units=tuple(sample["unit"] or None for sample in samples) if "unit" in samples[0] else None,
+        units=units,
     )
 
 
 def _label_faults(source: Source, least: int) -> list[str]:
-    """What is wrong with the labels and splits of a source."""
-    labels, splits, classes = source.labels, source.splits, source.classes
+    """Faults in the labels and splits of a source."""
+    labels = source.labels
+    splits = source.splits
+    classes = source.classes
     if len(labels) != len(splits):
         raise ValueError(f"{len(labels)} labels and {len(splits)} splits: must be equal in number")
     if len(classes) > MOST_CLASSES:
@@ -129,21 +144,22 @@ def _label_faults(source: Source, least: int) -> list[str]:
         faults += _absences(labels, splits, classes)
     if not faults and np.bincount(labels[splits == "test"]).max() < 2:
         faults.append("split 'test' has one image of each class: the membership attack needs two of at least one class")
-    if (count := int((splits == "train").sum())) < least:
+    count = int((splits == "train").sum())
+    if count < least:
         faults.append(f"{count} training samples; keys.depth and forget.rates need at least {least}")
     return faults
 
 
 def _absences(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> list[str]:
-    """The classes that have no image in some split; the first one with what can be done about it."""
+    """The classes without an image in some split. The first fault also says how to mend it."""
     faults = []
     for label, name in enumerate(classes):
-        own = splits[labels == label]
-        absent = [repr(split) for split in SPLITS if split not in own]
-        if len(own) == 0:
+        splits_of_class = splits[labels == label]
+        absent = [repr(split) for split in SPLITS if split not in splits_of_class]
+        if len(splits_of_class) == 0:
             faults.append(f"class {name!r} has no image")
         elif absent:
-            count = counted(len(own), "image")
+            count = counted(len(splits_of_class), "image")
             faults.append(f"no image of class {name!r} in split {' and '.join(absent)}: it has {count} in all")
     if faults:
         faults[0] += f". {WAYS_OUT}"

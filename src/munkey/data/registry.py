@@ -19,11 +19,11 @@ References: TypeAlias = Callable[[Path], Sequence[Path]]
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """needs_path: of which kind source.path must be; None for a data set that is not the user's own.
+    """needs_path: whether source.path is a file or a folder; None if the data set is not the user's own.
 
-    folder: where the data set is used as it is found, with no checksum of what is in it; more: the files that one at
-    source.path refers to; archive: the file that it is downloaded as, asked for only where it matters, because the
-    libraries that know it are heavy.
+    folder: the unpacked data set, used without a checksum; more: returns the files that the file at
+    source.path refers to; archive: returns the file to download, called only if needed, because it
+    imports heavy libraries.
     """
 
     name: str
@@ -40,7 +40,7 @@ class DatasetEntry:
         return SIZES[self.name].train if self.name in SIZES else None
 
     def files(self, settings: SourceSettings) -> list[Path]:
-        """The files or the folder that the data set is read from, where no checksum says what is in them."""
+        """The files or the folder of a data set that has no checksum."""
         if self.needs_path and settings.path:
             return [Path(settings.path), *self.more(Path(settings.path))]
         return [self.folder] if self.folder else []
@@ -50,7 +50,7 @@ DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
 
 
 def reader_of(dataset: str, settings: SourceSettings) -> DatasetEntry:
-    """What reads a data set: source.reader, or the entry of its name. Raises KeyError that lists the valid names."""
+    """The reader of a data set: source.reader, or its own name. Raises KeyError that lists valid names."""
     return DATASETS[settings.reader or dataset]
 
 

@@ -53,10 +53,12 @@ def random_boxes(
     """
     area = height * width * torch.empty(count, DRAWS).uniform_(*scale, generator=generator)
     aspect = torch.empty(count, DRAWS).uniform_(math.log(ratio[0]), math.log(ratio[1]), generator=generator).exp()
-    w, h = (area * aspect).sqrt().round().long(), (area / aspect).sqrt().round().long()  # (count, DRAWS)
+    w = (area * aspect).sqrt().round().long()  # (count, DRAWS)
+    h = (area / aspect).sqrt().round().long()
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
     first = fits.int().argmax(dim=1, keepdim=True)
-    h, w = h.gather(1, first)[:, 0], w.gather(1, first)[:, 0]  # (count,)
+    h = h.gather(1, first)[:, 0]  # (count,)
+    w = w.gather(1, first)[:, 0]
     top = (torch.rand(count, generator=generator) * (height - h + 1)).long()
     left = (torch.rand(count, generator=generator) * (width - w + 1)).long()
     boxes = torch.stack([top, left, h, w], dim=1)
@@ -65,7 +67,8 @@ def random_boxes(
 
 def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
     """The largest central box within the range of aspect ratios: (4,) top, left, height, width."""
-    h, w = height, width
+    h = height
+    w = width
     if width / height < ratio[0]:
         h = round(width / ratio[0])
     elif width / height > ratio[1]:

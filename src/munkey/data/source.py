@@ -53,7 +53,7 @@ class Source:
 
     images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need not fit in memory;
     labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS; names: the files that the images came
-    from, if there are any; units: the person, lesion, … that each sample is of, None where that is not known.
+    from, if there are any; units: the person, lesion, … of each sample, None if unknown.
     """
 
     images: np.ndarray | Iterable[np.ndarray]

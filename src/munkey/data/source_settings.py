@@ -1,4 +1,4 @@
-"""What any data set can be asked for: fewer samples, another size, names of classes, something wrong in a copy."""
+"""Settings of any data set: fewer samples, another size, names of classes, faults in a copy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +14,8 @@ from munkey.data.source import Source, SourceError
 from munkey.settings import AlterSettings, SourceSettings
 
 Text = TypeVar("Text", str, str | None)
-ALTERED = "altered"  # the unit of what is wrong, and of the test samples that show whether it was corrected
+# The unit of altered samples, and of the test samples that show whether forgetting corrected them.
+ALTERED = "altered"
 PATCH = 3 / 32  # side of the patch, of that of the picture
 BRIGHTER = 1.15
 
@@ -51,40 +52,45 @@ def limited(source: Source, limit: int) -> Source:
     import pandas as pd
 
     samples = pd.DataFrame({"split": source.splits, "label": source.labels})
-    return _kept(source, samples.groupby(["split", "label"]).cumcount().to_numpy() < limit)
+    return _subset(source, samples.groupby(["split", "label"]).cumcount().to_numpy() < limit)
 
 
 def of_classes(source: Source, names: Sequence[str]) -> Source:
-    """The samples of these classes alone, in the order that the source has. Raises SourceError for an unknown one."""
+    """Only the samples of these classes, in the same order. Raises SourceError for an unknown class."""
     _check_classes("source.only", names, source)
-    held = [label for label, name in enumerate(source.classes) if name in names]
-    taken = _kept(source, np.isin(source.labels, held))
-    return replace(taken, labels=np.searchsorted(held, taken.labels), classes=[source.classes[each] for each in held])
+    labels = [label for label, name in enumerate(source.classes) if name in names]
+    selected = _subset(source, np.isin(source.labels, labels))
+    return replace(
+        selected,
+        labels=np.searchsorted(labels, selected.labels),
+        classes=[source.classes[label] for label in labels],
+    )
 
 
 def _check_classes(setting: str, names: Sequence[str], source: Source) -> None:
-    if unknown := [name for name in names if name not in source.classes]:
-        raise SourceError(setting, [f"there is no class {unknown[0]!r}{meant(unknown[0], source.classes)}"])
+    for name in names:
+        if name not in source.classes:
+            raise SourceError(setting, [f"there is no class {name!r}{meant(name, source.classes)}"])
 
 
-def _kept(source: Source, keep: np.ndarray) -> Source:
-    """The samples that are to be kept. keep: (N,) bool."""
+def _subset(source: Source, keep: np.ndarray) -> Source:
+    """The samples selected by `keep`, (N,) bool."""
 
-    def kept(column: Sequence[Text] | None) -> list[Text] | None:
+    def subset(column: Sequence[Text] | None) -> list[Text] | None:
         return None if column is None else list(compress(column, keep))
 
     return replace(
         source,
-        images=_images_kept(source, keep),
+        images=_image_subset(source, keep),
         labels=source.labels[keep],
         splits=source.splits[keep],
-        names=kept(source.names),
-        units=kept(source.units),
+        names=subset(source.names),
+        units=subset(source.units),
     )
 
 
-def _images_kept(source: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
-    """The blocks without the images that are not to be kept. keep: (N,) bool."""
+def _image_subset(source: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
+    """The blocks, reduced to the images selected by `keep`, (N,) bool."""
     start = 0
     for block in source.blocks():
         yield block[keep[start : start + len(block)]]
@@ -94,25 +100,26 @@ def _images_kept(source: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
 def _resized(source: Source, size: int) -> Iterator[np.ndarray]:
     """The blocks with every image resized to size x size."""
     for block in source.blocks():
-        if len(block):
-            yield (
-                block
-                if block.shape[1:3] == (size, size)
-                else np.stack([resize(image, (size, size)) for image in block])
-            )
+        if not len(block):
+            continue
+        if block.shape[1:3] == (size, size):
+            yield block
+        else:
+            yield np.stack([resize(image, (size, size)) for image in block])
 
 
 def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
-    """The source, altered. Its units say what is: ALTERED, or which two samples are near-duplicates.
+    """The source, altered. Altered samples have the unit ALTERED; two near-duplicates share a unit.
 
-    `confusion`: samples of two classes are labeled as the other; their test samples keep their labels (interclass
-    confusion, Goel et al. 2024). `patch`: samples of all other classes get a patch and the label of one; half of their
-    test samples get the patch alone. `twins`: samples stand twice, the second time cropped by a pixel or so and
-    brighter. Raises SourceError for a class that there is not.
+    `confusion`: samples of two classes are labeled as the other; their test samples keep their labels
+    (interclass confusion, Goel et al. 2024). `patch`: samples of all other classes get a patch and the
+    label of one; half of their test samples get only the patch. `twins`: samples occur twice, the
+    second time cropped by a pixel or so and brighter. Raises SourceError for an unknown class.
     """
     _check_classes("source.alter.classes", settings.classes, source)
     classes = [source.classes.index(name) for name in settings.classes]
-    train, generator = source.splits == "train", stage.numpy_generator()
+    train = source.splits == "train"
+    generator = stage.numpy_generator()
     of_these = np.isin(source.labels, classes)
     if settings.kind == "twins":
         return _twins(source, _drawn(train, settings.share, generator))
@@ -129,12 +136,13 @@ def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
 
 
 def _drawn(among: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
-    """(N,) bool: a random share of those that are `among`, (N,) bool."""
-    chosen, rows = np.zeros(len(among), dtype=bool), np.flatnonzero(among)
+    """A random share of the samples in `among`. Both are (N,) bool."""
+    rows = np.flatnonzero(among)
     if not round(share * len(rows)):
         raise SourceError("source.alter.share", [f"{share} of {len(rows)} samples that may be altered is none"])
-    chosen[generator.choice(rows, size=round(share * len(rows)), replace=False)] = True
-    return chosen
+    drawn = np.zeros(len(among), dtype=bool)
+    drawn[generator.choice(rows, size=round(share * len(rows)), replace=False)] = True
+    return drawn
 
 
 def _units(marked: np.ndarray) -> list[str | None]:
@@ -153,19 +161,24 @@ def _patched(source: Source, marked: np.ndarray) -> Iterator[np.ndarray]:
         yield changed
 
 
-def _twins(source: Source, chosen: np.ndarray) -> Source:
-    """The source with a near-duplicate of each chosen sample after its last."""
-    rows = np.flatnonzero(chosen).tolist()
-    pairs = [f"pair-{row}" if again else None for row, again in enumerate(chosen.tolist())]
+def _twins(source: Source, has_twin: np.ndarray) -> Source:
+    """The source, followed by a near-duplicate of each sample in `has_twin`, (N,) bool."""
+    rows = np.flatnonzero(has_twin).tolist()
+    units: list[str | None] = [None] * len(has_twin)
+    for row in rows:
+        units[row] = f"pair-{row}"
+    twin_units = [f"pair-{row}" for row in rows]
     names = source.names and [*source.names, *(f"{source.names[row]}, again" for row in rows)]
 
     def images() -> Iterator[np.ndarray]:
-        start, again = 0, list[np.ndarray]()
+        start = 0
+        twins: list[np.ndarray] = []
         for block in source.blocks():
-            again += [_near_duplicate(image) for image in block[chosen[start : start + len(block)]]]
+            for image in block[has_twin[start : start + len(block)]]:
+                twins.append(_near_duplicate(image))
             start += len(block)
             yield block
-        yield np.stack(again)
+        yield np.stack(twins)
 
     return Source(
         images(),
@@ -173,7 +186,7 @@ def _twins(source: Source, chosen: np.ndarray) -> Source:
         np.concatenate([source.splits, source.splits[rows]]),
         source.classes,
         names,
-        [*pairs, *(f"pair-{row}" for row in rows)],
+        [*units, *twin_units],
     )
 
 

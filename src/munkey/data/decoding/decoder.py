@@ -128,21 +128,23 @@ class Decoder:
         self._process = None
 
     def leave(self) -> None:
-        """In a forked child, which starts one of its own: this process and its turns are the parent's."""
+        """Let go of the parent's process in a forked child, which starts its own."""
         if self._connection:
             self._connection.close()
         self.__init__()  # type: ignore[misc]
 
 
 def _content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
-    """The descriptor of a plain file; the content of what has none, as a member of an archive."""
+    """The descriptor of a plain file, or the content of a file without one, such as an archive's member."""
     if isinstance(picture, bytes):
         return picture
     try:
         descriptor = picture.fileno()
     except OSError:
         return picture.read()
-    return descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else picture.read()
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    return picture.read()
 
 
 _decoder = Decoder()
@@ -161,7 +163,7 @@ def decoded(
 
 
 def _serve(connection: Connection) -> None:
-    """Decode what is asked for until nobody is left who asks."""
+    """Answer requests until the connection closes."""
     while True:
         request = json.loads(connection.recv_bytes())
         limits = PictureLimits(**request["limits"])

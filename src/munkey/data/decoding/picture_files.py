@@ -35,7 +35,10 @@ ONE_PICTURE = ("BMP", "JPEG", "JPEG2000", "PPM")
 
 # A marker of JPEG: not a byte of entropy-coded data (FF 00), not a restart within it (D0 to D7).
 JPEG_MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])")
-START, END, SCAN, TEMPORARY = b"\xd8", b"\xd9", b"\xda", b"\x01"
+START = b"\xd8"
+END = b"\xd9"
+SCAN = b"\xda"
+TEMPORARY = b"\x01"
 
 Size = tuple[int, int]
 
@@ -90,8 +93,12 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
     for number in range(len(pictures)):
         with _naming(number), pictures.pop(0) as picture:  # a picture keeps what was decoded of it
             image = upright(picture, limits.white)
-            brightest = int(np.asarray(picture).max()) if _is_deep(picture) else None
-            decoded_pictures.append(DecodedPicture(image if size is None else resize(image, size), brightest))
+            brightest = None
+            if _is_deep(picture):
+                brightest = int(np.asarray(picture).max())
+            if size is not None:
+                image = resize(image, size)
+            decoded_pictures.append(DecodedPicture(image, brightest))
     return decoded_pictures
 
 
@@ -134,13 +141,16 @@ def require_moderate(picture: "Image", most: int) -> None:
     if picture.format == "JPEG2000":
         most = min(most, MOST_JPEG2000)
     if not 0 < short * long <= most or long > min(MOST_SIDE, MOST_ASPECT * short):
-        said = f"{picture.width} x {picture.height} pixels; a picture may have 1 to {most:,}"
-        raise RefusedPictureError(f"{said}, sides of {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other")
+        raise RefusedPictureError(
+            f"{picture.width} x {picture.height} pixels; a picture may have 1 to {most:,}, sides of"
+            f" {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other"
+        )
     tile = [getattr(picture, "tag_v2", {}).get(tag, 0) for tag in (322, 323)]
     is_whole = all(isinstance(side, int) for side in tile)
     if not is_whole or tile[0] * tile[1] > max(short * long, MOST_TILE):
-        said = f"has tiles of {tile[0]} x {tile[1]} pixels"
-        raise RefusedPictureError(f"{said}; a tile may have as many as the picture, or {MOST_TILE:,}")
+        raise RefusedPictureError(
+            f"has tiles of {tile[0]} x {tile[1]} pixels; a tile may have as many as the picture, or {MOST_TILE:,}"
+        )
 
 
 def _require_moderate_file(picture: "Image", file: IO[bytes]) -> None:
@@ -155,11 +165,15 @@ def _require_moderate_file(picture: "Image", file: IO[bytes]) -> None:
         file.seek(0)
         size, scans = _jpeg_work(file.read())
         if scans > MOST_SCANS:
-            said = f"has {scans:,} scans, each of which decodes the whole picture"
-            raise RefusedPictureError(f"{said}; a JPEG may have {MOST_SCANS}. Save it again as a baseline JPEG")
+            raise RefusedPictureError(
+                f"has {scans:,} scans, each of which decodes the whole picture; a JPEG may have"
+                f" {MOST_SCANS}. Save it again as a baseline JPEG"
+            )
     if size > most:
-        said = f"{size:,} bytes for {picture.width} x {picture.height} pixels"
-        raise RefusedPictureError(f"{said}; a {picture.format} may have {most:,}. Save it again")
+        raise RefusedPictureError(
+            f"{size:,} bytes for {picture.width} x {picture.height} pixels; a {picture.format} may"
+            f" have {most:,}. Save it again"
+        )
     file.seek(position)
 
 
@@ -195,9 +209,9 @@ def _is_deep(picture: "Image") -> bool:
 
 
 def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
-    """What to say of pictures in gray of 16 bits that use fewer, so that they are nearly black; else empty.
+    """The warning about 16-bit gray pictures that use fewer bits and become nearly black; else empty.
 
-    brightest: as of `DecodedPicture`; setting: that says what is white.
+    brightest: as in `DecodedPicture`; setting: the name of the setting that defines white.
     """
     highest = [value for value in brightest if value is not None]
     if not highest or max(highest) >= 2**15:
@@ -233,8 +247,10 @@ def _rgb(picture: "Image", white: int | None) -> "Image":
     if _is_deep(picture):
         gray = np.asarray(picture)
         if gray.min() < 0 or gray.max() > (white or DEEPEST):
-            said = f"0 to {white}, which was said to be white" if white else f"16 bits, 0 to {DEEPEST}"
-            raise ValueError(f"gray values must be {said}, not {gray.min()} to {gray.max()}")
+            allowed = f"16 bits, 0 to {DEEPEST}"
+            if white:
+                allowed = f"0 to {white}, which was said to be white"
+            raise ValueError(f"gray values must be {allowed}, not {gray.min()} to {gray.max()}")
         scaled = np.rint(gray * (255 / white)) if white else gray >> 8
         return Image.fromarray(scaled.astype(np.uint8)).convert("RGB")
     if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:

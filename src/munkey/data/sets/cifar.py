@@ -29,7 +29,7 @@ def _archive(name: str) -> PublishedFile:
 
 
 def _reader(name: str) -> "type[CIFAR10]":
-    """Torchvision's class for one of the data sets, of which that of CIFAR-100 is a CIFAR10 too."""
+    """Torchvision's class for a data set. CIFAR100 is a subclass of CIFAR10."""
     from torchvision import datasets
 
     return getattr(datasets, name.upper())
@@ -71,15 +71,16 @@ def cifar20(settings: SourceSettings) -> Source:
 def with_superclasses(source: Source, folder: Path) -> Source:
     """CIFAR-100 with the superclass of each sample as its unit, from its files in their published form."""
     parts = [pickle.loads((folder / name).read_bytes(), encoding="latin1") for name in ("train", "test", "meta")]
-    numbers, names = [*parts[0]["coarse_labels"], *parts[1]["coarse_labels"]], parts[2]["coarse_label_names"]
-    return replace(source, units=[names[number] for number in numbers])
+    train, test, meta = parts
+    names = meta["coarse_label_names"]
+    return replace(source, units=[names[label] for label in [*train["coarse_labels"], *test["coarse_labels"]]])
 
 
 def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
-    """Unpack the user's own copy of the archive, if source.md5 names one, to where torchvision looks for its files.
+    """Unpack the user's own copy of the archive, if source.md5 names one, where torchvision looks for it.
 
-    In a copy that was packed anew the files themselves must be the published ones: they are pickles, which can run
-    code. Raises SourceError that lists those that are missing or others.
+    The files in a repacked copy must be the published ones: they are pickles, which can run code. Raises
+    SourceError that lists missing and different files.
     """
     if settings.md5 is None:
         return
@@ -109,15 +110,16 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
 def _read(name: str) -> Source:
     """Read a data set, downloading it first if need be.
 
-    Torchvision unpacks the archive beside it. Where neither its files nor the archive are whole, it would download over
-    what is there: a damaged archive is refused before.
+    Torchvision unpacks the archive beside it. If the files and the archive are damaged, torchvision would
+    overwrite the archive with a download, so a damaged archive is refused first.
     """
     archive = _archive(name)
     path = FOLDER / archive.name
     if path.exists() and not _unpacked_whole(name):
         archive.obtain(FOLDER)
     try:
-        train, test = (_reader(name)(str(FOLDER), train=part, download=True) for part in (True, False))
+        train = _reader(name)(str(FOLDER), train=True, download=True)
+        test = _reader(name)(str(FOLDER), train=False, download=True)
     except (OSError, RuntimeError) as error:
         unpacked = FOLDER / str(archive.unpacked)
         if unpacked.exists():

@@ -17,13 +17,13 @@ from munkey.data.source import SPLITS, Source, SourceError, readable
 from munkey.data.splits import completed
 from munkey.settings import SourceSettings
 
-COLUMNS = ("file", "label", "unit", "split")  # the last two only where there are any
+COLUMNS = ("file", "label", "unit", "split")  # the last two are optional
 LONGEST = 200  # characters of a label
 Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by column
 
 
 def pictures_in(path: Path) -> list[Path]:
-    """The pictures that a CSV file lists; none where it cannot be read, which its reader says."""
+    """The pictures that a CSV file lists; none if it cannot be read, which its reader reports."""
     try:
         return [_place(path.parent / cells["file"]) for _, cells in lines_of(path, ["file"])]
     except SourceError:
@@ -34,16 +34,18 @@ def pictures_in(path: Path) -> list[Path]:
 def csv_file(settings: SourceSettings) -> Source:
     """Pictures in the order of the lines of source.path.
 
-    Columns: file, a path relative to the CSV file; label; and where there are any, unit (the person, lesion, … that the
-    picture is of) and split. Classes are the labels in order, by value where all are numbers. Without splits,
-    source.split divides each class, with all pictures of a unit in one split; where none is `val`, 40 % of test is.
+    Columns: file, a path relative to the CSV file; label; and optionally unit (the person, lesion, … in the
+    picture) and split. Classes are the sorted labels; if all are numbers, sorted by value. Without splits,
+    source.split divides each class, with all pictures of a unit in one split. Without `val`, 40 % of test becomes
+    val.
 
-    Raises SourceError that lists everything wrong, by line and column.
+    Raises SourceError that lists all faults, by line and column.
     """
     path = Path(str(settings.path))
     lines = lines_of(path, ["file", "label"])
     places = [_place(path.parent / cells["file"]) for _, cells in lines]
-    if faults := list(_faults(lines, places)):
+    faults = list(_faults(lines, places))
+    if faults:
         raise SourceError(f"source.path = {path}", faults)
     if settings.on_bad == "skip":
         named = {f"{path}, line {line}, {place}": place for (line, _), place in zip(lines, places, strict=True)}
@@ -52,18 +54,23 @@ def csv_file(settings: SourceSettings) -> Source:
         places = list(compress(places, is_usable))
         if not lines:
             raise SourceError(f"source.path = {path}", ["lists no picture that can be used"])
-    if others := [name for name in lines[0][1] if name not in COLUMNS]:
-        warn(f"{path}: left out the columns {', '.join(others)}; those that count are {', '.join(COLUMNS)}")
+    ignored = [name for name in lines[0][1] if name not in COLUMNS]
+    if ignored:
+        warn(f"{path}: left out the columns {', '.join(ignored)}; those that count are {', '.join(COLUMNS)}")
     labels = np.array([unicodedata.normalize("NFC", cells["label"]) for _, cells in lines], dtype=object)
     numbers = all(map(str.isdecimal, labels))
-    classes = sorted(set(labels), key=lambda label: (int(label) if numbers else 0, label))
+    classes = sorted(set(labels))
+    if numbers:
+        classes = sorted(classes, key=int)  # the sort is stable: 7 and 07 stay in order
     numbered = np.array([classes.index(label) for label in labels])
-    units = [unit_name(cells["unit"]) for _, cells in lines] if "unit" in lines[0][1] else None
+    units = None
+    if "unit" in lines[0][1]:
+        units = [unit_name(cells["unit"]) for _, cells in lines]
     splits = completed("csv", [cells.get("split", "") for _, cells in lines], numbered, settings.split, units)
-    of: dict[str, str] = {}
-    pairs = zip(units or [None] * len(lines), splits.tolist(), strict=True)
-    if torn := sorted({unit for unit, split in pairs if unit and of.setdefault(unit, split) != split}):
-        warn(f"{path}: {counted(len(torn), 'unit')} in more than one split, e.g. {torn[0]}")
+    if units is not None:
+        divided = _divided_units(units, splits)
+        if divided:
+            warn(f"{path}: {counted(len(divided), 'unit')} in more than one split, e.g. {divided[0]}")
     place_of = {f"{path}, line {line}, column 'file', {p}": p for (line, _), p in zip(lines, places, strict=True)}
     folder = _absolute(path.parent)
     return Source(
@@ -76,23 +83,36 @@ def csv_file(settings: SourceSettings) -> Source:
     )
 
 
+def _divided_units(units: Sequence[str | None], splits: np.ndarray) -> list[str]:
+    """The units whose pictures are in more than one split, sorted."""
+    split_of: dict[str, str] = {}
+    divided = set()
+    for unit, split in zip(units, splits.tolist(), strict=True):
+        if unit and split_of.setdefault(unit, split) != split:
+            divided.add(unit)
+    return sorted(divided)
+
+
 def _absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 (Path.resolve would follow links)
 
 
 def _place(path: Path) -> Path:
-    """Where a picture lies: as it is named, or in the form of Unicode that a Mac or another system writes."""
+    """The path of a picture: as named, or in the form of Unicode that another system writes."""
     place = _absolute(path)
     if os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
         return place
-    others = [Path(unicodedata.normalize(form, str(place))) for form in ("NFC", "NFD")]
-    return next((other for other in others if os.path.isfile(other)), place)  # noqa: PTH113
+    for form in ("NFC", "NFD"):
+        other = Path(unicodedata.normalize(form, str(place)))
+        if os.path.isfile(other):  # noqa: PTH113
+            return other
+    return place
 
 
 def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
     """The lines of a CSV file that are not empty, without spaces around their cells.
 
-    Raises SourceError where a column that is needed is missing, a line does not fit the header, or there is none.
+    Raises SourceError if a needed column is missing, a line does not fit the header, or there are no lines.
     """
     with readable(f"source.path = {path}"):
         try:
@@ -107,7 +127,7 @@ def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
 
 
 def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:
-    """What is wrong with the cells of a list of pictures, whose places on disk these are."""
+    """Faults in the cells of a list of pictures. places: their paths on disk."""
     first: dict[Path, int] = {}
     for (line, cells), place in zip(lines, places, strict=True):
         empty = [name for name in ("file", "label", "split") if cells.get(name) == ""]

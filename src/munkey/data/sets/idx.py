@@ -19,24 +19,37 @@ from munkey.settings import SourceSettings
 def _plain_or_gzipped(file: Path) -> Path:
     """The file, or its gzipped form if only that one exists."""
     gzipped = file.with_name(f"{file.name}.gz")
-    return gzipped if gzipped.is_file() and not file.is_file() else file
+    if gzipped.is_file() and not file.is_file():
+        return gzipped
+    return file
 
 
 @dataset("idx", "your own folder with MNIST-format files (train-* and t10k-*, .gz or not)", needs_path="folder")
 def idx(settings: SourceSettings) -> Source:
     """Images and labels under source.path; the test part is split 40 / 60 into val and test."""
     root = Path(str(settings.path))
-    endings = ("images-idx3-ubyte", "labels-idx1-ubyte")
-    files = [[_plain_or_gzipped(root / f"{part}-{ending}") for ending in endings] for part in ("train", "t10k")]
-    if absent := [f"{file}[.gz] is missing" for part in files for file in part if not file.is_file()]:
+    train_images = _plain_or_gzipped(root / "train-images-idx3-ubyte")
+    train_labels = _plain_or_gzipped(root / "train-labels-idx1-ubyte")
+    test_images = _plain_or_gzipped(root / "t10k-images-idx3-ubyte")
+    test_labels = _plain_or_gzipped(root / "t10k-labels-idx1-ubyte")
+    absent = []
+    for file in (train_images, train_labels, test_images, test_labels):
+        if not file.is_file():
+            absent.append(f"{file}[.gz] is missing")
+    if absent:
         raise SourceError(f"source.path = {root}", absent)
-    parts = [Part(_stored(images, 3), _stored(labels, 1)) for images, labels in files]
-    if faults := part_faults(parts, settings.storage_size):
+    parts = [
+        Part(_stored(train_images, 3), _stored(train_labels, 1)),
+        Part(_stored(test_images, 3), _stored(test_labels, 1)),
+    ]
+    faults = part_faults(parts, settings.storage_size)
+    if faults:
         raise SourceError(f"source.path = {root}", faults)
-    train, test = (_labels(labels) for _, labels in files)
+    train = _labels(train_labels)
+    test = _labels(test_labels)
     together = np.concatenate([train, test])
     return Source(
-        images=_images([images for images, _ in files]),
+        images=_images([train_images, test_images]),
         labels=together,
         splits=np.concatenate([np.full(len(train), "train"), held_out("idx", len(test))]),
         classes=numbered(together),
@@ -63,7 +76,7 @@ def _images(paths: list[Path]) -> Iterator[np.ndarray]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    """The file, unpacked as it is read. What goes wrong while it is open raises SourceError."""
+    """The file, unpacked as it is read. Errors while it is open become SourceError."""
     with readable(str(path)), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         yield file
 

@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,51 +34,68 @@ class ClassFolder:
 def imagefolder(settings: SourceSettings) -> Source:
     """Pictures under source.path, in path order.
 
-    If there are folders `train` and `test` (and `val`, else test is split 40 / 60), these are the splits. If there is
-    none of them, source.path holds class folders, which are split by source.split within each class.
-    source.limit_per_class takes only the first pictures of each class folder. source.units finds in each path of whom
-    or of what the picture is: all of one are then in one split, where pictures are split here.
+    Folders `train` and `test` (and `val`, else test is split 40 / 60) are the splits. Without them,
+    source.path holds class folders, and source.split divides each class. source.limit_per_class takes
+    only the first pictures of each class folder. source.units is a pattern that finds the unit in each
+    path; pictures that are split here are split so that those of a unit stay together.
 
-    Raises SourceError that lists everything wrong.
+    Raises SourceError that lists all faults.
     """
     root = Path(str(settings.path))
     others: list[Path] = []
     with readable(f"source.path = {root}"):
         split_folders = _split_folders(root)
-        classes: set[str] = set()
-        for folder in split_folders.values():
-            paths = [path for path in _visible(folder) if path.is_dir()]
-            classes.update(path.name for path in paths if path.name not in BESIDE)
-            others += [path for path in paths if path.name in BESIDE]
+        classes = _classes(split_folders.values(), others)
         if not classes:
             raise SourceError(f"source.path = {root}", ["holds no class folders"])
-        names_of_classes = [_class_name(folder) for folder in sorted(classes)]
-        if twice := sorted({name for name in names_of_classes if names_of_classes.count(name) > 1}):
-            said = f"two folders are named {twice[0]!r}, in two forms of Unicode: move the pictures into one"
-            raise SourceError(f"source.path = {root}", [said])
-        folders = [
-            ClassFolder(folder / name, split, label, _pictures(folder / name, others)[: settings.limit_per_class])
-            for split, folder in split_folders.items()
-            for label, name in enumerate(sorted(classes))
-        ]
+        names_of_classes = [_class_name(folder) for folder in classes]
+        repeated = sorted(name for name, count in Counter(names_of_classes).items() if count > 1)
+        if repeated:
+            fault = f"two folders are named {repeated[0]!r}, in two forms of Unicode: move the pictures into one"
+            raise SourceError(f"source.path = {root}", [fault])
+        folders = []
+        for split, folder in split_folders.items():
+            for label, name in enumerate(classes):
+                pictures = _pictures(folder / name, others)[: settings.limit_per_class]
+                folders.append(ClassFolder(folder / name, split, label, pictures))
     if others:
         warn(f"{root}: {left_out(others)}")
     if settings.on_bad == "skip":
         folders = _without_bad(folders, settings.white)
-    files = [file for folder in folders for file in folder.files]
-    counts = [len(folder.files) for folder in folders]
-    labels = np.repeat([folder.label for folder in folders], counts)
-    splits = [folder.split for folder in folders for _ in folder.files]
+    files: list[str] = []
+    splits: list[str] = []
+    label_list: list[int] = []
+    for class_folder in folders:
+        files += class_folder.files
+        splits += [class_folder.split] * len(class_folder.files)
+        label_list += [class_folder.label] * len(class_folder.files)
+    labels = np.array(label_list, dtype=np.int64)
     names = [printable(Path(file).relative_to(root).as_posix()) for file in files]
-    units = [_unit(settings.units, name) for name in names] if settings.units else None
+    units = None
+    if settings.units:
+        units = [_unit(settings.units, name) for name in names]
     return Source(
         images=decode(files, open_plain, settings.storage_size, settings.white),
-        labels=labels.astype(np.int64),
+        labels=labels,
         splits=completed("imagefolder", splits, labels, settings.split, units),
         classes=names_of_classes,
         names=names,
         units=units,
     )
+
+
+def _classes(folders: Iterable[Path], others: list[Path]) -> list[str]:
+    """The names of the class folders in all splits, sorted. Other folders are added to `others`."""
+    classes = set()
+    for folder in folders:
+        for path in _visible(folder):
+            if not path.is_dir():
+                continue
+            if path.name in BESIDE:
+                others.append(path)
+            else:
+                classes.add(path.name)
+    return sorted(classes)
 
 
 def _class_name(folder: str) -> str:
@@ -86,9 +104,11 @@ def _class_name(folder: str) -> str:
 
 
 def _unit(pattern: str, name: str) -> str | None:
-    """The group of the pattern in a path; None where there is none. Letters match in any form of Unicode."""
-    found = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
-    return unit_name(found[1]) if found else None
+    """The pattern's group in a path, or None. Letters match in any form of Unicode."""
+    match = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
+    if match is None:
+        return None
+    return unit_name(match[1])
 
 
 def _split_folders(root: Path) -> dict[str, Path]:
@@ -110,14 +130,17 @@ def _split_folders(root: Path) -> dict[str, Path]:
 
 def _without_bad(folders: list[ClassFolder], white: int | None) -> list[ClassFolder]:
     """The folders without pictures that cannot be read."""
-    is_usable = iter(usable([file for folder in folders for file in folder.files], open_plain, white))
+    files = [file for folder in folders for file in folder.files]
+    is_usable = iter(usable(files, open_plain, white))  # consumed in the order of `files`
     return [replace(folder, files=[file for file in folder.files if next(is_usable)]) for folder in folders]
 
 
 def _pictures(folder: Path, others: list[Path]) -> list[str]:
-    """Pictures anywhere below a folder, in path order. What else is there is added to `others`."""
+    """Pictures anywhere below a folder, in path order. All other files are added to `others`."""
     pictures: list[str] = []
-    for path in sorted(_below(folder), key=str) if folder.is_dir() else []:
+    if not folder.is_dir():
+        return pictures
+    for path in sorted(_below(folder), key=str):
         is_special = path.exists() and not path.is_file()  # as a pipe; a broken link is named when it is read
         if is_picture_name(path.name) and not is_special:
             pictures.append(str(path))
@@ -136,7 +159,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """What a folder holds that is not hidden. Raises SourceError for a link back to a folder that it lies in."""
+    """The entries of a folder that are not hidden. Raises SourceError for a link back to a parent folder."""
     paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for link in filter(Path.is_symlink, paths):
         if link.resolve() in [above.resolve() for above in link.absolute().parents]:

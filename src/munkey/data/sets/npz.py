@@ -43,9 +43,11 @@ def read_archive(
         arrays = arrays or {split: split for split in SPLITS if f"{split}_images.npy" in names}
         _require(path, names, arrays)
         parts = [
-            Part(_stored(archive, f"{each}_images"), _stored(archive, f"{each}_labels")) for each in arrays.values()
+            Part(_stored(archive, f"{prefix}_images"), _stored(archive, f"{prefix}_labels"))
+            for prefix in arrays.values()
         ]
-        if faults := part_faults(parts, storage_size):
+        faults = part_faults(parts, storage_size)
+        if faults:
             raise SourceError(f"{path} cannot be used", faults)
         labels = {split: _labels(archive, f"{prefix}_labels") for split, prefix in arrays.items()}
         units = _units(path, archive, list(arrays.values()), [len(each) for each in labels.values()])
@@ -60,15 +62,15 @@ def read_archive(
 
 
 def _units(path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: list[int]) -> list[str | None] | None:
-    """The unit of each sample, from the arrays {prefix}_units; None where there are none."""
-    there = [f"{prefix}_units" for prefix in prefixes if f"{prefix}_units.npy" in archive.namelist()]
-    units = list[str | None]()
-    for name, count in zip(there, counts, strict=False):
-        if len(there) < len(prefixes) or math.prod(_stored(archive, name).shape) != count:
+    """The unit of each sample, from the arrays {prefix}_units; None without such arrays."""
+    names = [f"{prefix}_units" for prefix in prefixes if f"{prefix}_units.npy" in archive.namelist()]
+    units: list[str | None] = []
+    for name, count in zip(names, counts, strict=False):
+        if len(names) < len(prefixes) or math.prod(_stored(archive, name).shape) != count:
             raise SourceError(f"{path} cannot be used", [f"{name}: each split needs one unit for each of its images"])
         with _opened(archive, name) as file:
-            read = np.lib.format.read_array(file, allow_pickle=False).reshape(-1)
-        units += unit_names(read.tolist())
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        units += unit_names(array.reshape(-1).tolist())
     return units or None
 
 
@@ -92,7 +94,7 @@ def _labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
-    """The split of each sample: (N,) names. labels: by split; if there is no val, test is divided at random."""
+    """The split of each sample: (N,) names. labels: by split; without val, test is divided at random."""
     splits = {split: np.full(len(values), split) for split, values in labels.items()}
     if "val" not in splits:
         splits["test"] = held_out(name, len(labels["test"]), val)
@@ -100,7 +102,7 @@ def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.nda
 
 
 def _images(path: Path, names: list[str]) -> Iterator[np.ndarray]:
-    """Blocks of the images of all splits. Raises SourceError at the end that lists what is wrong in any of them."""
+    """Blocks of the images of all splits. Raises SourceError at the end that lists all faults."""
     faults: list[str] = []
     with _archive(path) as archive:
         for name in names:
@@ -112,7 +114,7 @@ def _images(path: Path, names: list[str]) -> Iterator[np.ndarray]:
 def rgb_blocks(archive: zipfile.ZipFile, name: str, faults: list[str]) -> Iterator[np.ndarray]:
     """Blocks of (n, H, W, 3) uint8 of an array.
 
-    Leaves out blocks that cannot be used, e.g. for NaN, and adds what is wrong with them to `faults`.
+    Skips blocks that cannot be used, e.g. for NaN, and adds their faults to `faults`.
     """
     start = 0
     try:
@@ -129,7 +131,7 @@ def rgb_blocks(archive: zipfile.ZipFile, name: str, faults: list[str]) -> Iterat
 
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An archive. What goes wrong while it is open raises SourceError."""
+    """An archive. Errors while it is open become SourceError."""
     with readable(str(path)):
         if path.exists() and not path.is_file():  # a pipe would wait for who writes into it
             raise OSError("is not a plain file")
@@ -139,13 +141,13 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 @contextmanager
 def _opened(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
-    """An array of an archive. What goes wrong while it is open raises SourceError."""
+    """An array of an archive. Errors while it is open become SourceError."""
     with readable(f"{archive.filename}: {name}"), archive.open(f"{name}.npy") as file:
         yield file
 
 
 def _header(archive: zipfile.ZipFile, file: IO[bytes], name: str) -> Stored:
-    """The beginning of an .npy file. Raises SourceError where it unpacks to far more than is there."""
+    """The header of an .npy file. Raises SourceError if the array is far larger than its packed size."""
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
     shape, fortran_order, dtype = read(file)

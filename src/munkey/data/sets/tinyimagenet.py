@@ -33,7 +33,11 @@ ARCHIVE = PublishedFile(
 def tinyimagenet(settings: SourceSettings) -> Source:
     """Its original test images have no labels and stay unused; val is split 40 / 60 (app. B.1)."""
     folder = FOLDER / NAME
-    source = read_folder(folder) if folder.is_dir() else read_zip(ARCHIVE.obtain(own_md5=settings.md5))
+    if folder.is_dir():
+        source = read_folder(folder)
+    else:
+        archive = ARCHIVE.obtain(own_md5=settings.md5)
+        source = read_zip(archive)
     expect("tinyimagenet", source.splits)
     return source
 
@@ -52,7 +56,7 @@ def read_zip(path: Path) -> Source:
 def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
     """train/CLASS/images/*.JPEG, and val/images/*.JPEG with their classes in val/val_annotations.txt.
 
-    Raises SourceError if those two files cannot be read, or if there are pictures of none of the classes.
+    Raises SourceError if those two files cannot be read, or if a picture belongs to no class.
     """
     with readable(place), open_file(f"{NAME}/wnids.txt") as file:
         classes = sorted(file.read().decode().split())
@@ -61,13 +65,17 @@ def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]])
     pictures = sorted(name for name in files if name.endswith(".JPEG"))
     train = [name for name in pictures if name.startswith(f"{NAME}/train/")]
     val = [name for name in pictures if name.startswith(f"{NAME}/val/")]
-    class_of = {name: name.split("/")[2] for name in train}
-    class_of |= {name: class_of_val.get(name.rsplit("/", 1)[1], "") for name in val}
-    if faults := [f"{name}: is of no class of {NAME}" for name, each in class_of.items() if each not in classes]:
+    class_names = [name.split("/")[2] for name in train]
+    class_names += [class_of_val.get(name.rsplit("/", 1)[1], "") for name in val]
+    faults = []
+    for name, class_name in zip([*train, *val], class_names, strict=True):
+        if class_name not in classes:
+            faults.append(f"{name}: is of no class of {NAME}")
+    if faults:
         raise SourceError(place, faults)
     return Source(
         images=decode([*train, *val], open_file, size=None),
-        labels=np.array([classes.index(class_of[name]) for name in [*train, *val]], dtype=np.int64),
+        labels=np.array([classes.index(class_name) for class_name in class_names], dtype=np.int64),
         splits=np.concatenate([np.full(len(train), "train"), held_out("tinyimagenet", len(val))]),
         classes=classes,
         names=[*train, *val],
