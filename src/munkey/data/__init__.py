@@ -1,1 +1,1 @@
-"""Data sets: readers, the prepared form on disk, labeled images, augmentation, splits and forget sets."""
+"""Data sets: readers, the prepared form on disk, augmentation, splits and forget sets."""

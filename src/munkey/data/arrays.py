@@ -42,7 +42,10 @@ class Stored:
             raise SourceError(self.name, [fault])
 
     def blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
-        """Blocks of rows from the open file, past its header. Raises SourceError if it holds less or more."""
+        """Blocks of rows from the open file, past its header.
+
+        Raises SourceError if it holds less or more.
+        """
         row = math.prod(self.shape[1:]) * self.dtype.itemsize
         step = max(1, BLOCK // row)
         for start in range(0, self.shape[0], step):

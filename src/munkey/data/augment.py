@@ -13,8 +13,8 @@ from munkey.settings import DataSettings, TrainSettings
 class Augmentation:
     """Random-resized-crop to the model's size, then normalization; nothing else (app. B.3).
 
-    size: side in pixels; scale, ratio: ranges of a crop's share of the area and of its aspect ratio; mean, std: of
-    pixels in [0, 1].
+    size: side in pixels; scale, ratio: ranges of a crop's share of the area and of its aspect
+    ratio; mean, std: of pixels in [0, 1].
     """
 
     size: int
@@ -28,7 +28,10 @@ class Augmentation:
         return cls(data.image_size, train.crop_scale, train.crop_ratio, data.pixel_mean, data.pixel_std)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Images (B, 3, H, W) in [0, 1] as a model sees them in training: (B, 3, size, size). Differentiable."""
+        """Images (B, 3, H, W) in [0, 1] as a model sees them in training: (B, 3, size, size).
+
+        Differentiable.
+        """
         boxes = random_boxes(len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator)
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
 

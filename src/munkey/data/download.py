@@ -1,4 +1,4 @@
-"""Files of published data sets: used from `data/` if they are there, else downloaded by torchvision's client."""
+"""Files of published data sets: read from `data/`, or downloaded by torchvision's client."""
 
 import urllib.request
 from dataclasses import dataclass
@@ -9,12 +9,18 @@ PATIENCE_S = 30
 
 
 class MissingDataError(FileNotFoundError):
-    """A data set's file is not here and cannot be downloaded. The message says which file to put where."""
+    """A data set's file is not here and cannot be downloaded.
+
+    The message says which file to put where.
+    """
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file to download. size: in words, for the message; unpacked: the folder that serves in its place."""
+    """A file to download.
+
+    size: in words, for the message; unpacked: the folder that serves in its place.
+    """
 
     url: str
     name: str
@@ -25,8 +31,9 @@ class PublishedFile:
     def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
         """Path of the file, downloaded if it is not in `folder`, and checked against its md5.
 
-        own_md5: of the user's own copy, packed anew, which is there and is not downloaded. Raises MissingDataError if
-        the file is not there and cannot be downloaded, ValueError if the file in `folder` is another or damaged.
+        own_md5: of the user's own copy, packed anew, which is there and is not downloaded. Raises
+        MissingDataError if the file is not there and cannot be downloaded, ValueError if the file
+        in `folder` is another or damaged.
         """
         from torchvision.datasets.utils import check_md5, download_url
 
@@ -49,7 +56,7 @@ class PublishedFile:
         return path
 
     def damaged(self, path: Path, own_md5: str | None = None) -> ValueError:
-        """The error for a file that is neither the published one nor the copy that the user named."""
+        """The error for a file that is neither the published one nor the user's own copy."""
         from torchvision.datasets.utils import calculate_md5
 
         return ValueError(
@@ -63,7 +70,7 @@ class PublishedFile:
         return any((folder / name).exists() for name in (self.name, self.unpacked) if name)
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """The size of the download that `obtain` would begin: 0 if there is none, or if the server does not say.
+        """The size of the download that `obtain` would begin; 0 if there is none, or if unknown.
 
         Raises MissingDataError if the file is not here and its server does not answer.
         """

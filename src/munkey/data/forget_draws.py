@@ -1,7 +1,7 @@
 """Draws of forget sets (sec. 4), once per data set, seed and rate, and forget sets by list.
 
-Reading them is another module, `forget_sets`, so that a change here redraws forget sets but does not,
-say, extract keys again.
+Reading them is another module, `forget_sets`, so that a change here redraws forget sets but does
+not, say, extract keys again.
 """
 
 from collections import Counter
@@ -31,8 +31,9 @@ KNOBS = "forget.rates (of an audit's pool, audit.pool)"
 def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator) -> np.ndarray:
     """Sorted ids of round(rate * N) samples to forget. ids, labels: (N,).
 
-    sampling: `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the lower class). Raises
-    ValueError if the forget set would be empty, a whole class, or the whole set.
+    sampling: `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the
+    lower class). Raises ValueError if the forget set would be empty, a whole class, or the whole
+    set.
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
@@ -60,7 +61,10 @@ class Groups(NamedTuple):
 
 
 def groups_of(dataset: Dataset, sampling: str, split: str = "train") -> Groups:
-    """A split's samples by class or unit, by name. Raises ValueError if the data set has no units."""
+    """A split's samples by class or unit, by name.
+
+    Raises ValueError if the data set has no units.
+    """
     ids = dataset.ids_of(split)
     rows = dataset.rows(ids)
     if sampling == "class":
@@ -84,7 +88,10 @@ def clusters(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Grou
 
 
 def existing(groups: Groups, names: Sequence[str]) -> list[str]:
-    """All groups, sorted. Raises ValueError for an unknown name; the message lists the known ones."""
+    """All groups, sorted.
+
+    Raises ValueError for an unknown name; the message lists the known ones.
+    """
     group_names = sorted(set(groups.of) - {""})
     for name in names:
         if name in group_names:
@@ -140,7 +147,10 @@ def first_of_each(groups: Groups, ids: np.ndarray) -> np.ndarray:
 
 
 def known_share(groups: Groups, names: Sequence[str], share: float, generator: np.random.Generator) -> np.ndarray:
-    """Sorted ids of a random share of the samples of these groups. Raises ValueError for none, or an unknown group."""
+    """Sorted ids of a random share of the samples of these groups.
+
+    Raises ValueError for none, or an unknown group.
+    """
     existing(groups, names)
     candidate_ids = groups.ids[np.isin(groups.of, list(names))]
     count = round(share * len(candidate_ids))
@@ -170,9 +180,10 @@ def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
 def ranked(
     ids: np.ndarray, votes: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
 ) -> np.ndarray:
-    """Sorted ids of round(rate * N) samples by how hard they are: `hard`, `easy`, or `medium` around the median.
+    """Sorted ids of the round(rate * N) samples that are `hard`, `easy`, or `medium`.
 
-    votes: (N,), the share of a sample's nearest keys that have its class; ties are drawn. Raises ValueError as `draw`.
+    `medium` lies around the median. votes: (N,), the share of a sample's nearest keys that have its
+    class; ties are drawn. Raises ValueError as `draw`.
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
@@ -185,10 +196,11 @@ def ranked(
 def halves(
     ids: np.ndarray, labels: np.ndarray, share: float, pool: Stage, pair: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The two halves of a pool: a share of the training samples, stratified by class and the same for every pair.
+    """The two halves of a pool: a share of the training samples, stratified by class.
 
-    ids, labels: (N,) of the training samples; pool, pair: where the pool and its division are drawn from. The halves
-    are sorted, equal in size, and drawn from the pool at random. Raises ValueError as `draw`.
+    The pool is the same for every pair. ids, labels: (N,) of the training samples; pool, pair:
+    where the pool and its division are drawn from. The halves are sorted, equal in size, and drawn
+    from the pool at random. Raises ValueError as `draw`.
     """
     pool_ids = draw(ids, labels, share, "stratified", pool.numpy_generator())
     first, second = np.split(pair.numpy_generator().permutation(even(pool_ids, pool)), 2)
@@ -198,10 +210,11 @@ def halves(
 def group_halves(
     groups: Groups, labels: np.ndarray, share: float, pool: Stage, pair: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The two halves of a pool of whole groups: about a share of the samples, and the same for every pair.
+    """The two halves of a pool of whole groups: about `share` of the samples.
 
-    labels: (N,). Half of the groups, by number and at random, are in each half; its ids are sorted. Raises ValueError
-    as `draw_groups`, and for fewer than four groups.
+    The pool is the same for every pair. labels: (N,). Half of the groups, by number and at random,
+    are in each half; its ids are sorted. Raises ValueError as `draw_groups`, and for fewer than
+    four groups.
     """
     pool_ids = draw_groups(groups, labels, share, None, pool.numpy_generator())
     pool_groups = np.array(sorted(set(groups.of[np.isin(groups.ids, pool_ids)])), dtype=object)
@@ -216,7 +229,7 @@ def group_halves(
 
 
 def even(ids: np.ndarray, pool: Stage) -> np.ndarray:
-    """A pool's ids; one is dropped at random if their number is odd, so that all pairs divide the same samples."""
+    """A pool's ids, one dropped at random if odd, so that all pairs divide the same samples."""
     if len(ids) % 2:
         return np.delete(ids, (pool / "odd").numpy_generator().integers(len(ids)))
     return ids
@@ -233,7 +246,7 @@ def list_of_seed(file: str, seed: int) -> Path:
 
 
 def read_list(path: Path) -> list[int] | list[str]:
-    """The ids or the file names in a list: numbers in an .npy file, a column of a CSV file, or one a line.
+    """The ids or file names in a list: an .npy array, a column of a CSV file, or one a line.
 
     Raises ValueError if the file cannot be read, is empty, or repeats an entry.
     """
@@ -256,9 +269,9 @@ def read_list(path: Path) -> list[int] | list[str]:
 def listed_ids(listed: list[int] | list[str], samples: Iterable[Mapping[str, str]], path: Path) -> np.ndarray:
     """Sorted ids of the listed samples, all of which must be in training.
 
-    samples: lines of samples.csv: id, split and, for picture files, name. A listed file may omit the
-    first folders of its path if only one sample ends in the rest. Raises ValueError that names the
-    unknown and ambiguous entries.
+    samples: lines of samples.csv: id, split and, for picture files, name. A listed file may omit
+    the first folders of its path if only one sample ends in the rest. Raises ValueError that names
+    the unknown and ambiguous entries.
     """
     lines = list(samples)
     splits = {int(line["id"]): line["split"] for line in lines}

@@ -1,4 +1,7 @@
-"""Files of forget sets (sec. 4), which every method and both oracles share. They are drawn in `forget_draws`."""
+"""Files of forget sets (sec. 4), which every method and both oracles share.
+
+They are drawn in `forget_draws`.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,14 +14,17 @@ from munkey.data.prepared import Dataset
 
 
 class ForgetSplit(NamedTuple):
-    """Sorted ids of the retain set D_r and of the forget set D_f, which together are the training split."""
+    """Sorted ids of the retain set D_r and of the forget set D_f: together, the training split."""
 
     retain: np.ndarray
     forget: np.ndarray
 
 
 def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = None) -> None:
-    """Write a forget set or a half of a pool. units: the unit of each id, for halves of whole units."""
+    """Write a forget set or a half of a pool.
+
+    units: the unit of each id, for halves of whole units.
+    """
     rows: list[dict[str, object]] = []
     for sample_id in ids.tolist():
         row: dict[str, object] = {"id": sample_id}
@@ -52,9 +58,12 @@ def read(path: str | Path | None) -> np.ndarray:
 
 
 def split(dataset: Dataset, path: str | Path | None, absent: str | Path | None = None) -> ForgetSplit:
-    """The training split of a data set, divided by a forget set. Without a file, all samples are retained.
+    """The training split of a data set, divided by a forget set.
 
-    absent: in an audit, the samples that the model never saw. They are neither retained nor forgotten.
+    Without a file, all samples are retained.
+
+    absent: in an audit, the samples that the model never saw. They are neither retained nor
+    forgotten.
     """
     forgotten = read(path)
     unseen = np.union1d(forgotten, read(absent))

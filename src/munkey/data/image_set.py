@@ -31,9 +31,12 @@ class Labeled(Protocol):
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Labeled images of samples. The image of ids[i] is images[rows[i]]; `images` is (N, H, W, 3) uint8.
+    """Labeled images of samples.
 
-    images: an array on the host, possibly memory-mapped, or a tensor on the device (see `resident`).
+    The image of ids[i] is images[rows[i]]; `images` is (N, H, W, 3) uint8.
+
+    images: an array on the host, possibly memory-mapped, or a tensor on the device (see
+    `resident`).
     """
 
     images: np.ndarray | Tensor
@@ -57,7 +60,10 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class TensorSet:
-    """Labeled images that were computed. images: (N, 3, H, W) float32 in [0, 1]; labels: (N,) int64."""
+    """Labeled images that were computed.
+
+    images: (N, 3, H, W) float32 in [0, 1]; labels: (N,) int64.
+    """
 
     images: Tensor
     labels: Tensor
@@ -72,7 +78,7 @@ class TensorSet:
 
 @dataclass(frozen=True)
 class Joined:
-    """Several sets read as one: positions run through the first set, then through the second, and so on."""
+    """Several sets read as one: positions count through the first set, then the second, …"""
 
     parts: tuple[Labeled, ...]
 
@@ -98,15 +104,18 @@ class Joined:
 
 
 def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
-    """The labeled images of the samples `ids` (sorted). Raises KeyError for an id that the data set lacks."""
+    """The labeled images of the samples `ids` (sorted).
+
+    Raises KeyError for an id that the data set lacks.
+    """
     rows = dataset.rows(ids)
     return ImageSet(dataset.images, rows, ids, dataset.labels[rows])
 
 
 def resident(samples: ImageSet, device: str, share: float) -> ImageSet:
-    """The same samples with their images on the GPU, if they fit in this share of its free memory; else unchanged.
+    """The same samples, with their images on the GPU if they fit in this share of its free memory.
 
-    On a CPU they are unchanged.
+    Otherwise, and on a CPU, they are unchanged.
     """
     if device != "cuda":
         return samples
@@ -119,7 +128,10 @@ def resident(samples: ImageSet, device: str, share: float) -> ImageSet:
 
 
 def uploaded(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
-    """The same samples with only their images, in a tensor on the device. Copies `block` images at a time."""
+    """The same samples with only their images, in a tensor on the device.
+
+    Copies `block` images at a time.
+    """
     images = torch.empty(len(samples), *samples.images.shape[1:], dtype=torch.uint8, device=device)
     for start in range(0, len(samples), block):
         rows = samples.rows[start : start + block]

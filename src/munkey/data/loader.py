@@ -17,7 +17,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Batch:
-    """index: (B,) positions, on the host; images (B, 3, H, W) in [0, 1] and labels (B,), on the device."""
+    """A batch.
+
+    index: (B,) positions, on the host; images (B, 3, H, W) in [0, 1] and labels (B,), on the
+    device.
+    """
 
     index: Tensor
     images: Tensor
@@ -28,7 +32,7 @@ class Batch:
 
 
 class Loader:
-    """The batches of one epoch, in the order of `indices`: the positions of each batch in `samples`."""
+    """The batches of one epoch. indices: the positions of each batch in `samples`."""
 
     AHEAD = 2
 
@@ -44,7 +48,7 @@ class Loader:
         return self._copied_ahead() if self.device == "cuda" else map(self._batch, self.indices)
 
     def _copied_ahead(self) -> Iterator[Batch]:
-        """The batches, each copied to the GPU on a stream of its own while earlier ones are computed."""
+        """The batches, each copied to the GPU on its own stream while earlier ones are computed."""
         stream = gpu.CopyStream()
         copies = ahead(lambda index: stream.started(lambda: self._batch(index)), self.indices, self.AHEAD)
         for batch, arrived in copies:
@@ -57,7 +61,7 @@ class Loader:
 
 
 def ahead(make: Callable[[Item], Result], items: Sequence[Item], count: int) -> Iterator[Result]:
-    """`make` of each item, in order; another thread makes up to `count` results before they are asked for."""
+    """`make` of each item, in order; another thread works up to `count` results ahead."""
     with ThreadPoolExecutor(1) as thread:
         waiting: deque[Future[Result]] = deque()
         for item in items:

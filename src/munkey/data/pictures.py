@@ -32,10 +32,13 @@ BESIDE = ("@eaDir", "__MACOSX")
 def decode(
     names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None, white: int | None = None
 ) -> Iterator[np.ndarray]:
-    """Blocks of (n, H, W, 3) uint8 from picture files, in order; each resized to size x size if `size` is given.
+    """Blocks of (n, H, W, 3) uint8 from picture files, in order.
 
-    white: source.white. Warns of gray of 16 bits that becomes nearly black. Raises SourceError at the end that lists
-    every file that cannot be read or, without a `size`, has another size than the first one.
+    size: if given, each picture is resized to size x size.
+
+    white: source.white. Warns of gray of 16 bits that becomes nearly black. Raises SourceError at
+    the end that lists every file that cannot be read or, without a `size`, has another size than
+    the first one.
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
@@ -66,7 +69,10 @@ def decode(
 
 
 def usable(names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None) -> list[bool]:
-    """Which picture files can be read. Each is decoded. Warns of those that cannot, all by name and reason."""
+    """Which picture files can be read.
+
+    Each is decoded. Warns of those that cannot, all by name and reason.
+    """
     faults: list[str] = []
     is_usable: list[bool] = []
     for name in progress(names, "pictures looked at", "pictures"):
@@ -98,7 +104,10 @@ def _decoded(name: str, file: IO[bytes], size: int | None, white: int | None) ->
 
 
 def open_plain(path: str | Path) -> IO[bytes]:
-    """Open a plain file. Raises OSError for anything else: to open a pipe would wait for who writes into it."""
+    """Open a plain file.
+
+    Raises OSError for anything else: to open a pipe would wait for who writes into it.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -109,7 +118,8 @@ def open_plain(path: str | Path) -> IO[bytes]:
 def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     """(n, H, W[, 1 or 3]) uint8, or floats in [0, 1], as (n, H, W, 3) uint8.
 
-    Raises SourceError for values out of range, or NaN: then it names the images, counted from `first`.
+    Raises SourceError for values out of range, or NaN: then it names the images, counted from
+    `first`.
     """
     if np.issubdtype(images.dtype, np.floating):
         images = _floats_to_uint8(images, name, first)
@@ -119,7 +129,10 @@ def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
 
 
 def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
-    """(n, ...) floats in [0, 1] as uint8. Raises SourceError for NaN and for values out of range."""
+    """(n, ...) floats in [0, 1] as uint8.
+
+    Raises SourceError for NaN and for values out of range.
+    """
     bad = np.flatnonzero(~np.isfinite(images).all(axis=tuple(range(1, images.ndim)))) + first
     if bad.size:
         raise SourceError(name, [f"{name}: image {i} has pixels that are not finite" for i in bad])
@@ -137,7 +150,7 @@ def is_picture_name(name: str) -> bool:
 
 
 def left_out(paths: Sequence[Path]) -> str:
-    """The warning about files and folders that are not pictures: how many of each file extension."""
+    """The warning about files that are not pictures: how many of each extension."""
     kinds = Counter(_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     skipped = f"left out {counted(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"

@@ -1,7 +1,7 @@
 """The prepared form of a data set, which every later stage reads.
 
-A folder with `images.npy` (uint8, N x H x W x 3, memory-mapped when it is read), `samples.csv` (id, split, label,
-for picture files name and, where they are known, unit) and `classes.json`.
+A folder with `images.npy` (uint8, N x H x W x 3, memory-mapped when it is read), `samples.csv` (id,
+split, label, for picture files name and, where they are known, unit) and `classes.json`.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
 class Dataset:
     """A prepared data set. The ids ascend; row i of every array belongs to ids[i].
 
-    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str; units: the person,
-    lesion, … of each sample, None if unknown; None for a data set without units.
+    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str; units: the
+    person, lesion, … of each sample, None if unknown; None for a data set without units.
     """
 
     images: np.ndarray
@@ -53,11 +53,12 @@ class Dataset:
 def prepare(source: Source, folder: str | Path, report: Report = print, *, least: int = 1) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    least: how many training samples the experiment needs, so that enough neighbors are left after forgetting.
+    least: how many training samples the experiment needs, so that enough neighbors are left after
+    forgetting.
 
-    Raises SourceError that lists everything wrong with the source. Reports a warning with the number of images that
-    occur in two splits, because no test can tell whether those are forgotten. A killed process leaves no file
-    that looks complete.
+    Raises SourceError that lists everything wrong with the source. Reports a warning with the
+    number of images that occur in two splits, because no test can tell whether those are forgotten.
+    A killed process leaves no file that looks complete.
     """
     if source.units is not None:
         source = replace(source, units=unit_names(source.units))
@@ -102,7 +103,10 @@ def _sample_rows(source: Source) -> list[dict[str, object]]:
 
 
 def load(folder: str | Path) -> Dataset:
-    """Open a prepared data set, checked in full, without keeping its images in memory. Raises DamagedFileError."""
+    """Open a prepared data set, checked in full, without keeping its images in memory.
+
+    Raises DamagedFileError.
+    """
     folder = Path(folder)
     samples = read_csv(folder / "samples.csv")
     images = map_npy(folder / "images.npy")
@@ -179,7 +183,7 @@ def _write_images(source: Source, path: Path) -> np.ndarray:
 
 
 def _written(source: Source, count: int, file: IO[bytes]) -> Iterator[bytes]:
-    """Write the header and the images of an .npy file of `count` images; yields the digest of each image written."""
+    """Write an .npy file of `count` images. Yields the digest of each image."""
     shape: tuple[int, ...] | None = None
     for block in source.blocks():
         if block.dtype != np.uint8 or block.ndim != 4 or block.shape[-1] != 3 or shape not in (None, block.shape[1:]):
@@ -193,7 +197,7 @@ def _written(source: Source, count: int, file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
-    """How many images of val equal one of train, plus how many of test equal one of train or val."""
+    """The number of val images that occur in train, plus test images that occur in train or val."""
     earlier: set[bytes] = set()
     duplicates = 0
     for split in SPLITS:

@@ -19,7 +19,10 @@ References: TypeAlias = Callable[[Path], Sequence[Path]]
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """needs_path: whether source.path is a file or a folder; None if the data set is not the user's own.
+    """A data set and its reader.
+
+    needs_path: whether source.path is a file or a folder; None if the data set is not the user's
+    own.
 
     folder: the unpacked data set, used without a checksum; more: returns the files that the file at
     source.path refers to; archive: returns the file to download, called only if needed, because it
@@ -50,7 +53,10 @@ DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
 
 
 def reader_of(dataset: str, settings: SourceSettings) -> DatasetEntry:
-    """The reader of a data set: source.reader, or its own name. Raises KeyError that lists valid names."""
+    """The reader of a data set: source.reader, or its own name.
+
+    Raises KeyError that lists valid names.
+    """
     return DATASETS[settings.reader or dataset]
 
 
@@ -62,7 +68,7 @@ def dataset(
     archive: Archive | None = None,
     more: References = lambda path: (),
 ) -> Callable[[Reader], Reader]:
-    """Register a data set's reader under a name, with a one-line description for the table of data sets."""
+    """Register a data set's reader. description: one line for the table of data sets."""
 
     def register(load: Reader) -> Reader:
         DATASETS.add(name, DatasetEntry(name, description, needs_path, folder, archive, more, load))

@@ -1,8 +1,8 @@
-"""Batched cropping, resizing and normalizing of images, and the random boxes of random-resized-crop.
+"""Batched cropping, resizing and normalizing, and the boxes of random-resized-crop.
 
-One resampling serves all of them: the crop box of each image becomes two small weight matrices (antialiased bilinear,
-as in torchvision and Pillow), so that a batch with a different box per image is two batched matrix products on any
-device.
+One resampling serves all of them: the crop box of each image becomes two small weight matrices
+(antialiased bilinear, as in torchvision and Pillow), so that a batch with a different box per image
+is two batched matrix products on any device.
 """
 
 import math
@@ -46,8 +46,8 @@ def random_boxes(
 ) -> Tensor:
     """Crop boxes of random-resized-crop, distributed as torchvision's `RandomResizedCrop`.
 
-    scale: range of the share of the area; ratio: range of the aspect ratio, drawn log-uniformly. An image gets the
-    first of its draws that fits, or else the largest central crop within `ratio`.
+    scale: range of the share of the area; ratio: range of the aspect ratio, drawn log-uniformly. An
+    image gets the first of its draws that fits, or else the largest central crop within `ratio`.
 
     Returns (count, 4) int64: top, left, height, width.
     """
@@ -77,7 +77,7 @@ def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
 
 
 def _weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
-    """(B, size, extent) weights that resample [start, start + length) of an axis of `extent` pixels to `size`."""
+    """Weights (B, size, extent) that resample [start, start + length) of an axis to `size` pixels."""
     scale = (length / size)[:, None, None]
     pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]
     center = (torch.arange(size, device=start.device)[None, :, None] + 0.5) * scale

@@ -13,7 +13,10 @@ FIRST = 20  # faults that a message names
 
 
 class SourceError(ValueError):
-    """A data set cannot be used as it is. The message shows the first faults, `faults` holds all of them."""
+    """A data set cannot be used as it is.
+
+    The message shows the first faults, `faults` holds all of them.
+    """
 
     def __init__(self, what: str, faults: Sequence[str]) -> None:
         self.faults = list(faults)
@@ -24,13 +27,13 @@ class SourceError(ValueError):
 
 
 def printable(name: str) -> str:
-    """A name of a file as it can be written: bytes of it that are not UTF-8 become escapes, as in caf\\xe9.png."""
+    """A file name that can be printed: bytes that are not UTF-8 become escapes, as in caf\\xe9.png."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Read a file that is not ours: whatever the libraries raise on bytes that they cannot read names the file.
+    """Read a foreign file: errors of the libraries that read it become SourceError with its name.
 
     Raises SourceError.
     """
@@ -51,9 +54,10 @@ def numbered(labels: np.ndarray) -> list[str]:
 class Source:
     """A data set as its reader found it. A sample's id is its position.
 
-    images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need not fit in memory;
-    labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS; names: the files that the images came
-    from, if there are any; units: the person, lesion, … of each sample, None if unknown.
+    images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need
+    not fit in memory; labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS;
+    names: the files that the images came from, if there are any; units: the person, lesion, … of
+    each sample, None if unknown.
     """
 
     images: np.ndarray | Iterable[np.ndarray]

@@ -21,7 +21,9 @@ BRIGHTER = 1.15
 
 
 def shaped(source: Source, settings: SourceSettings) -> Source:
-    """The source with source.classes, only, limit_per_class and storage_size applied. Its images still come in blocks.
+    """The source with source.classes, only, limit_per_class and storage_size applied.
+
+    Its images still come in blocks.
 
     Raises SourceError if the classes cannot be given these names, or are not there.
     """
@@ -56,7 +58,10 @@ def limited(source: Source, limit: int) -> Source:
 
 
 def of_classes(source: Source, names: Sequence[str]) -> Source:
-    """Only the samples of these classes, in the same order. Raises SourceError for an unknown class."""
+    """Only the samples of these classes, in the same order.
+
+    Raises SourceError for an unknown class.
+    """
     _check_classes("source.only", names, source)
     labels = [label for label, name in enumerate(source.classes) if name in names]
     selected = _subset(source, np.isin(source.labels, labels))
@@ -111,10 +116,11 @@ def _resized(source: Source, size: int) -> Iterator[np.ndarray]:
 def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
     """The source, altered. Altered samples have the unit ALTERED; two near-duplicates share a unit.
 
-    `confusion`: samples of two classes are labeled as the other; their test samples keep their labels
-    (interclass confusion, Goel et al. 2024). `patch`: samples of all other classes get a patch and the
-    label of one; half of their test samples get only the patch. `twins`: samples occur twice, the
-    second time cropped by a pixel or so and brighter. Raises SourceError for an unknown class.
+    `confusion`: samples of two classes are labeled as the other; their test samples keep their
+    labels (interclass confusion, Goel et al. 2024). `patch`: samples of all other classes get a
+    patch and the label of one; half of their test samples get only the patch. `twins`: samples
+    occur twice, the second time cropped by a pixel or so and brighter. Raises SourceError for an
+    unknown class.
     """
     _check_classes("source.alter.classes", settings.classes, source)
     classes = [source.classes.index(name) for name in settings.classes]

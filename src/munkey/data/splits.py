@@ -24,12 +24,14 @@ def held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
 def completed(
     name: str, named: Sequence[str], labels: np.ndarray, shares: list[float], units: Sequence[str | None] | None = None
 ) -> np.ndarray:
-    """The split of each sample: (N,) names. named: what its source names, all or nothing; test is divided without val.
+    """The split of each sample: (N,) names.
 
-    shares: of train, val and test within each class, where nothing is named. What is divided here, is divided by unit:
-    all samples of one are in the split of its first.
+    named: the splits that the source names, all or none; if there is no val, test is divided.
+    shares: of train, val and test within each class, if the source names none. All samples of a
+    unit are in the split of its first sample.
     """
     whole: dict[str | int, int] = {}
+    # The number of the first sample of each sample's unit; samples without a unit stand alone.
     first = [whole.setdefault(unit or number, number) for number, unit in enumerate(units or [None] * len(labels))]
     if "" in named:
         firsts, of = np.unique(first, return_inverse=True)
@@ -53,7 +55,7 @@ def by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.ndarray:
 
 
 def expect(name: str, splits: np.ndarray) -> None:
-    """Raise ValueError if a published data set does not have its published number of samples in each split."""
+    """Raise ValueError if a split of a published data set lacks its published number of samples."""
     size = SIZES[name]
     counts = {"train": size.train, "val": size.val, "test": size.test}
     present = {split: int((splits == split).sum()) for split in counts}

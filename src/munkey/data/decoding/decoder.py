@@ -1,8 +1,8 @@
-"""A process that decodes pictures, so that one that keeps a decoder busy, or crashes it, ends that process alone.
+"""A separate process that decodes pictures: a picture that hangs or crashes it ends only it.
 
-The process has an alarm of the kernel's, which no decoder can keep waiting, and a bound on its memory. It is started
-with the first picture and serves this process until that ends. Its answers are JSON and bytes, never a pickle: who
-takes over a decoder gains nothing here.
+The process has an alarm of the kernel's, which no decoder can keep waiting, and a bound on its
+memory. It is started with the first picture and serves this process until that ends. Its answers
+are JSON and bytes, never a pickle: who takes over a decoder gains nothing here.
 """
 
 import atexit
@@ -40,7 +40,10 @@ SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM
 
 
 class Decoder:
-    """The process, started anew where it has ended. May be used from several threads, one after the other."""
+    """The process, started anew where it has ended.
+
+    May be used from several threads, one after the other.
+    """
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -135,7 +138,7 @@ class Decoder:
 
 
 def _content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
-    """The descriptor of a plain file, or the content of a file without one, such as an archive's member."""
+    """The descriptor of a plain file, or the content of any other, such as an archive's member."""
     if isinstance(picture, bytes):
         return picture
     try:

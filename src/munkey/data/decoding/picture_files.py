@@ -1,4 +1,7 @@
-"""Picture files as RGB arrays, in this process. What a file costs is bounded before its pixels are read."""
+"""Picture files as RGB arrays, in this process.
+
+What a file costs is bounded before its pixels are read.
+"""
 
 import re
 import warnings
@@ -57,9 +60,13 @@ class TooManyPixelsError(RefusedPictureError):
 
 @dataclass(frozen=True)
 class PictureLimits:
-    """pixels: of one picture; together: of all that are read at once; seconds: of computing, for all of these.
+    """Limits of one request.
 
-    white: the brightest value that gray of 16 bits has, 4095 where 12 bits are used; it becomes white.
+    pixels: of one picture; together: of all pictures of the request; seconds: of computing, for
+    all of them.
+
+    white: the brightest value that gray of 16 bits has, 4095 where 12 bits are used; it becomes
+    white.
     """
 
     pixels: int
@@ -69,7 +76,11 @@ class PictureLimits:
 
 
 class DecodedPicture(NamedTuple):
-    """pixels: (H, W, 3) uint8, upright; brightest: the highest value of gray of 16 bits, None for other pictures."""
+    """A picture as RGB.
+
+    pixels: (H, W, 3) uint8, upright; brightest: the highest value of 16-bit gray, None for other
+    pictures.
+    """
 
     pixels: np.ndarray
     brightest: int | None
@@ -136,7 +147,7 @@ def opened(file: IO[bytes], most: int) -> "Image":
 
 
 def require_moderate(picture: "Image", most: int) -> None:
-    """Raise RefusedPictureError for a picture that is too large, or of a shape that no real one has."""
+    """Raise RefusedPictureError for a picture that is too large or has an impossible shape."""
     short, long = sorted(picture.size)
     if picture.format == "JPEG2000":
         most = min(most, MOST_JPEG2000)
@@ -194,7 +205,9 @@ def _jpeg_work(content: bytes) -> tuple[int, int]:
 
 
 def upright(picture: "Image", white: int | None = None) -> np.ndarray:
-    """A picture as a data set stores it: (H, W, 3) uint8. Raises what Pillow raises on one that it cannot read.
+    """A picture as a data set stores it: (H, W, 3) uint8.
+
+    Raises what Pillow raises on one that it cannot read.
 
     white: as in `PictureLimits`.
     """
@@ -209,7 +222,7 @@ def _is_deep(picture: "Image") -> bool:
 
 
 def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
-    """The warning about 16-bit gray pictures that use fewer bits and become nearly black; else empty.
+    """The warning about 16-bit gray pictures that become nearly black; '' if there are none.
 
     brightest: as in `DecodedPicture`; setting: the name of the setting that defines white.
     """
@@ -235,10 +248,13 @@ def resize(image: np.ndarray, size: Size) -> np.ndarray:
 
 
 def _rgb(picture: "Image", white: int | None) -> "Image":
-    """Any mode as RGB: transparent pixels become white, 16-bit gray keeps its high byte or is scaled to its white,
+    """Any mode as RGB.
+
+    Transparent pixels become white, 16-bit gray keeps its high byte or is scaled to its white,
     floats must lie in [0, 1].
 
-    Raises ValueError for NaN and for gray beyond 16 bits or beyond white: a single picture does not tell its scale.
+    Raises ValueError for NaN and for gray beyond 16 bits or beyond white: a single picture does not
+    tell its scale.
     """
     from PIL import Image
 

@@ -1,4 +1,7 @@
-"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009), read by torchvision. CIFAR-20 has CIFAR-100's superclasses as labels."""
+"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009), read by torchvision.
+
+CIFAR-20 has CIFAR-100's superclasses as labels.
+"""
 
 import hashlib
 import pickle
@@ -69,7 +72,7 @@ def cifar20(settings: SourceSettings) -> Source:
 
 
 def with_superclasses(source: Source, folder: Path) -> Source:
-    """CIFAR-100 with the superclass of each sample as its unit, from its files in their published form."""
+    """CIFAR-100 with the superclass of each sample as its unit, read from the published files."""
     parts = [pickle.loads((folder / name).read_bytes(), encoding="latin1") for name in ("train", "test", "meta")]
     train, test, meta = parts
     names = meta["coarse_label_names"]
@@ -77,10 +80,10 @@ def with_superclasses(source: Source, folder: Path) -> Source:
 
 
 def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
-    """Unpack the user's own copy of the archive, if source.md5 names one, where torchvision looks for it.
+    """Unpack the user's own copy, named by source.md5, where torchvision looks for the files.
 
-    The files in a repacked copy must be the published ones: they are pickles, which can run code. Raises
-    SourceError that lists missing and different files.
+    The files in a repacked copy must be the published ones: they are pickles, which can run code.
+    Raises SourceError that lists missing and different files.
     """
     if settings.md5 is None:
         return
@@ -110,8 +113,8 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
 def _read(name: str) -> Source:
     """Read a data set, downloading it first if need be.
 
-    Torchvision unpacks the archive beside it. If the files and the archive are damaged, torchvision would
-    overwrite the archive with a download, so a damaged archive is refused first.
+    Torchvision unpacks the archive beside it. If the files and the archive are damaged, torchvision
+    would overwrite the archive with a download, so a damaged archive is refused first.
     """
     archive = _archive(name)
     path = FOLDER / archive.name
@@ -144,7 +147,10 @@ def _unpacked_whole(name: str) -> bool:
 
 
 def combine(name: str, train: "CIFAR10", test: "CIFAR10") -> Source:
-    """torchvision's two parts as one source; the test part is split 40 / 60 into val and test (app. B.1)."""
+    """torchvision's two parts as one source; the test part is split 40 / 60 into val and test (app.
+
+    B.1).
+    """
     return Source(
         images=[train.data, test.data],
         labels=np.array([*train.targets, *test.targets], dtype=np.int64),

@@ -34,10 +34,10 @@ def pictures_in(path: Path) -> list[Path]:
 def csv_file(settings: SourceSettings) -> Source:
     """Pictures in the order of the lines of source.path.
 
-    Columns: file, a path relative to the CSV file; label; and optionally unit (the person, lesion, … in the
-    picture) and split. Classes are the sorted labels; if all are numbers, sorted by value. Without splits,
-    source.split divides each class, with all pictures of a unit in one split. Without `val`, 40 % of test becomes
-    val.
+    Columns: file, a path relative to the CSV file; label; and optionally unit (the person, lesion,
+    … in the picture) and split. Classes are the sorted labels; if all are numbers, sorted by value.
+    Without splits, source.split divides each class, with all pictures of a unit in one split.
+    Without `val`, 40 % of test becomes val.
 
     Raises SourceError that lists all faults, by line and column.
     """
@@ -112,7 +112,8 @@ def _place(path: Path) -> Path:
 def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
     """The lines of a CSV file that are not empty, without spaces around their cells.
 
-    Raises SourceError if a needed column is missing, a line does not fit the header, or there are no lines.
+    Raises SourceError if a needed column is missing, a line does not fit the header, or there are
+    no lines.
     """
     with readable(f"source.path = {path}"):
         try:

@@ -1,4 +1,4 @@
-"""The MNIST file format (IDX), gzipped or not: MNIST, Fashion-MNIST, KMNIST as their authors or Debian ship them."""
+"""The MNIST file format (IDX), gzipped or not: MNIST, Fashion-MNIST, KMNIST."""
 
 import gzip
 from collections.abc import Iterator
@@ -82,7 +82,7 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _header(file: BufferedIOBase, path: Path, dimensions: int) -> Stored:
-    """The beginning of a file of unsigned bytes: a magic number, and the lengths of its dimensions."""
+    """The header of a file of unsigned bytes: a magic number, and the lengths of its dimensions."""
     if file.read(4) != bytes([0, 0, 8, dimensions]):
         raise SourceError(str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"])
     lengths = file.read(4 * dimensions)

@@ -1,4 +1,4 @@
-"""Your own pictures in folders: train/val/test folders of class folders, or class folders that we split."""
+"""Your own pictures in folders: class folders, within train/val/test folders or split here."""
 
 import re
 import unicodedata
@@ -35,9 +35,9 @@ def imagefolder(settings: SourceSettings) -> Source:
     """Pictures under source.path, in path order.
 
     Folders `train` and `test` (and `val`, else test is split 40 / 60) are the splits. Without them,
-    source.path holds class folders, and source.split divides each class. source.limit_per_class takes
-    only the first pictures of each class folder. source.units is a pattern that finds the unit in each
-    path; pictures that are split here are split so that those of a unit stay together.
+    source.path holds class folders, and source.split divides each class. source.limit_per_class
+    takes only the first pictures of each class folder. source.units is a pattern that finds the
+    unit in each path; pictures that are split here are split so that those of a unit stay together.
 
     Raises SourceError that lists all faults.
     """
@@ -159,7 +159,10 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """The entries of a folder that are not hidden. Raises SourceError for a link back to a parent folder."""
+    """The entries of a folder that are not hidden.
+
+    Raises SourceError for a link back to a parent folder.
+    """
     paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for link in filter(Path.is_symlink, paths):
         if link.resolve() in [above.resolve() for above in link.absolute().parents]:

@@ -1,4 +1,4 @@
-"""BloodMNIST, PathMNIST and DermaMNIST at 224 px (Yang et al. 2023): archives and facts from the medmnist package."""
+"""BloodMNIST, PathMNIST and DermaMNIST at 224 px (Yang et al. 2023), by the medmnist package."""
 
 from functools import partial
 

@@ -32,9 +32,10 @@ def read_archive(
 ) -> Source:
     """A source from an archive.
 
-    arrays: the prefix of the arrays that serve as each split, by default the split's own name; classes: their names,
-    by default numbers; val: if nothing serves as val, how many samples of test become val, by default 40 %;
-    storage_size: side to which the images will be resized; None: they must be alike.
+    arrays: the prefix of the arrays that serve as each split, by default the split's own name;
+    classes: their names, by default numbers; val: if nothing serves as val, how many samples of
+    test become val, by default 40 %; storage_size: side to which the images will be resized; None:
+    they must be alike.
 
     Raises SourceError that lists everything wrong.
     """
@@ -94,7 +95,10 @@ def _labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
-    """The split of each sample: (N,) names. labels: by split; without val, test is divided at random."""
+    """The split of each sample: (N,) names.
+
+    labels: by split; without val, test is divided at random.
+    """
     splits = {split: np.full(len(values), split) for split, values in labels.items()}
     if "val" not in splits:
         splits["test"] = held_out(name, len(labels["test"]), val)
@@ -147,7 +151,10 @@ def _opened(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 
 
 def _header(archive: zipfile.ZipFile, file: IO[bytes], name: str) -> Stored:
-    """The header of an .npy file. Raises SourceError if the array is far larger than its packed size."""
+    """The header of an .npy file.
+
+    Raises SourceError if the array is far larger than its packed size.
+    """
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
     shape, fortran_order, dtype = read(file)

@@ -1,4 +1,4 @@
-"""Tiny ImageNet (Stanford CS231n): the zip archive or its unpacked folder, val with its own layout."""
+"""Tiny ImageNet (Stanford CS231n): the zip archive or its unpacked folder."""
 
 import zipfile
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def read_zip(path: Path) -> Source:
 
 
 def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
-    """train/CLASS/images/*.JPEG, and val/images/*.JPEG with their classes in val/val_annotations.txt.
+    """Read train/CLASS/images/*.JPEG and val/images/*.JPEG; val_annotations.txt has val's classes.
 
     Raises SourceError if those two files cannot be read, or if a picture belongs to no class.
     """
