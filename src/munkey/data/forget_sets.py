@@ -45,7 +45,7 @@ def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
 
 
 def read(path: str | Path | None) -> np.ndarray:
-    """Sorted sample ids of a forget set: (M,) int64. Empty if there is no file, as for an original.
+    """Sorted sample ids of a forget set: (M,) int64. Empty without a file, as for an original.
 
     Raises DamagedFileError if the file was changed since it was written, or lists nothing.
     """

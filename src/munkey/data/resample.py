@@ -77,7 +77,7 @@ def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
 
 
 def _weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
-    """Weights (B, size, extent) that resample [start, start + length) of an axis to `size` pixels."""
+    """(B, size, extent) weights that resample [start, start + length) of an axis to `size`."""
     scale = (length / size)[:, None, None]
     pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]
     center = (torch.arange(size, device=start.device)[None, :, None] + 0.5) * scale

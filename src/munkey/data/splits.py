@@ -26,7 +26,7 @@ def completed(
 ) -> np.ndarray:
     """The split of each sample: (N,) names.
 
-    named: the splits that the source names, all or none; if there is no val, test is divided.
+    named: the splits that the source names, all or none; without val, test is divided.
     shares: of train, val and test within each class, if the source names none. All samples of a
     unit are in the split of its first sample.
     """

@@ -73,10 +73,11 @@ def cifar20(settings: SourceSettings) -> Source:
 
 def with_superclasses(source: Source, folder: Path) -> Source:
     """CIFAR-100 with the superclass of each sample as its unit, read from the published files."""
-    parts = [pickle.loads((folder / name).read_bytes(), encoding="latin1") for name in ("train", "test", "meta")]
-    train, test, meta = parts
-    names = meta["coarse_label_names"]
-    return replace(source, units=[names[label] for label in [*train["coarse_labels"], *test["coarse_labels"]]])
+    train, test, meta = (
+        pickle.loads((folder / name).read_bytes(), encoding="latin1") for name in ("train", "test", "meta")
+    )
+    labels = [*train["coarse_labels"], *test["coarse_labels"]]
+    return replace(source, units=[meta["coarse_label_names"][label] for label in labels])
 
 
 def _unpack_own_copy(name: str, settings: SourceSettings) -> None:

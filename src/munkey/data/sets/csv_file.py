@@ -57,29 +57,40 @@ def csv_file(settings: SourceSettings) -> Source:
     ignored = [name for name in lines[0][1] if name not in COLUMNS]
     if ignored:
         warn(f"{path}: left out the columns {', '.join(ignored)}; those that count are {', '.join(COLUMNS)}")
-    labels = np.array([unicodedata.normalize("NFC", cells["label"]) for _, cells in lines], dtype=object)
-    numbers = all(map(str.isdecimal, labels))
+    folder = _absolute(path.parent)
+    has_units = "unit" in lines[0][1]
+    labels: list[str] = []
+    units: list[str | None] = []
+    split_names: list[str] = []
+    names: list[str] = []
+    place_of: dict[str, Path] = {}  # by the name of a picture in messages
+    for (line, cells), place in zip(lines, places, strict=True):
+        labels.append(unicodedata.normalize("NFC", cells["label"]))
+        if has_units:
+            units.append(unit_name(cells["unit"]))
+        split_names.append(cells.get("split", ""))
+        if place.is_relative_to(folder):
+            names.append(str(place.relative_to(folder)))
+        else:
+            names.append(str(place))
+        place_of[f"{path}, line {line}, column 'file', {place}"] = place
     classes = sorted(set(labels))
-    if numbers:
-        classes = sorted(classes, key=int)  # the sort is stable: 7 and 07 stay in order
-    numbered = np.array([classes.index(label) for label in labels])
-    units = None
-    if "unit" in lines[0][1]:
-        units = [unit_name(cells["unit"]) for _, cells in lines]
-    splits = completed("csv", [cells.get("split", "") for _, cells in lines], numbered, settings.split, units)
-    if units is not None:
+    if all(map(str.isdecimal, labels)):
+        classes = sorted(classes, key=int)  # the sort is stable: 07 stays before 7
+    number_of = {name: number for number, name in enumerate(classes)}
+    numbered = np.array([number_of[label] for label in labels])
+    splits = completed("csv", split_names, numbered, settings.split, units or None)
+    if has_units:
         divided = _divided_units(units, splits)
         if divided:
             warn(f"{path}: {counted(len(divided), 'unit')} in more than one split, e.g. {divided[0]}")
-    place_of = {f"{path}, line {line}, column 'file', {p}": p for (line, _), p in zip(lines, places, strict=True)}
-    folder = _absolute(path.parent)
     return Source(
         images=decode(list(place_of), lambda name: open_plain(place_of[name]), settings.storage_size, settings.white),
         labels=numbered,
         splits=splits,
         classes=classes,
-        names=[str(place.relative_to(folder) if place.is_relative_to(folder) else place) for place in places],
-        units=units,
+        names=names,
+        units=units or None,
     )
 
 

@@ -118,11 +118,19 @@ def _split_folders(root: Path) -> dict[str, Path]:
     """
     if not root.is_dir():
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
-    folders = {path.name: path for path in _visible(root) if path.is_dir() and path.name not in BESIDE}
+    folders = {}
+    for path in _visible(root):
+        if path.is_dir() and path.name not in BESIDE:
+            folders[path.name] = path
     if not set(SPLITS) & set(folders):
         return {UNSPLIT: root}
-    faults = [f"there is no folder {split!r}" for split in ("train", "test") if split not in folders]
-    faults += [f"the folder {name!r} is none of {', '.join(SPLITS)}" for name in folders if name not in SPLITS]
+    faults = []
+    for split in ("train", "test"):
+        if split not in folders:
+            faults.append(f"there is no folder {split!r}")
+    for name in folders:
+        if name not in SPLITS:
+            faults.append(f"the folder {name!r} is none of {', '.join(SPLITS)}")
     if faults:
         raise SourceError(f"source.path = {root} holds some folders of splits, but", faults)
     return {split: folders[split] for split in SPLITS if split in folders}

@@ -78,8 +78,11 @@ def _units(path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: li
 def _require(path: Path, names: set[str], arrays: dict[str, str]) -> None:
     """Raise SourceError that lists the arrays that an archive of the files `names` lacks."""
     prefixes = {"train": "train", "test": "test", **arrays}.values()
-    needed = [f"{prefix}_{content}" for prefix in prefixes for content in ("images", "labels")]
-    absent = [f"the array {name} is missing" for name in needed if f"{name}.npy" not in names]
+    absent = []
+    for prefix in prefixes:
+        for name in (f"{prefix}_images", f"{prefix}_labels"):
+            if f"{name}.npy" not in names:
+                absent.append(f"the array {name} is missing")
     if absent:
         raise SourceError(f"{path} does not have the MedMNIST layout", absent)
 
@@ -99,10 +102,13 @@ def _splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.nda
 
     labels: by split; without val, test is divided at random.
     """
-    splits = {split: np.full(len(values), split) for split, values in labels.items()}
-    if "val" not in splits:
-        splits["test"] = held_out(name, len(labels["test"]), val)
-    return np.concatenate(list(splits.values())).astype("<U5")
+    splits = []
+    for split, values in labels.items():
+        if split == "test" and "val" not in labels:
+            splits.append(held_out(name, len(values), val))
+        else:
+            splits.append(np.full(len(values), split))
+    return np.concatenate(splits).astype("<U5")
 
 
 def _images(path: Path, names: list[str]) -> Iterator[np.ndarray]:

@@ -62,11 +62,20 @@ def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]])
         classes = sorted(file.read().decode().split())
     with readable(place), open_file(f"{NAME}/val/val_annotations.txt") as file:
         class_of_val = dict(line.split("\t")[:2] for line in file.read().decode().splitlines())
-    pictures = sorted(name for name in files if name.endswith(".JPEG"))
-    train = [name for name in pictures if name.startswith(f"{NAME}/train/")]
-    val = [name for name in pictures if name.startswith(f"{NAME}/val/")]
-    class_names = [name.split("/")[2] for name in train]
-    class_names += [class_of_val.get(name.rsplit("/", 1)[1], "") for name in val]
+    train = []
+    val = []
+    train_classes = []
+    val_classes = []
+    for name in sorted(files):
+        if not name.endswith(".JPEG"):
+            continue
+        if name.startswith(f"{NAME}/train/"):
+            train.append(name)
+            train_classes.append(name.split("/")[2])
+        elif name.startswith(f"{NAME}/val/"):
+            val.append(name)
+            val_classes.append(class_of_val.get(name.rsplit("/", 1)[1], ""))
+    class_names = [*train_classes, *val_classes]
     faults = []
     for name, class_name in zip([*train, *val], class_names, strict=True):
         if class_name not in classes:
