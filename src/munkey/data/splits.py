@@ -30,15 +30,18 @@ def completed(
     shares: of train, val and test within each class, if the source names none. All samples of a
     unit are in the split of its first sample.
     """
-    whole: dict[str | int, int] = {}
-    # The number of the first sample of each sample's unit; samples without a unit stand alone.
-    first = [whole.setdefault(unit or number, number) for number, unit in enumerate(units or [None] * len(labels))]
+    # The first sample of each sample's unit decides the split; a sample without a unit is its own.
+    first = np.arange(len(labels))
+    first_of_unit: dict[str, int] = {}
+    for number, unit in enumerate(units or []):
+        if unit:
+            first[number] = first_of_unit.setdefault(unit, number)
     if "" in named:
         firsts, of = np.unique(first, return_inverse=True)
         return by_class(name, labels[firsts], shares)[of]
     splits = np.array(named, dtype="<U5")
     if "val" not in named:
-        firsts, of = np.unique(np.array(first)[splits == "test"], return_inverse=True)
+        firsts, of = np.unique(first[splits == "test"], return_inverse=True)
         splits[splits == "test"] = held_out(name, len(firsts))[of]
     return splits
 

@@ -142,13 +142,14 @@ def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:
     """Faults in the cells of a list of pictures. places: their paths on disk."""
     first: dict[Path, int] = {}
     for (line, cells), place in zip(lines, places, strict=True):
-        empty = [name for name in ("file", "label", "split") if cells.get(name) == ""]
-        yield from (f"line {line}, column {name!r}: is empty" for name in empty)
+        for name in ("file", "label", "split"):
+            if cells.get(name) == "":
+                yield f"line {line}, column {name!r}: is empty"
         if len(cells["label"]) > LONGEST:
             yield f"line {line}, column 'label': has {len(cells['label']):,} characters, more than {LONGEST}"
-        if "file" not in empty and not os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
+        if cells["file"] and not os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
             yield f"line {line}, column 'file': there is no file {place}"
-        elif "file" not in empty and first.setdefault(place, line) != line:
+        elif cells["file"] and first.setdefault(place, line) != line:
             yield f"line {line}, column 'file': {cells['file']} is on line {first[place]} already"
         if cells.get("split") not in (None, "", *SPLITS):
             yield f"line {line}, column 'split': {cells['split']!r} is none of {', '.join(SPLITS)}"

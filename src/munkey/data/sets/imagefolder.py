@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -139,8 +140,14 @@ def _split_folders(root: Path) -> dict[str, Path]:
 def _without_bad(folders: list[ClassFolder], white: int | None) -> list[ClassFolder]:
     """The folders without pictures that cannot be read."""
     files = [file for folder in folders for file in folder.files]
-    is_usable = iter(usable(files, open_plain, white))  # consumed in the order of `files`
-    return [replace(folder, files=[file for file in folder.files if next(is_usable)]) for folder in folders]
+    is_usable = usable(files, open_plain, white)
+    remaining = []
+    start = 0
+    for folder in folders:
+        flags = is_usable[start : start + len(folder.files)]
+        remaining.append(replace(folder, files=list(compress(folder.files, flags))))
+        start += len(folder.files)
+    return remaining
 
 
 def _pictures(folder: Path, others: list[Path]) -> list[str]:

@@ -64,7 +64,10 @@ def read_archive(
 
 def _units(path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: list[int]) -> list[str | None] | None:
     """The unit of each sample, from the arrays {prefix}_units; None without such arrays."""
-    names = [f"{prefix}_units" for prefix in prefixes if f"{prefix}_units.npy" in archive.namelist()]
+    names = []
+    for prefix in prefixes:
+        if f"{prefix}_units.npy" in archive.namelist():
+            names.append(f"{prefix}_units")
     units: list[str | None] = []
     for name, count in zip(names, counts, strict=False):
         if len(names) < len(prefixes) or math.prod(_stored(archive, name).shape) != count:
