@@ -1,4 +1,4 @@
-"""Audits (docs/audits.md): how much is left of what was deleted, and what the weights keep."""
+"""Audits (docs/audits.md): how much systems remember of deleted samples, and what the weights keep."""
 
 from pathlib import Path
 
@@ -36,20 +36,25 @@ def audit(
     strata_svg: Path,
     dataset: str,
 ) -> None:
-    """Audit what is left of what was deleted: a row for each system and path, the controls, a table, a forest plot.
+    """Audit how much each system remembers: a row per system and path, controls, a table, a forest plot.
 
     strata, strata_svg: the same by how much a sample was memorized, a table and a figure.
     """
     stage = Stage(dataset, "audit", "intervals")
     audits = list(progress(family_audits(systems, halves, stage), "family", "families"))
-    lines = [line for audit in audits for line in audit.lines()]
+    lines: list[dict[str, object]] = []
+    control_texts: dict[str, list[str]] = {}
+    for audit in audits:
+        lines.extend(audit.lines())
+        control_texts[audit.family] = [control.words for control in audit.controls]
     write_text(table, pd.DataFrame(lines).to_csv(index=False))
-    write_json(controls, {audit.family: [each.words for each in audit.controls] for audit in audits})
-    found = read_table(table)
-    write_text(markdown, render_or_say([tables.audit_table(tables.first_rows(found), dataset)], "markdown"))
-    theme.save(forest_plot(found), svg.with_suffix(""))
-    write_text(strata, render_or_say([tables.strata_table(found, dataset)], "markdown"))
-    theme.save(strata_plot(found), strata_svg.with_suffix(""))
+    write_json(controls, control_texts)
+    verdicts = read_table(table)
+    audit_table = tables.audit_table(tables.first_rows(verdicts), dataset)
+    write_text(markdown, render_or_say([audit_table], "markdown"))
+    theme.save(forest_plot(verdicts), svg.with_suffix(""))
+    write_text(strata, render_or_say([tables.strata_table(verdicts, dataset)], "markdown"))
+    theme.save(strata_plot(verdicts), strata_svg.with_suffix(""))
 
 
 def audit_grid(
@@ -61,29 +66,37 @@ def audit_grid(
     svg: Path,
     dataset: str,
 ) -> None:
-    """Audit what the weights keep: residual shares over a grid of knobs, their table and figure.
+    """Audit the weights: residual shares over a grid of knobs, their table and figure.
 
     paths: how a memory is asked, as `munkey.report.tables.audits.PATHS` names it.
     """
     units = forget_sets.read_units(halves[:2])
     lines = grid_lines(settings, paths, [forget_sets.read(half) for half in halves], units)
-    rows = [row for of_setting in progress(lines, "setting", "settings") for row in of_setting]
+    rows: list[dict[str, object]] = []
+    for setting_rows in progress(lines, "setting", "settings"):
+        rows.extend(setting_rows)
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
-    found = read_table(table)
-    write_text(markdown, render_or_say([tables.grid_table(found, dataset)], "markdown"))
-    theme.save(grid_plot(found), svg.with_suffix(""))
+    grid = read_table(table)
+    write_text(markdown, render_or_say([tables.grid_table(grid, dataset)], "markdown"))
+    theme.save(grid_plot(grid), svg.with_suffix(""))
 
 
 def attacks(runs: list[Evaluation], rows: list[Row], metrics: Path, table: Path, markdown: Path) -> None:
     """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
-    found = pd.DataFrame([line for run in progress(runs, "system", "systems") for line in attack_lines(run)])
-    write_text(table, found.to_csv(index=False))
-    write_text(markdown, render_or_say(tables.attacks_tables(found, read_metrics([metrics]), rows), "markdown"))
+    lines: list[dict[str, object]] = []
+    for run in progress(runs, "system", "systems"):
+        lines.extend(attack_lines(run))
+    results = pd.DataFrame(lines)
+    write_text(table, results.to_csv(index=False))
+    attack_tables = tables.attacks_tables(results, read_metrics([metrics]), rows)
+    write_text(markdown, render_or_say(attack_tables, "markdown"))
 
 
 def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
-    """Look for traces of what was deleted in the files of unlearned systems and of their originals."""
-    lines = [line for each in progress(systems, "system", "systems") for line in storage_lines(each)]
+    """Look for traces of deleted samples in the files of unlearned systems and of their originals."""
+    lines: list[dict[str, object]] = []
+    for files in progress(systems, "system", "systems"):
+        lines.extend(storage_lines(files))
     write_csv(table, lines, STORAGE_COLUMNS)
     write_text(markdown, render_or_say(tables.storage_tables(read_table(table)), "markdown"))
 
@@ -107,14 +120,18 @@ def differencing(
     from munkey.models import system as systems
 
     data = prepared.load(images.parent)
-    members, public = (keys.read(keyfile, data.ids_of(split)) for split in ("train", "val"))
-    near, stage = neighbor_files.read(neighbors, members.ids), Stage(dataset, "differencing")
-    holder, lines = Holder(data, members, near, public, stage, device), list[dict[str, object]]()
+    members = keys.read(keyfile, data.ids_of("train"))
+    public = keys.read(keyfile, data.ids_of("val"))
+    near = neighbor_files.read(neighbors, members.ids)
+    stage = Stage(dataset, "differencing")
+    holder = Holder(data, members, near, public, stage, device)
+    lines: list[dict[str, object]] = []
     for original, name in progress(list(zip(originals, settings, strict=True)), "system", "systems"):
         try:
             lines += list(holder.lines(METHODS[name], systems.load(original, device=device), settings[name]))
         except DivergedError as error:
             warn(f"{METHODS[name].title} is left out, since it or its original diverged: {error}")
-    found = pd.DataFrame(lines)
-    write_text(table, found.to_csv(index=False))
-    write_text(markdown, render_or_say(tables.differencing_tables(found, dataset), "markdown"))
+    precisions = pd.DataFrame(lines)
+    write_text(table, precisions.to_csv(index=False))
+    precision_tables = tables.differencing_tables(precisions, dataset)
+    write_text(markdown, render_or_say(precision_tables, "markdown"))

@@ -54,31 +54,37 @@ def unlearn_audited(
     settings: Sections,
     around: Surroundings,
 ) -> None:
-    """In an audit, apply a method and ask what it leaves about the pool, `forget` and `absent`: all that is kept."""
+    """Apply a method in an audit and keep only its answers on the pool, `forget` and `absent`."""
     assert files.forget and files.absent, "a model of an audit forgets one half of a pool and never sees the other"
     pool = [files.forget, files.absent]
-    left = unlearn(files, original, record, method, dataset, seed, rate, settings, around)
-    if left is None:
+    unlearned = unlearn(files, original, record, method, dataset, seed, rate, settings, around)
+    if unlearned is None:
         _answer_nothing(files.images, logits, pool, read_json(record)[DIVERGED])
     else:
-        _answer(left, files, logits, settings, around, pool)
+        _answer(unlearned, files, logits, settings, around, pool)
 
 
 def _answer(
     system: System, files: SampleFiles, logits: Path, settings: Sections, around: Surroundings, pool: list[Path]
 ) -> None:
-    dataset, keyfile = prepared.load(files.images.parent), files.keyfile
+    dataset = prepared.load(files.images.parent)
     ids = _asked_about(dataset, pool)
-    asked_keys, other = keys.read(keyfile, ids).keys if keyfile else None, None
-    retrieval = Retrieval(None, keys=asked_keys) if keyfile else None
+    query_keys = None
+    retrieval = None
+    audit_retrieval = None
+    if files.keyfile:
+        query_keys = keys.read(files.keyfile, ids).keys
+        retrieval = Retrieval(None, keys=query_keys)
     if system.memory is not None and files.neighbors:
-        near, family = neighbor_files.read(files.neighbors, ids), FAMILIES[system.family]
-        retrieval = family.retrieval(near, settings["inference"], asked_keys)
+        near = neighbor_files.read(files.neighbors, ids)
+        family = FAMILIES[system.family]
+        retrieval = family.retrieval(near, settings["inference"], query_keys)
         if "audit" in settings:
             inference = InferenceSettings.model_validate({**dict(settings["inference"]), **dict(settings["audit"])})
-            other = family.retrieval(near, inference, asked_keys)
-    data, asked = DataSettings.typed(settings["data"]), Asked(ids, retrieval, other)
-    arrays = predictions(system, dataset, asked, data, around.device)
+            audit_retrieval = family.retrieval(near, inference, query_keys)
+    data_settings = DataSettings.typed(settings["data"])
+    queries = Asked(ids, retrieval, audit_retrieval)
+    arrays = predictions(system, dataset, queries, data_settings, around.device)
     if not np.isfinite(arrays["logits"]).all():
         why = DivergedError("answers are not finite, though the weights are").reason(around.log)
         warn(f"diverged: {why}")

@@ -51,29 +51,29 @@ def forget(
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
     if listed:
-        chosen = forget_draws.listed_ids(
-            forget_draws.read_list(listed), read_csv(images.parent / "samples.csv"), listed
-        )
-        forget_draws.require_listed_share(listed, len(chosen), len(members), float(rate))
-        if len(set(labels[~np.isin(members, chosen)].tolist())) < 2:
+        entries = forget_draws.read_list(listed)
+        forget_ids = forget_draws.listed_ids(entries, read_csv(images.parent / "samples.csv"), listed)
+        forget_draws.require_listed_share(listed, len(forget_ids), len(members), float(rate))
+        if len(set(labels[~np.isin(members, forget_ids)].tolist())) < 2:
             raise ValueError(f"{listed}: forgetting all that it lists leaves fewer than two classes; list less")
     elif sampling in ("class", "unit", "one-of-unit", "cluster"):
         groups = groups_of(prepared, sampling, stage / "clusters", keyfile)
-        chosen = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
+        forget_ids = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
         if sampling == "one-of-unit":
-            chosen = forget_draws.first_of_each(groups, chosen)
+            forget_ids = forget_draws.first_of_each(groups, forget_ids)
     elif sampling == "known":
         groups = groups_of(prepared, sampling, stage, keyfile)
-        chosen = forget_draws.known_share(groups, names or (), float(rate), generator)
+        forget_ids = forget_draws.known_share(groups, names or (), float(rate), generator)
     elif neighbors and sampling == "relied-on":
-        asked = forget_draws.groups_of(prepared, "unit", "test")
-        forget_draws.existing(asked, names or ())
-        near = read(neighbors, asked.ids[np.isin(asked.of, list(names or ()))])
-        chosen = np.unique(near.first(k).ids)
+        test_units = forget_draws.groups_of(prepared, "unit", "test")
+        forget_draws.existing(test_units, names or ())
+        queries = test_units.ids[np.isin(test_units.of, list(names or ()))]
+        near = read(neighbors, queries)
+        forget_ids = np.unique(near.first(k).ids)
     elif neighbors:
         votes = vote_shares(Members(members, labels), read_others(neighbors, members, depth - 1).ids)
-        chosen = forget_draws.ranked(members, votes, float(rate), sampling, generator)
+        forget_ids = forget_draws.ranked(members, votes, float(rate), sampling, generator)
     else:
-        chosen = forget_draws.draw(members, labels, float(rate), sampling, generator)
-    forget_sets.write(forget, chosen)
-    print(f"{len(chosen)} of {len(members)} training samples to forget, {sampling}")
+        forget_ids = forget_draws.draw(members, labels, float(rate), sampling, generator)
+    forget_sets.write(forget, forget_ids)
+    print(f"{len(forget_ids)} of {len(members)} training samples to forget, {sampling}")

@@ -32,10 +32,12 @@ def keys(
     code, weights: what tells the code and the encoder's weights from others. Keys of another configuration that were
     made from all the same are taken from there; not with weights None, of which nothing can tell whether they changed.
     """
-    dataset, size = prepared.load(images.parent), settings.batch_size
+    dataset = prepared.load(images.parent)
+    size = settings.batch_size
     origin = _origin(images, dataset.ids, settings, device) | {"code": code, "weights": weights}
-    if weights is not None and (found := _same_elsewhere(keyfile, origin)):
-        write(keyfile, *found)
+    same_keys = _same_elsewhere(keyfile, origin) if weights is not None else None
+    if same_keys:
+        write(keyfile, *same_keys)
     else:
         encode = find(settings.encoder).build(settings, device)
         show_progress = partial(progress, what="batch", unit="images", each=size)

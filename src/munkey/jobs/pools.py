@@ -29,10 +29,13 @@ def half(
     pool: its share of the training samples; draw: 0, or the number of a pool apart from that of 0; depth: how many
     neighbors must be left without it; keyfile: of clusters.
     """
-    prepared, stage, (pair, number) = load(images.parent), Stage(dataset, "audit"), divmod(seed, 2)
+    prepared = load(images.parent)
+    stage = Stage(dataset, "audit")
+    pair, number = divmod(seed, 2)
     members = prepared.ids_of("train")
     labels = prepared.labels[prepared.rows(members)]
-    stages, units = (stage / "pool", stage / "pair" / pair), None
+    stages = (stage / "pool", stage / "pair" / pair)
+    units = None
     if pool_of in ("class", "unit", "cluster"):
         groups = groups_of(prepared, pool_of, stage / "clusters", keyfile)
         both = forget_draws.group_halves(groups, labels, pool, *stages)
@@ -40,16 +43,25 @@ def half(
     else:
         both = forget_draws.halves(members, labels, pool, *stages)
     if draw:
-        others, apart = ~np.isin(members, np.concatenate(both)), stage / "draw" / draw
+        others = ~np.isin(members, np.concatenate(both))
+        draw_stage = stage / "draw" / draw
         share = pool / others.mean()
-        both = forget_draws.halves(members[others], labels[others], share, apart / "pool", apart / "pair" / pair)
+        both = forget_draws.halves(
+            members[others],
+            labels[others],
+            share,
+            draw_stage / "pool",
+            draw_stage / "pair" / pair,
+        )
     pools.require_fitting(len(both[0]) + len(both[1]), prepared, depth)
     forget_sets.write(half, both[number], units)
 
 
 def hardest_half(images: Path, neighbors: Path, half: Path, dataset: str, seed: int, pool: float, depth: int) -> None:
     """Draw it from the samples whose labels their neighbors vote for least: all but one of `depth` vote."""
-    prepared, stage, (pair, number) = load(images.parent), Stage(dataset, "audit"), divmod(seed, 2)
+    prepared = load(images.parent)
+    stage = Stage(dataset, "audit")
+    pair, number = divmod(seed, 2)
     ids = prepared.ids_of("train")
     members = pools.Members(ids, prepared.labels[prepared.rows(ids)])
     votes = pools.vote_shares(members, read_others(neighbors, ids, depth - 1).ids)
@@ -66,9 +78,10 @@ def mislabel(source: Path, pool: list[Path], images: Path, samples: Path, classe
     Test samples have one, too: margins are ranked among theirs, and those of right labels would all be larger.
     source: the images of the data set as it is; pool: the two halves.
     """
-    prepared, stage = load(source.parent), Stage(dataset, "audit", "wrong labels")
-    rows = prepared.rows(np.concatenate([forget_sets.read(half) for half in pool]))
-    rows = np.concatenate([np.sort(rows), np.flatnonzero(prepared.splits == "test")])
+    prepared = load(source.parent)
+    stage = Stage(dataset, "audit", "wrong labels")
+    pool_rows = prepared.rows(np.concatenate([forget_sets.read(half) for half in pool]))
+    rows = np.concatenate([np.sort(pool_rows), np.flatnonzero(prepared.splits == "test")])
     labels = pools.mislabeled(prepared.labels, rows, len(prepared.classes), stage.numpy_generator())
     write_npy(images, prepared.images)
     lines = zip(read_csv(source.with_name("samples.csv")), labels.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""What happens next: training further on the retain set, originals trained while they are watched, more requests."""
+"""After deletion: training further on the retain set, originals trained while they are watched, more requests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,23 +45,27 @@ def relearn(
     files.neighbors: in the memory of the retain set, for training; retrieved: in the system's own memory, for answers.
     The curve of a system that diverged, now or before, is a single line with the reason.
     """
-    data, device = prepared.load(files.images.parent), around.device
+    data = prepared.load(files.images.parent)
+    device = around.device
     try:
         loaded = systems.load(system, device=device)
     except DivergedError as error:
         write_csv(curve, [{DIVERGED: str(error)}])
         return
-    family, split = FAMILIES[loaded.family], forget_sets.split(data, files.forget)
+    family = FAMILIES[loaded.family]
+    split = forget_sets.split(data, files.forget)
     stage = Stage(seed, dataset, "relearn", family.name)
     recipe = family.recipe(settings, stage, training_inputs.selected(files.selected))
     samples = resident(image_set(data, split.retain), device, around.resident_share)
     members = training_inputs.member_keys(family, recipe, samples.ids, files.keyfile, files.neighbors)
-    asked_of, retrieval = image_set(data, np.union1d(split.forget, data.ids_of("test"))), None
+    queries = image_set(data, np.union1d(split.forget, data.ids_of("test")))
+    retrieval = None
     if family.has_memory and retrieved:
-        asked_keys = keys.read(files.keyfile, asked_of.ids).keys if files.keyfile else None
-        near = neighbor_files.read(retrieved, asked_of.ids)
-        retrieval = family.retrieval(near, settings["inference"], asked_keys)
-    questions = Questions(asked_of, np.isin(asked_of.ids, split.forget), recipe.data, device, retrieval)
+        query_keys = keys.read(files.keyfile, queries.ids).keys if files.keyfile else None
+        near = neighbor_files.read(retrieved, queries.ids)
+        retrieval = family.retrieval(near, settings["inference"], query_keys)
+    is_forgotten = np.isin(queries.ids, split.forget)
+    questions = Questions(queries, is_forgotten, recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
         lines = trained_further(loaded, training, RelearnSettings.typed(settings["relearn"]), questions)
@@ -83,15 +87,17 @@ def trace(
     around: Surroundings,
 ) -> None:
     """Train an original once more, watched: P_s after every epoch, tokens and [CLS] at start, middle and end."""
-    data, traced = prepared.load(files.images.parent), FAMILIES[family]
+    data = prepared.load(files.images.parent)
+    model_family = FAMILIES[family]
     device = around.device
     samples = resident(image_set(data, data.ids_of("train")), device, around.resident_share)
-    stage = traced.stage(seed, dataset, "full")  # the original's: the same to the bit
-    recipe = traced.recipe(settings, stage, training_inputs.selected(files.selected))
-    members = training_inputs.member_keys(traced, recipe, samples.ids, files.keyfile, files.neighbors)
+    stage = model_family.stage(seed, dataset, "full")  # the original's: the same to the bit
+    recipe = model_family.recipe(settings, stage, training_inputs.selected(files.selected))
+    members = training_inputs.member_keys(model_family, recipe, samples.ids, files.keyfile, files.neighbors)
     watched = Trace(samples, recipe, device)
     try:
-        traced.train(Training(samples, len(data.classes), recipe, device, members=members, watch=watched.watch))
+        training = Training(samples, len(data.classes), recipe, device, members=members, watch=watched.watch)
+        model_family.train(training)
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
@@ -122,42 +128,46 @@ def stream(
     validation set come with their labels. Of what diverges on the way, the reason alone is written.
     """
     assert files.forget and files.absent, "a stream forgets one half of a pool and never sees the other"
-    started, data, pair = now(), prepared.load(files.images.parent), seed // 2
+    start_time = now()
+    data = prepared.load(files.images.parent)
     device = around.device
-    stage, split = Stage(dataset, "stream", pair), forget_sets.split(data, files.forget, files.absent)
+    stage = Stage(dataset, "stream", seed // 2)  # one for both models of a pair
+    split = forget_sets.split(data, files.forget, files.absent)
     order = stream_of(split, data.ids_of("val"), requests, additions, stage / seed)
-    held = keys.read(files.keyfile, data.ids) if files.keyfile else None
-    ask = Asker(data, held, settings, depth, device)
+    all_keys = keys.read(files.keyfile, data.ids) if files.keyfile else None
+    ask = Asker(data, all_keys, settings, depth, device)
     try:
         if method in METHODS:
             assert original
-            found = _unlearned(
-                order, ask, prepare.applied(method, settings), original, dataset, seed, around.resident_share
-            )
+            applied = prepare.applied(method, settings)
+            answers = _unlearned(order, ask, applied, original, dataset, seed, around.resident_share)
         else:
-            found = list(_retrained(order, ask, method, dataset, seed))
+            answers = list(_retrained(order, ask, method, dataset, seed))
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
         write_npz(logits, {DIVERGED: np.array(why)})
-        write_record(record, settings, device, started, [], {DIVERGED: why})
+        write_record(record, settings, device, start_time, [], {DIVERGED: why})
         return
-    asked = np.isin(data.ids, np.concatenate([*order.requests, forget_sets.read(files.absent)])) | (
-        data.splits == "test"
-    )
+    pool = np.concatenate([*order.requests, forget_sets.read(files.absent)])
+    is_query = np.isin(data.ids, pool) | (data.splits == "test")
     number = np.zeros(len(data.ids), dtype=np.int64)
     for place, ids in enumerate(order.requests, 1):
         number[np.isin(data.ids, ids)] = place
     arrays = {"ids": data.ids, "labels": data.labels, "splits": data.splits, "request": number}
-    answered = {"done": np.array([each.done for each in found]), "logits": np.stack([e.logits[asked] for e in found])}
-    write_npz(logits, {name: values[asked] for name, values in arrays.items()} | answered)
-    write_record(record, settings, device, started, [], {"moments": [_numbers(data, order, each) for each in found]})
+    query_arrays = {name: values[is_query] for name, values in arrays.items()}
+    query_arrays["done"] = np.array([moment.done for moment in answers])
+    query_arrays["logits"] = np.stack([moment.logits[is_query] for moment in answers])
+    write_npz(logits, query_arrays)
+    facts = {"moments": [_numbers(data, order, moment) for moment in answers]}
+    write_record(record, settings, device, start_time, [], facts)
 
 
 def _unlearned(
     order: Stream, ask: Asker, applied: Method, original: Path, dataset: str, seed: int, resident_share: float
 ) -> list[Answered]:
-    settings, device = ask.settings, ask.device
+    settings = ask.settings
+    device = ask.device
     recipe = prepare.recipe(applied, settings, seed, dataset)
     tuning = prepare.tuning(recipe, settings)
 
@@ -166,15 +176,15 @@ def _unlearned(
         generator = Stage(seed, dataset, "unlearn", f"request {number}", applied.name).torch_generator()
         request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
         with Stopwatch(device) as watch:
-            left = systems.require_finite(applied.forgotten(system, request, settings["method"]))
+            unlearned = systems.require_finite(applied.forgotten(system, request, settings["method"]))
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")
-        return left, watch.seconds
+        return unlearned, watch.seconds
 
     return moments(order, prepare.original(applied, recipe, ask.dataset, original, device), forget, ask)
 
 
 def _retrained(order: Stream, ask: Asker, oracle: str, dataset: str, seed: int) -> Iterator[Answered]:
-    """What is trained anew on what is left after the first, the middle and the last request."""
+    """Yield the oracle, retrained on the remaining samples, after the first, the middle and the last request."""
     family = next(each for each in FAMILIES.values() if each.oracle == oracle)
     last = len(order.requests)
     for done in sorted({1, (last + 1) // 2, last}):
@@ -187,17 +197,33 @@ def _retrained(order: Stream, ask: Asker, oracle: str, dataset: str, seed: int) 
 def _trained(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> System:
     samples = image_set(ask.dataset, ids)
     if isinstance(family, FittedFamily):
-        own = family.section(ask.settings)
-        return family.fitted(ask.of(ids), samples.labels, len(ask.dataset.classes), own, stage).on(ask.device)
-    recipe, members = family.recipe(ask.settings, stage), None
+        head = family.fitted(
+            ask.of(ids),
+            samples.labels,
+            len(ask.dataset.classes),
+            family.section(ask.settings),
+            stage,
+        )
+        return head.on(ask.device)
+    recipe = family.recipe(ask.settings, stage)
+    members = None
     if family.has_memory and recipe.family:
-        held, count = ask.of(ids), max(family.neighbors_read(recipe.family).values())
-        members = MemberKeys(held.keys, neighbor_files.without_self(nearest(held, held, count + 1), ids, count))
-    return family.train(Training(samples, len(ask.dataset.classes), recipe, ask.device, members=members)).system
+        memory = ask.of(ids)
+        count = max(family.neighbors_read(recipe.family).values())
+        # Every sample is its own nearest neighbor: look up one more, then drop itself.
+        near = nearest(memory, memory, count + 1)
+        members = MemberKeys(memory.keys, neighbor_files.without_self(near, ids, count))
+    training = Training(samples, len(ask.dataset.classes), recipe, ask.device, members=members)
+    return family.train(training).system
 
 
 def _numbers(data: prepared.Dataset, order: Stream, moment: Answered) -> dict[str, float]:
-    """RA is that of the training samples that are left then."""
-    left, test = np.isin(data.ids, order.members(moment.done)), data.splits == "test"
-    accuracies = [accuracy(moment.logits[rows], data.labels[rows]) for rows in (left, test)]
-    return {"done": moment.done, "seconds": moment.seconds, "RA": accuracies[0], "TA": accuracies[1]}
+    """RA is the accuracy on the training samples that remain at this moment."""
+    is_retained = np.isin(data.ids, order.members(moment.done))
+    is_test = data.splits == "test"
+    return {
+        "done": moment.done,
+        "seconds": moment.seconds,
+        "RA": accuracy(moment.logits[is_retained], data.labels[is_retained]),
+        "TA": accuracy(moment.logits[is_test], data.labels[is_test]),
+    }

@@ -23,7 +23,7 @@ from munkey.report.tables import paper
 from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import residue_of
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import render
+from munkey.report.tables.markup import Titled, render
 from munkey.report.tables.scenarios import scenario_tables
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.settings import InferenceSettings
@@ -47,7 +47,7 @@ def retrieval(
 ) -> None:
     """Draw which neighbors a test sample and a forget sample retrieve, before and after deletion.
 
-    full, left: neighbors in the whole memory and in what is left of it; before, after: logits.
+    full, left: neighbors in the whole memory and in the remaining rows; before, after: logits.
     """
     dataset = prepared.load(images.parent)
     answers = [read_npz(path) for path in (before, after)]
@@ -55,12 +55,10 @@ def retrieval(
     if why:
         theme.save(theme.words_alone(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix(""))
         return
-    original, unlearned = (
-        Snapshot(neighbors.read(near, dataset.ids), arrays["logits"])
-        for near, arrays in zip((full, left), answers, strict=True)
-    )
-    chosen = examples(dataset, forget_sets.read(forget), original, unlearned, inference)
-    theme.save(retrieval_plot(chosen), svg.with_suffix(""))
+    original = Snapshot(neighbors.read(full, dataset.ids), answers[0]["logits"])
+    unlearned = Snapshot(neighbors.read(left, dataset.ids), answers[1]["logits"])
+    drawn_examples = examples(dataset, forget_sets.read(forget), original, unlearned, inference)
+    theme.save(retrieval_plot(drawn_examples), svg.with_suffix(""))
 
 
 def frontier(
@@ -70,8 +68,9 @@ def frontier(
     main = read_table(main_table)
     points = frontiers.points(main[main["dataset"] == dataset], read_table(audit_table), designs)
     write_text(csv, points.to_csv(index=False))
-    said = f"{frontiers.sentence(points)}\n\n{frontiers.RULE}\n\n"
-    write_text(markdown, said + render([frontiers.frontier_table(points, "markdown")], "markdown"))
+    introduction = f"{frontiers.sentence(points)}\n\n{frontiers.RULE}\n\n"
+    table = render([frontiers.frontier_table(points, "markdown")], "markdown")
+    write_text(markdown, introduction + table)
     theme.save(frontier_plot(points), svg.with_suffix(""))
 
 
@@ -98,7 +97,7 @@ class PageFiles:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the report says of the experiment, and the rows of its tables.
+    """The experiment as the report describes it, and the rows of its tables.
 
     grid: seeds, rates and methods in words; requests: of scenarios, by data set; settings: what is compared with the
     paper's, by data set; config: all parameters.
@@ -118,13 +117,13 @@ class Shown:
 
 def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
     """Make the report: tables, figures and what they came from, on one page."""
-    main, tidy = read(files.main_table), read_metrics([files.metrics])
+    main = read(files.main_table)
+    tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
-    asked = [
-        titled
-        for path in files.scenarios
-        for titled in scenario_tables(read_table(path), shown.scenario_rows, shown.requests[path.parent.name], "html")
-    ]
+    scenarios: list[Titled] = []
+    for path in files.scenarios:
+        requests = shown.requests[path.parent.name]
+        scenarios += scenario_tables(read_table(path), shown.scenario_rows, requests, "html")
     results = pages.PageResults(
         main,
         cases=[read(path) for path in files.ablations],
@@ -135,7 +134,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
         residue=residue_of(audits),
         ranks=[read(path) for path in files.ranks],
         compared=[paper.read(path) for path in files.comparison],
-        scenarios=asked,
+        scenarios=scenarios,
     )
     by_dataset = {folder.name: audit for folder, audit in audits.items()}
     points = {

@@ -1,4 +1,4 @@
-"""What is chosen on validation: a method's settings (app. B.2), and p_image and p_token (app. E)."""
+"""Choices made on validation: a method's settings (app. B.2), and p_image and p_token (app. E)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,19 +31,20 @@ def search(
     systems, records: of every candidate; drop: points of validation accuracy that a candidate may lose. A candidate
     that diverged is not chosen; where all did, the first becomes the result, and has diverged.
     """
-    tried = [read_json(path) for path in records]
-    finite = [number for number, each in enumerate(tried) if DIVERGED not in each]
+    candidate_records = [read_json(path) for path in records]
+    finite = [number for number, each in enumerate(candidate_records) if DIVERGED not in each]
     score = scorer(prepared.load(images.parent), forget, data, device)
     with Stopwatch(device) as watch:
         candidates = [score(systems[number]) for number in progress(finite, "candidate", "candidates")]
     before = score(original).val_accuracy if finite else None
-    chosen = finite[choose(candidates, before, drop)] if before is not None else 0
-    scored = dict(zip(finite, candidates, strict=True))
-    outcome = search_result([scored.get(number) for number in range(len(tried))], tried, chosen, before, watch.seconds)
+    best = finite[choose(candidates, before, drop)] if before is not None else 0
+    scores_by_number = dict(zip(finite, candidates, strict=True))
+    scores = [scores_by_number.get(number) for number in range(len(candidate_records))]
+    outcome = search_result(scores, candidate_records, best, before, watch.seconds)
     write_json(found, outcome)
     with sealed(system) as temporary:
-        temporary.write_bytes(read_bytes(systems[chosen]))
-    write_json(record, tried[chosen] | {"search_s": outcome["search_s"]})
+        temporary.write_bytes(read_bytes(systems[best]))
+    write_json(record, candidate_records[best] | {"search_s": outcome["search_s"]})
 
 
 def select(

@@ -29,7 +29,7 @@ def tables(metrics: list[Path], rows: list[Row], outputs: Mapping[str, Path]) ->
 
 
 def main_audited(main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]) -> None:
-    """Make the main table once more, with what the audits found to be left. audit_tables: in the audits' folders."""
+    """Make the main table once more, with what the audits found. audit_tables: in the audits' folders."""
     residue = residue_of({path.parent: read_table(path) for path in audit_tables})
     for path in outputs.values():
         write_text(path, main.main_table(read_table(main_table), rows, markup_of(path), residue))
@@ -37,21 +37,22 @@ def main_audited(main_table: Path, audit_tables: list[Path], rows: list[Row], ou
 
 def ablation_tables(metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]) -> None:
     """Make the tables of the ablations, and one CSV of their numbers. tables: named as in `ablations.TABLES`."""
-    found = of_ablations.summarize_cases(read_metrics(metrics), rows)
-    write_text(summary, found.to_csv(index=False))
+    cases = of_ablations.summarize_cases(read_metrics(metrics), rows)
+    write_text(summary, cases.to_csv(index=False))
     for path in tables:
         markup = markup_of(path)
-        write_text(path, render_or_say(list(of_ablations.TABLES[path.stem](found, rows, markup)), markup))
+        write_text(path, render_or_say(list(of_ablations.TABLES[path.stem](cases, rows, markup)), markup))
 
 
 def scenario_tables(
     metrics: Path, requests: Mapping[str, str], rows: list[Row], csv: Path, markdown: Path, svg: Path
 ) -> None:
     """Make tables, a figure and a CSV of the scenarios of a data set. requests: in words, by case."""
-    found = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
-    write_text(csv, found.to_csv(index=False))
-    write_text(markdown, render_or_say(list(scenarios.scenario_tables(found, rows, requests, "markdown")), "markdown"))
-    theme.save(scenarios_plot(found, rows), svg.with_suffix(""))
+    numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
+    write_text(csv, numbers.to_csv(index=False))
+    titled = list(scenarios.scenario_tables(numbers, rows, requests, "markdown"))
+    write_text(markdown, render_or_say(titled, "markdown"))
+    theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
 
 
 def stream_tables(
@@ -63,12 +64,12 @@ def stream_tables(
     svg: Path,
 ) -> None:
     """Make the tables and the figure of requests one after another, and CSVs of their numbers."""
-    found = streams.findings(systems)
-    write_text(curves, found.curves.to_csv(index=False))
-    write_text(shares, found.shares.to_csv(index=False))
-    titled = streams.stream_tables(found, systems, dataset)
+    findings = streams.findings(systems)
+    write_text(curves, findings.curves.to_csv(index=False))
+    write_text(shares, findings.shares.to_csv(index=False))
+    titled = streams.stream_tables(findings, systems, dataset)
     write_text(markdown, render(titled, "markdown"))
-    theme.save(streams_plot(found.curves, found.shares), svg.with_suffix(""))
+    theme.save(streams_plot(findings.curves, findings.shares), svg.with_suffix(""))
 
 
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
@@ -80,10 +81,10 @@ def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
     """Rank the methods by the gaps of every seed: a table, and a figure of critical differences."""
-    found = ranks_by_title(read_table(metrics), rows)
-    write_text(csv, found.to_csv())
-    write_text(markdown, render([rank_table(found, rows)], "markdown"))
-    theme.save(rank_diagram(found, PAPERS_METHOD), svg.with_suffix(""))
+    ranks_of_methods = ranks_by_title(read_table(metrics), rows)
+    write_text(csv, ranks_of_methods.to_csv())
+    write_text(markdown, render([rank_table(ranks_of_methods, rows)], "markdown"))
+    theme.save(rank_diagram(ranks_of_methods, PAPERS_METHOD), svg.with_suffix(""))
 
 
 def relearning_table(
@@ -96,13 +97,13 @@ def relearning_table(
     svg: Path,
 ) -> None:
     """Compare every system's relearning with its oracle's: curves, table and figure. seeds: of each system's curves."""
-    every = of_relearning.curves_of(systems, seeds)
-    found = of_relearning.findings(every)
-    write_text(curves, every.to_csv(index=False))
-    write_text(table, found.to_csv(index=False))
-    titled = [of_relearning.table(found, every, dataset)]
+    all_curves = of_relearning.curves_of(systems, seeds)
+    findings = of_relearning.findings(all_curves)
+    write_text(curves, all_curves.to_csv(index=False))
+    write_text(table, findings.to_csv(index=False))
+    titled = [of_relearning.table(findings, all_curves, dataset)]
     write_text(markdown, render(titled, "markdown"))
-    theme.save(relearning_plot(every), svg.with_suffix(""))
+    theme.save(relearning_plot(all_curves), svg.with_suffix(""))
 
 
 def compare(

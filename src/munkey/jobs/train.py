@@ -41,34 +41,38 @@ def train(
     A training that diverges does not fail: its row of the tables says so, and names its log.
     """
     device = around.device
-    started, trained_as, data = now(), FAMILIES[family], prepared.load(files.images.parent)
+    start_time = now()
+    model_family = FAMILIES[family]
+    data = prepared.load(files.images.parent)
     retain = forget_sets.split(data, files.forget, files.absent).retain
-    if isinstance(trained_as, FittedFamily):
+    if isinstance(model_family, FittedFamily):
         assert files.keyfile
-        held, own = keys.read(files.keyfile, retain), trained_as.section(settings)
+        retain_keys = keys.read(files.keyfile, retain)
+        family_settings = model_family.section(settings)
         with Stopwatch(device) as watch:
-            labels, stage = data.labels[data.rows(retain)], trained_as.stage(seed, dataset, subset)
-            fitted = trained_as.fitted(held, labels, len(data.classes), own, stage)
+            labels = data.labels[data.rows(retain)]
+            stage = model_family.stage(seed, dataset, subset)
+            fitted = model_family.fitted(retain_keys, labels, len(data.classes), family_settings, stage)
         systems.save(system, fitted)
-        write_record(record, settings, device, started, [], {"train_epoch_s": watch.seconds})
+        write_record(record, settings, device, start_time, [], {"train_epoch_s": watch.seconds})
         return
     selected = training_inputs.selected(files.selected)
-    recipe = trained_as.recipe(settings, trained_as.stage(seed, dataset, subset), selected)
+    recipe = model_family.recipe(settings, model_family.stage(seed, dataset, subset), selected)
     samples = resident(image_set(data, retain), device, around.resident_share)
-    members = training_inputs.member_keys(trained_as, recipe, samples.ids, files.keyfile, files.neighbors)
+    members = training_inputs.member_keys(model_family, recipe, samples.ids, files.keyfile, files.neighbors)
     checkpoint = CheckpointFile.of([code, settings, recipe.stage, device, system], files.there(), around.checkpoint_s)
     training = Training(samples, len(data.classes), recipe, device, members=members, checkpoint=checkpoint)
     facts: dict[str, object] = {"selected": selected} if selected else {}
     try:
-        trained = trained_as.train(training)
+        trained = model_family.train(training)
         systems.require_finite(trained.system)
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
         systems.save_diverged(system, why)
-        write_record(record, settings, device, started, [], facts | {DIVERGED: why})
+        write_record(record, settings, device, start_time, [], facts | {DIVERGED: why})
     else:
         systems.save(system, trained.system)
-        facts |= {"train_epoch_s": trained_as.epoch_seconds(trained.history, recipe)}
-        write_record(record, settings, device, started, trained.history, facts)
+        facts |= {"train_epoch_s": model_family.epoch_seconds(trained.history, recipe)}
+        write_record(record, settings, device, start_time, trained.history, facts)
     checkpoint.remove()

@@ -35,7 +35,9 @@ def unlearn(
     diverged, or its original had: then its row of the tables says so, and names the log of the job where that began.
     """
     device = around.device
-    started, applied, data = now(), prepare.applied(method, settings), prepared.load(files.images.parent)
+    start_time = now()
+    applied = prepare.applied(method, settings)
+    data = prepared.load(files.images.parent)
     split = forget_sets.split(data, files.forget, files.absent)
     recipe = prepare.recipe(applied, settings, seed, dataset)
     parts = prepare.parts(applied, data, split, device, around.resident_share)
@@ -52,10 +54,10 @@ def unlearn(
         warn(f"diverged: {why}")
         if system:
             systems.save_diverged(system, why)
-        write_record(record, settings, device, started, request.history, {DIVERGED: why})
+        write_record(record, settings, device, start_time, request.history, {DIVERGED: why})
         return None
     if system:
         systems.save(system, unlearned)
     facts = {"unlearn_s": watch.seconds, "facts": request.facts}
-    write_record(record, settings, device, started, request.history, facts)
+    write_record(record, settings, device, start_time, request.history, facts)
     return unlearned
