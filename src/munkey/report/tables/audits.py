@@ -1,4 +1,4 @@
-"""The tables of the audits: what is left, how well attacks do, what files hold, and what a grid of settings changes."""
+"""The tables of the audits: residual shares, attacks, traces in files, and grids of settings."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import pandas as pd
 from munkey.audits.family_audit import DEPLOYED
 from munkey.audits.registry import AUDITS
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.markup import ABSENT, Titled, seeds
+from munkey.report.tables.markup import ABSENT, Titled, number_cell, seeds
 from munkey.report.tables.summary import Row
 from munkey.settings import knob_text, short_names
 
@@ -30,9 +30,16 @@ Residue = Mapping[str, Mapping[str, str]]  # by data set and system: what an aud
 
 def audited_name(line: pd.Series) -> str:
     """A row's name: the method or what was done to which model, and how it was asked."""
-    role, path = str(line["role"]), PATHS[str(line["path"])]
-    name = f"Control: {line['title']}" if role.startswith("control") else str(line["title"])
-    return ", ".join(filter(None, [name, "original" if role == "control nothing" else "", path]))
+    role = str(line["role"])
+    path = PATHS[str(line["path"])]
+    name = str(line["title"])
+    if role.startswith("control"):
+        name = f"Control: {name}"
+    if role == "control nothing":
+        name += ", original"
+    if path:
+        name += f", {path}"
+    return name
 
 
 def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
@@ -46,58 +53,66 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
             "LiRA AUROC": interval(line, "u-lira_auroc"),
             "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
             "RMIA AUROC": interval(line, "rmia_auroc"),
-            "p": ABSENT if pd.isna(line.get("p")) else "< 0.001" if line["p"] < 0.0005 else f"{line['p']:.3f}",
-            "spread of test margins": ABSENT if pd.isna(line.get("unit")) else f"{100 * line['unit']:.0f} %",
-            "distance / floor": ABSENT if pd.isna(line.get("js_ratio")) else f"{line['js_ratio']:.2f}",
+            "p": _p_value(line.get("p")),
+            "spread of test margins": _percent(line.get("unit")),
+            "distance / floor": number_cell(line.get("js_ratio"), 2),
         }
         for _, line in audit.iterrows()
     ]
-    counts = (
-        audit.loc[audit["verdict"] != DIVERGED, "pairs"] if (audit["verdict"] != DIVERGED).any() else audit["pairs"]
-    )
+    has_answers = audit["verdict"] != DIVERGED
+    counts = audit.loc[has_answers, "pairs"] if has_answers.any() else audit["pairs"]
     pairs = " to ".join(map(str, dict.fromkeys([counts.min(), counts.max()])))
     return Titled(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
 
 
+def _p_value(p: float | None) -> str:
+    if p is not None and p < 0.0005:
+        return "< 0.001"
+    return number_cell(p, 3)
+
+
+def _percent(share: float | None) -> str:
+    if share is None or pd.isna(share):
+        return ABSENT
+    return f"{100 * share:.0f} %"
+
+
 def strata_table(audit: pd.DataFrame, dataset: str) -> Titled:
-    """What is left by how much a sample was memorized, a line for each method, and a sentence about the top tenth."""
+    """Residual shares by how much a sample was memorized, a line per method, and a sentence on the top tenth."""
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-    lines = [
-        {
-            "Method": str(line["title"]),
-            RESIDUE: share_text(line),
-            **{f"{RESIDUE}, {words}": interval(line, f"share_of_{name}") for name, words in STRATA.items()},
-            "put there [scores]": " / ".join(
-                ABSENT if pd.isna(line.get(f"put_{name}")) else f"{line[f'put_{name}']:.2f}" for name in STRATA
-            ),
-        }
-        for _, line in methods.iterrows()
-    ]
+    lines = []
+    for _, line in methods.iterrows():
+        cells = {"Method": str(line["title"]), RESIDUE: share_text(line)}
+        for name, words in STRATA.items():
+            cells[f"{RESIDUE}, {words}"] = interval(line, f"share_of_{name}")
+        learned = [number_cell(line.get(f"put_{name}"), 2) for name in STRATA]
+        cells["put there [scores]"] = " / ".join(learned)
+        lines.append(cells)
     title = f"{dataset}: residual share by how much a sample was memorized, percent"
     return Titled(title, pd.DataFrame(lines), _about_strata(methods))
 
 
 def _about_strata(methods: pd.DataFrame) -> str:
-    """Of which methods more is left of the most memorized tenth than on average; what the verdicts do not see.
+    """The methods that keep more of the most memorized tenth than on average, which no verdict shows.
 
     More: the tenth's interval lies above that of the average.
     """
     if "share_of_top" not in methods:
         return "Strata need two pairs of models that swap the same halves, and a pool of some size."
-    top = [
-        f"{line['title']} {interval(line, 'share_of_top')}"
-        for _, line in methods[methods["share_of_top_low"] > methods["share_high"].clip(lower=0)].iterrows()
-    ]
-    unseen = [
-        f"{line['title']}, {words} {interval(line, f'share_of_{name}')}"
-        for _, line in methods[methods["verdict"] == "none found"].iterrows()
-        for name, words in STRATA.items()
-        if line[f"share_of_{name}_low"] > 0
-    ]
-    said = [f"Shown to keep more of the most memorized tenth than on average: {'; '.join(top) or 'no method'}."]
+    keeps_more = methods["share_of_top_low"] > methods["share_high"].clip(lower=0)
+    top = []
+    for _, line in methods[keeps_more].iterrows():
+        top.append(f"{line['title']} {interval(line, 'share_of_top')}")
+    unseen = []
+    for _, line in methods[methods["verdict"] == "none found"].iterrows():
+        for name, words in STRATA.items():
+            if line[f"share_of_{name}_low"] > 0:
+                unseen.append(f"{line['title']}, {words} {interval(line, f'share_of_{name}')}")
+    text = "Shown to keep more of the most memorized tenth than on average: "
+    text += f"{'; '.join(top) or 'no method'}."
     if unseen:
-        said.append(f"None found on average, but above 0 here: {'; '.join(unseen)}.")
-    return " ".join([*said, "These intervals are not corrected for their number."])
+        text += f" None found on average, but above 0 here: {'; '.join(unseen)}."
+    return f"{text} These intervals are not corrected for their number."
 
 
 def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
@@ -113,16 +128,20 @@ def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
     residue = {}
     for folder, audit in audits.items():
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
-        residue[folder.name] = {
-            str(line["name"]): line["verdict"] if line["verdict"] in ("no power", DIVERGED) else share_text(line)
-            for _, line in deployed.iterrows()
-        }
+        texts = {}
+        for _, line in deployed.iterrows():
+            has_share = line["verdict"] not in ("no power", DIVERGED)
+            texts[str(line["name"])] = share_text(line) if has_share else line["verdict"]
+        residue[folder.name] = texts
     return residue
 
 
 def share_text(line: pd.Series) -> str:
     """The share with its interval, marked where an attack alone found a residue."""
-    return f"{interval(line, 'share')} {ALONE}" if flagged_alone(line) else interval(line, "share")
+    text = interval(line, "share")
+    if flagged_alone(line):
+        text += f" {ALONE}"
+    return text
 
 
 def flagged_alone(line: pd.Series) -> bool:
@@ -134,14 +153,19 @@ def interval(line: pd.Series, name: str) -> str:
     """`value [low, high]`, – where there is none."""
     if pd.isna(line.get(name)):
         return ABSENT
-    low, high = line[f"{name}_low"], line[f"{name}_high"]
-    bounds = f"{_bound(low)}, {_bound(high)}" if math.isfinite(high - low) else "unbounded"
+    low = line[f"{name}_low"]
+    high = line[f"{name}_high"]
+    bounds = "unbounded"
+    if math.isfinite(high - low):
+        bounds = f"{_bound(low)}, {_bound(high)}"
     return f"{decimal(line[name])} [{bounds}]"
 
 
 def _bound(value: float) -> str:
-    """A bound that says no more than that it is far away has no figure."""
-    return decimal(value) if abs(value) < 1000 else "< -999" if value < 0 else "> 999"
+    """The figure of a bound, unless it is so far away that its digits mean nothing."""
+    if abs(value) < 1000:
+        return decimal(value)
+    return "< -999" if value < 0 else "> 999"
 
 
 def decimal(value: float) -> str:
@@ -155,20 +179,24 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
     found: of `munkey.audits.main_run.attack_lines`; tidy: metrics. In brackets: the lowest and the highest bound of any
     seed.
     """
-    mia, titled = tidy[tidy["metric"] == "MIA"], []
-    others = {str(name): AUDITS[str(name)].title for name in found["attack"].unique() if name not in ATTACKS}
+    mia = tidy[tidy["metric"] == "MIA"]
+    titled = []
+    attack_titles = dict(ATTACKS)
+    for name in map(str, found["attack"].unique()):
+        if name not in ATTACKS:
+            attack_titles[name] = AUDITS[name].title
     for (dataset, rate), part in found.astype({"rate": float}).groupby(["dataset", "rate"], sort=False):
         of_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
         lines = []
         for row in rows:
-            own = part[part["method"] == row.name]
+            attacks = part[part["method"] == row.name]
             measured = of_rate[of_rate["method"] == row.name]["value"]
-            if len(measured) < own["seed"].nunique():  # of another seed it was not measured
+            if len(measured) < attacks["seed"].nunique():  # of another seed it was not measured
                 lines.append({"Method": row.title, "MIA": DIVERGED})
                 continue
             line = {"Method": row.title, "MIA": f"{measured.mean():.1f}" if len(measured) else ABSENT}
-            for name, attack in (ATTACKS | others).items():
-                of_attack = own[own["attack"] == name]
+            for name, attack in attack_titles.items():
+                of_attack = attacks[attacks["attack"] == name]
                 line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
                 line[f"{attack}: TPR @ 1 %"] = _over_seeds(of_attack, "tpr_1")
             lines.append(line)
@@ -187,18 +215,19 @@ def _over_seeds(lines: pd.DataFrame, name: str) -> str:
 
 
 def storage_tables(found: pd.DataFrame) -> list[Titled]:
-    """What files still hold of what was deleted, before and after deletion, a table for each data set: sums over seeds.
+    """Traces of deleted samples in files before and after deletion, a table per data set: sums over seeds.
 
     found: lines of `munkey.audits.main_run.storage_lines`.
     """
     titled = []
     for dataset, part in found.groupby("dataset", sort=False):
         lines = []
-        for (_, title), own in part.groupby(["rate", "title"], sort=False):
-            line = {"Method": str(title), "Forget": f"{100 * float(own['rate'].iloc[0]):g} %"}
+        for (_, title), searches in part.groupby(["rate", "title"], sort=False):
+            rate = float(searches["rate"].iloc[0])
+            line = {"Method": str(title), "Forget": f"{100 * rate:g} %"}
             for column, name in (("keys and tokens", "rows"), ("ids", "ids")):
                 for when, file in (("before", "original"), ("after", "unlearned")):
-                    line[f"{column}, {when}"] = _found_of_deleted(own[own["file"] == file], name)
+                    line[f"{column}, {when}"] = _found_of_deleted(searches[searches["file"] == file], name)
             lines.append(line)
         over = seeds(part["seed"].nunique())
         title = f"{dataset}: what was deleted and is found in the system's file, {over}"
@@ -218,15 +247,24 @@ def differencing_tables(found: pd.DataFrame, dataset: str) -> list[Titled]:
 
     found: lines of `munkey.audits.two_versions.Holder`.
     """
+    if found.empty:
+        return []
     lines = []
-    for (title, batch), own in found.groupby(["title", "batch"], sort=False) if len(found) else ():
-        named, first = own.set_index("attacker")["precision"], own.iloc[0]
-        line = {"Method": str(title), "deleted at once": f"{batch}", "deletions": f"{first['deletions']}"}
-        line |= {who: f"{named[who]:.0f}" if who in named else ABSENT for who in ("answers", "margins", "weights")}
-        lines.append(line | {"chance": f"{first['chance']:.2g}"})
+    for (title, batch), attackers in found.groupby(["title", "batch"], sort=False):
+        precisions = attackers.set_index("attacker")["precision"]
+        first = attackers.iloc[0]
+        line = {
+            "Method": str(title),
+            "deleted at once": f"{batch}",
+            "deletions": f"{first['deletions']}",
+        }
+        for attacker in ("answers", "margins", "weights"):
+            line[attacker] = f"{precisions[attacker]:.0f}" if attacker in precisions else ABSENT
+        line["chance"] = f"{first['chance']:.2g}"
+        lines.append(line)
     title = f"{dataset}: of the deleted, percent that two versions name among all training samples"
     remark = f"{ABSENT}: no linear head; of a memory, whoever holds both versions sees which rows are gone."
-    return [Titled(title, pd.DataFrame(lines), remark)] if lines else []
+    return [Titled(title, pd.DataFrame(lines), remark)]
 
 
 def knobs_of(grid: pd.DataFrame) -> list[str]:
@@ -236,42 +274,43 @@ def knobs_of(grid: pd.DataFrame) -> list[str]:
 
 def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
     """A row for each setting of a grid, as it is deployed, in the order of its knobs."""
-    rows, knobs = grid[grid["path"] == DEPLOYED], knobs_of(grid)
-    return rows.sort_values(knobs, kind="stable").reset_index(drop=True) if knobs else rows
+    rows = grid[grid["path"] == DEPLOYED]
+    knobs = knobs_of(grid)
+    if not knobs:
+        return rows
+    return rows.sort_values(knobs, kind="stable").reset_index(drop=True)
 
 
 def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
-    """What the weights keep, by how they are trained, a line for each setting of the grid.
+    """How much the weights keep, by how they are trained, a line for each setting of the grid.
 
     Shares by path, what training had put there, P_s before deletion, accuracies.
     """
-    names, rows, lines = short_names(knobs_of(grid)), deployed_rows(grid), []
-    heads = "alone_after" in grid
+    names = short_names(knobs_of(grid))
+    rows = deployed_rows(grid)
+    lines = []
     reasons: list[str] = []
     for _, line in rows.iterrows():
+        cells = {name: knob_text(line[knob]) for knob, name in names.items()}
         if pd.notna(line.get(DIVERGED)):
-            knobs = {name: knob_text(line[knob]) for knob, name in names.items()}
-            lines.append({**knobs, RESIDUE: DIVERGED})
+            cells[RESIDUE] = DIVERGED
+            lines.append(cells)
             reasons.append(f"{line['setting']}, {line[DIVERGED]}")
             continue
         shares = grid[grid["setting"] == line["setting"]].set_index("path")["share"]
-        lines.append(
-            {
-                **{name: knob_text(line[knob]) for knob, name in names.items()},
-                RESIDUE: interval(line, "share"),
-                **{
-                    f"{RESIDUE}, {words}": decimal(shares[path]) if path in shares else ABSENT
-                    for path, words in PATHS.items()
-                    if path != DEPLOYED
-                },
-                "put there [scores]": f"{line['nothing']:.2f}",
-                "P_s": f"{line['P_s']:.3f}",
-                "VA before": f"{line['val_before']:.1f}",
-                "VA after": f"{line['val_after']:.1f}",
-                "TA after": f"{line['test_after']:.1f}",
-                **({HEAD: ABSENT if pd.isna(line["alone_after"]) else decimal(line["alone_after"])} if heads else {}),
-            }
-        )
+        cells[RESIDUE] = interval(line, "share")
+        for path, words in PATHS.items():
+            if path != DEPLOYED:
+                cells[f"{RESIDUE}, {words}"] = decimal(shares[path]) if path in shares else ABSENT
+        cells["put there [scores]"] = f"{line['nothing']:.2f}"
+        cells["P_s"] = f"{line['P_s']:.3f}"
+        cells["VA before"] = f"{line['val_before']:.1f}"
+        cells["VA after"] = f"{line['val_after']:.1f}"
+        cells["TA after"] = f"{line['test_after']:.1f}"
+        if "alone_after" in grid:
+            head_accuracy = line["alone_after"]
+            cells[HEAD] = ABSENT if pd.isna(head_accuracy) else decimal(head_accuracy)
+        lines.append(cells)
     pairs = grid["pairs"].max()
     rank = float(rows["P_s"].corr(rows["share"], "spearman")) if "P_s" in rows else math.nan
     title = f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share: {rank:.2f}"

@@ -1,4 +1,4 @@
-"""The frontier: what each design leaves of what was deleted, its accuracy, its seconds, and what must be stored."""
+"""The frontier: residual share, accuracy, seconds and storage of each design."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ MOST = {
     math.inf: "Whatever the share",
 }
 TIE = 9  # digits: accuracies that differ by less differ by rounding alone
-NOT_AUDITED, NO_POWER = "not audited", "no power"
+NOT_AUDITED = "not audited"
+NO_POWER = "no power"
 LITTLE = 1.0, 5.0  # percent: what a design that is advised may leave at most, the smaller one if any does
 SHARES = ("share", "share_low", "share_high")
 RULE = (
@@ -61,14 +62,17 @@ def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[
     front (whether nothing more accurate has as small a bound; of equals, all).
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
-    found, lines = {}, []
+    audited = {}
     if audit is not None:
         deployed = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-        found = {str(line["name"]): line for _, line in deployed.iterrows()}
+        audited = {str(line["name"]): line for _, line in deployed.iterrows()}
+    lines = []
     for design in designs:
-        own = largest.loc[design.name]
-        seconds = own.get("train_s_mean" if design.kind == "anew" else "unlearn_s_mean", math.nan)
-        lines.append({**own, **vars(design), **_share(design, found.get(design.name)), "seconds": seconds})
+        numbers = largest.loc[design.name]
+        time = "train_s_mean" if design.kind == "anew" else "unlearn_s_mean"
+        share = _share(design, audited.get(design.name))
+        seconds = numbers.get(time, math.nan)
+        lines.append({**numbers, **vars(design), **share, "seconds": seconds})
     return with_front(pd.DataFrame(lines))
 
 
@@ -80,11 +84,9 @@ def with_front(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
-    """What is left, as it is printed and as numbers."""
-    nothing, unknown = (
-        dict.fromkeys(SHARES, 0.0) | {"bound": 0.0},
-        dict.fromkeys(SHARES, math.nan) | {"bound": math.inf},
-    )
+    """The residual share of a design, as it is printed and as numbers."""
+    nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0}
+    unknown = dict.fromkeys(SHARES, math.nan) | {"bound": math.inf}
     contrast = math.nan if audited is None else audited.get("contrast", math.nan)
     if design.kind == "anew":
         return nothing | {"share_text": "0, by definition"}
@@ -94,7 +96,9 @@ def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
         return unknown | {"share_text": NOT_AUDITED}
     if audited["verdict"] in (NO_POWER, DIVERGED):
         return unknown | {"share_text": audited["verdict"]}
-    bound = math.inf if flagged_alone(audited) else max(abs(audited["share_low"]), abs(audited["share_high"]))
+    bound = math.inf
+    if not flagged_alone(audited):
+        bound = max(abs(audited["share_low"]), abs(audited["share_high"]))
     return {**audited[list(SHARES)], "share_text": share_text(audited), "bound": bound}
 
 
@@ -145,7 +149,7 @@ def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
 
 
 def _not_shown(line: pd.Series) -> str:
-    """What is known of the residue of a design that is not shown to leave little."""
+    """Why a design is not shown to leave little."""
     if line["share_text"] == NOT_AUDITED:
         return "it was not audited (`make audits`)"
     if line["share_text"] == NO_POWER:
@@ -155,7 +159,9 @@ def _not_shown(line: pd.Series) -> str:
 
 def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
     """Where no design is shown to leave little: why, and what is sure to leave nothing."""
-    safe = f"train anew to be sure: {' or '.join(anew['title'])}" if len(anew) else "train anew to be sure"
+    safe = "train anew to be sure"
+    if len(anew):
+        safe += f": {' or '.join(anew['title'])}"
     if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
         return f"No design can be advised: none deletes exactly, and none was audited (`make audits`); {safe}."
     return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
@@ -165,23 +171,29 @@ def sentence(points: pd.DataFrame) -> str:
     """Which design is the most accurate of those that leave little, and of all; which are not told apart from it;
     which are unknown. points: as the function of that name makes them.
     """
-    gone = list(points.loc[points["TA_mean"].isna() | (points["share_text"] == DIVERGED), "title"])
+    has_diverged = points["TA_mean"].isna() | (points["share_text"] == DIVERGED)
+    diverged = list(points.loc[has_diverged, "title"])
     points = points.dropna(subset="TA_mean")
     points = points.assign(accuracy=[f"{_accuracy(line)} %" for _, line in points.iterrows()])
-    oracle, said, last = points["kind"] == "anew", [], ""
-    rivals = points[~oracle]
+    is_oracle = points["kind"] == "anew"
+    rivals = points[~is_oracle]
+    sentences = []
+    last = ""
     for most, words in MOST.items():
         allowed = rivals[rivals["bound"] <= most]
         answer = _best(allowed) if len(allowed) else "none is shown to have so small a share"
-        said.append(f"{words}: {'the same' if answer == last else answer}.")
+        sentences.append(f"{words}: {'the same' if answer == last else answer}.")
         last = answer
-    anew = [f"{line['title']} ({line['accuracy']}, {_seconds(line)} s)" for _, line in points[oracle].iterrows()]
-    said.append(f"Training anew leaves nothing by definition: {', '.join(anew)}.")
-    if unknown := list(rivals[rivals["share_text"].isin([NOT_AUDITED, NO_POWER])]["title"]):
-        said.append(f"Not audited, or without power: {', '.join(unknown)}.")
-    if gone:
-        said.append(f"Diverged: {', '.join(gone)}.")
-    return " ".join(said)
+    anew = []
+    for _, line in points[is_oracle].iterrows():
+        anew.append(f"{line['title']} ({line['accuracy']}, {_seconds(line)} s)")
+    sentences.append(f"Training anew leaves nothing by definition: {', '.join(anew)}.")
+    unknown = list(rivals[rivals["share_text"].isin([NOT_AUDITED, NO_POWER])]["title"])
+    if unknown:
+        sentences.append(f"Not audited, or without power: {', '.join(unknown)}.")
+    if diverged:
+        sentences.append(f"Diverged: {', '.join(diverged)}.")
+    return " ".join(sentences)
 
 
 def _best(allowed: pd.DataFrame) -> str:

@@ -15,6 +15,7 @@ from munkey.report.tables.markup import (
     latex_text,
     lowest,
     marked,
+    number_cell,
     over_seeds,
     render,
     seeds,
@@ -62,12 +63,14 @@ def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
 def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None) -> str:
     """The paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
 
-    residue: for a column of what is left, where audits were run; not in LaTeX.
+    residue: for a column of residual shares, where audits were run; not in LaTeX.
     """
     if markup == "latex":
         return _main_latex(summary, rows)
     text = render(main_tables(summary, rows, markup, residue), markup)
-    return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}" if markup == "html" else text
+    if markup == "html":
+        return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}"
+    return text
 
 
 def main_tables(
@@ -80,7 +83,8 @@ def main_tables(
     audited = f"; {ABOUT_SHARE}" if residue else ""
     titled = []
     for dataset, part in summary.groupby("dataset", sort=False):
-        n, lines = int(part["n"].min()), _lines(part, rates, rows, markup, residue or {})
+        n = int(part["n"].min())
+        lines = _lines(part, rates, rows, markup, residue or {})
         title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{audited}"
         titled.append(Titled(title, pd.DataFrame(lines, columns=columns), _remark(part, rows)))
     return titled
@@ -95,8 +99,8 @@ def selection_table(grid: pd.DataFrame, title: str) -> Titled:
         {
             "p_image": f"{line['p_image']:g}",
             "p_token": f"{line['p_token']:g}",
-            "P_s": ABSENT if pd.isna(line["P_s"]) else f"{line['P_s']:.3f}",
-            "Validation gap": ABSENT if pd.isna(line["gap"]) else f"{line['gap']:.2f}",
+            "P_s": number_cell(line["P_s"], 3),
+            "Validation gap": number_cell(line["gap"], 2),
             "Why": line["reason"],
         }
         for line in grid.to_dict("records")
@@ -108,11 +112,13 @@ def _lines(
     part: pd.DataFrame, rates: Sequence[float], rows: Sequence[Row], markup: Markup, residue: Residue
 ) -> list[list[str]]:
     """The cells of every row. part: of a summary, one data set, whose lowest gap at each rate is bold if told apart."""
-    absent, ranked = [ABSENT] * len(COLUMNS), [row.name for row in rows if row.oracle and not row.context]
+    absent = [ABSENT] * len(COLUMNS)
+    ranked = [row.name for row in rows if row.oracle and not row.context]
     lines = {row.name: [row.title] for row in rows}
     if residue:
-        left = residue.get(str(part["dataset"].iloc[0]), {})
-        lines = {name: [*line, left.get(name, ABSENT)] for name, line in lines.items()}
+        shares = residue.get(str(part["dataset"].iloc[0]), {})
+        for name, line in lines.items():
+            line.append(shares.get(name, ABSENT))
     for rate in rates:
         at_rate = {str(line["method"]): line for _, line in part[part["rate"] == rate].iterrows()}
         best = lowest(part[(part["rate"] == rate) & part["method"].isin(ranked)].set_index("method"))
@@ -140,12 +146,17 @@ def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
     lines: list[list[str]] = []
     remarks = ""
     for dataset, part in summary.groupby("dataset", sort=False):
-        remarks += f"% {dataset}: {remark}\n" if (remark := _remark(part, rows)) else ""
-        own = _lines(part, rates, rows, "latex", {})
+        remark = _remark(part, rows)
+        if remark:
+            remarks += f"% {dataset}: {remark}\n"
+        dataset_lines = _lines(part, rates, rows, "latex", {})
         n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"
-        own[0][0] = "\n".join([*([r"\midrule"] if lines else []), name, r"\midrule", latex_text(own[0][0])])
-        lines += own
+        first_cell = "\n".join([name, r"\midrule", latex_text(dataset_lines[0][0])])
+        if lines:
+            first_cell = "\\midrule\n" + first_cell
+        dataset_lines[0][0] = first_cell
+        lines += dataset_lines
     columns = " ".join(["l", *["cccc c"] * len(rates)])
     frame = pd.DataFrame(lines, columns=_main_header(rates))
     return "% needs booktabs, amsmath\n" + remarks + latex_table(frame, columns)

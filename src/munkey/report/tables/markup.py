@@ -41,9 +41,18 @@ def markup_of(path: str | Path) -> Markup:
     return MARKUP_BY_SUFFIX[Path(path).suffix]
 
 
+def number_cell(value: float | None, digits: int) -> str:
+    """A number with so many decimals, – where there is none."""
+    if value is None or pd.isna(value):
+        return ABSENT
+    return f"{value:.{digits}f}"
+
+
 def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
     """`mean ± sd` in plain text, or `mean` alone where there is no standard deviation."""
-    return f"{mean:.{digits}f}" + ("" if pd.isna(sd) else f" ± {sd:.{digits}f}")
+    if pd.isna(sd):
+        return f"{mean:.{digits}f}"
+    return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
 def two_digits(seconds: float) -> str:
@@ -53,12 +62,16 @@ def two_digits(seconds: float) -> str:
 
 def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
     """`mean ± sd` of a metric, – where a summary has none; `diverged` in place of some, of a system that did."""
-    mean, sd = line.get(f"{metric}_mean", np.nan), line.get(f"{metric}_sd", np.nan)
+    mean = line.get(f"{metric}_mean", np.nan)
+    sd = line.get(f"{metric}_sd", np.nan)
     if pd.isna(mean):
-        return DIVERGED if metric in DIVERGED_IN and pd.notna(line.get(DIVERGED)) else ABSENT
+        has_diverged = pd.notna(line.get(DIVERGED))
+        return DIVERGED if metric in DIVERGED_IN and has_diverged else ABSENT
     if markup != "latex":
         return plus_minus(mean, sd, digits)
-    return f"${mean:.{digits}f}" + ("$" if pd.isna(sd) else rf"_{{\pm \text{{\tiny {sd:.{digits}f}}}}}$")
+    if pd.isna(sd):
+        return f"${mean:.{digits}f}$"
+    return rf"${mean:.{digits}f}_{{\pm \text{{\tiny {sd:.{digits}f}}}}}$"
 
 
 def lowest(lines: pd.DataFrame) -> Hashable | None:
@@ -70,7 +83,8 @@ def lowest(lines: pd.DataFrame) -> Hashable | None:
     gaps = lines.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
     if len(gaps) < 2 or gaps["gap_sd"].isna().any():
         return None
-    mean, sd = gaps["gap_mean"].round(2), gaps["gap_sd"].round(2)
+    mean = gaps["gap_mean"].round(2)
+    sd = gaps["gap_sd"].round(2)
     apart = mean.iloc[0] + sd.iloc[0] < (mean - sd).iloc[1:].min()
     return gaps.index[0] if apart else None
 
@@ -82,11 +96,11 @@ def emphasized(cell: str, markup: Markup) -> str:
 
 def seeds(n: int) -> str:
     """`n = 3 seeds`, `n = 1 seed`."""
-    return f"n = {n} seed" + ("" if n == 1 else "s")
+    return "n = 1 seed" if n == 1 else f"n = {n} seeds"
 
 
 def over_seeds(n: int) -> str:
-    """What the numbers of a table over n seeds are: with a single one, there is no deviation."""
+    """How a table over n seeds describes its numbers: a single seed has no deviation."""
     return seeds(n) if n == 1 else f"mean ± sd over {seeds(n)}"
 
 
@@ -106,16 +120,25 @@ def render_or_say(tables: Sequence[Titled], markup: Markup) -> str:
 
 
 def _markdown(tables: Sequence[Titled]) -> str:
-    texts = [table.frame.to_markdown(index=False, disable_numparse=True) for table in tables]
-    headings = [f"### {table.title}\n\n" if table.title else "" for table in tables]
-    remarks = [f"\n\n{table.remark}" if table.remark else "" for table in tables]
-    return "\n\n".join(map("".join, zip(headings, texts, remarks, strict=True))) + "\n"
+    texts = []
+    for table in tables:
+        text = table.frame.to_markdown(index=False, disable_numparse=True)
+        if table.title:
+            text = f"### {table.title}\n\n{text}"
+        if table.remark:
+            text = f"{text}\n\n{table.remark}"
+        texts.append(text)
+    return "\n\n".join(texts) + "\n"
 
 
 def _html(tables: Sequence[Titled]) -> str:
-    remarks = [f"\n<p>{table.remark}</p>" if table.remark else "" for table in tables]
-    texts = [f"<h3>{table.title}</h3>\n{html_table(table.frame)}" for table in tables]
-    return "\n".join(map("".join, zip(texts, remarks, strict=True))) + "\n"
+    texts = []
+    for table in tables:
+        text = f"<h3>{table.title}</h3>\n{html_table(table.frame)}"
+        if table.remark:
+            text = f"{text}\n<p>{table.remark}</p>"
+        texts.append(text)
+    return "\n".join(texts) + "\n"
 
 
 def _latex(tables: Sequence[Titled]) -> str:
