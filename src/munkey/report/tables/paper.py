@@ -86,12 +86,13 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
     differing = setting.differences(dataset, settings, seeds)
     selection = [setting.selected(dataset)] if setting.is_selected(settings) else []
     if differing:
-        listed, reason = "; ".join(differing + selection), "not the paper's setting"
+        listed = "; ".join(differing + selection)
+        reason = "not the paper's setting"
         if setting.is_rehearsal(settings, seeds):
             reason = "a rehearsal, with fewer seeds, images and epochs than the paper's"
         return f"{dataset}: {reason}, so this does not reproduce the paper: {listed}."
-    told = "; ".join(["the paper's setting, as far as the paper states it", *selection])
-    return f"{dataset}: {told}; docs/method.md lists what it leaves open."
+    agreement = "; ".join(["the paper's setting, as far as the paper states it", *selection])
+    return f"{dataset}: {agreement}; docs/method.md lists what it leaves open."
 
 
 def expected_share(seeds: int) -> float:
@@ -139,7 +140,7 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
     for _, line in both.iterrows():
         ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
         papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
-        texts.append(f"{ours} ({papers}) {ABSENT if pd.isna(line['within']) else '✓' if line['within'] else '✗'}")
+        texts.append(f"{ours} ({papers}) {_agreement(line['within'], '✓', '✗')}")
     systems = [" ".join(filter(None, names)) for names in zip(both["case"], both["method"], strict=True)]
     titled = []
     for (table, dataset, _), part in both.assign(System=systems, cell=texts).groupby(TABLE, sort=False):
@@ -148,6 +149,13 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
         frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
         titled.append(Titled(f"{table}, {dataset}, {100 * part['rate'].iloc[0]:g} %: ours (the paper's)", frame))
     return titled
+
+
+def _agreement(within: object, yes: str, no: str) -> str:
+    """The word for an entry of `within`, which is NA where nothing is compared."""
+    if within is pd.NA:
+        return ABSENT
+    return yes if within else no
 
 
 def tables(both: pd.DataFrame) -> list[Titled]:
@@ -162,7 +170,7 @@ def tables(both: pd.DataFrame) -> list[Titled]:
             "Ours": plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"])),
             "Paper": plus_minus(line["mean"], line["sd"], digits(line["metric"])),
             "Difference": f"{line['difference']:+.2f}" if line["comparable"] else "not comparable",
-            "Within ±": ABSENT if pd.isna(line["within"]) else "yes" if line["within"] else "no",
+            "Within ±": _agreement(line["within"], "yes", "no"),
             "Slip in the paper": line["slip"],
         }
         for _, line in both.iterrows()

@@ -138,11 +138,12 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
     missing = too_few(by_seed(ranks))
     if missing:
         return Titled(missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark)
-    found = ranking(by_seed(ranks))
+    test = ranking(by_seed(ranks))
     rates = ranks.groupby(level="rate").mean().sort_index(ascending=False)
-    columns, lines = [f"at {100 * rate:g} %" for rate in map(float, rates.index)], []
-    for title, mean in found.mean.items():
-        p_values = found.pairs[title].reindex(found.mean.index)
+    columns = [f"at {100 * rate:g} %" for rate in map(float, rates.index)]
+    lines = []
+    for title, mean in test.mean.items():
+        p_values = test.pairs[title].reindex(test.mean.index)
         lines.append(
             {
                 "Method": title,
@@ -156,7 +157,7 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
     independent = critical_difference(len(ranks.columns), len(ranks))
     title = (
         f"{datasets}: mean ranks of {len(ranks.columns)} methods by Avg Gap, n = {blocks_in_words(ranks)};"
-        f" {found.friedman}; critical difference {found.difference:.2f} by seed ({independent:.2f} if all"
+        f" {test.friedman}; critical difference {test.difference:.2f} by seed ({independent:.2f} if all"
         f" {len(ranks)} pairs of seed and rate were independent)"
     )
     return Titled(title, pd.DataFrame(lines), remark)

@@ -37,21 +37,23 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
     """
     lines = []
     gone = _diverged(curves)
-    for facts, own in curves.groupby(list(FACTS), sort=False):
-        line: dict[str, object] = {**dict(zip(FACTS, facts, strict=True)), "n": own["seed"].nunique()}
-        oracle_of = (curves["role"] == "oracle") & (curves["family"] == own["family"].iloc[0])
-        reasons = gone[gone.index.isin(own.index)]
+    for facts, curve in curves.groupby(list(FACTS), sort=False):
+        line: dict[str, object] = dict(zip(FACTS, facts, strict=True))
+        line["n"] = curve["seed"].nunique()
+        oracle_of = (curves["role"] == "oracle") & (curves["family"] == curve["family"].iloc[0])
+        reasons = gone[gone.index.isin(curve.index)]
         if reasons.empty:
             reasons = "its oracle diverged, " + gone[gone.index.isin(curves[oracle_of].index)]
         if len(reasons):
             lines.append({**line, DIVERGED: "; ".join(reasons)})
             continue
-        steps = own.groupby("step")[["FA", "TA"]].mean()
+        steps = curve.groupby("step")[["FA", "TA"]].mean()
         for metric in steps:
             line |= {f"{metric}_first": steps[metric].iloc[0], f"{metric}_last": steps[metric].iloc[-1]}
         oracle = curves[oracle_of]
         for metric in DIGITS:
-            system, reference = (part.pivot(index="seed", columns="step", values=metric) for part in (own, oracle))
+            system = curve.pivot(index="seed", columns="step", values=metric)
+            reference = oracle.pivot(index="seed", columns="step", values=metric)
             above = relearning(Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy()))
             for name in ("before", "highest", "area"):
                 spread = getattr(above, name)
@@ -66,8 +68,9 @@ def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:
     title = f"{dataset}: {steps} on the retain set, above the oracle, {seeds(found['n'].max())}"
     frame = pd.DataFrame([_line(line) for _, line in found.assign(path=DEPLOYED).iterrows()])
     gone = found.dropna(subset=DIVERGED).assign(path=DEPLOYED) if DIVERGED in found else found[:0]
-    said = [f"{audited_name(line)}, {line[DIVERGED]}" for _, line in gone.iterrows()]
-    return Titled(title, frame.fillna(ABSENT), f"Diverged: {'. '.join(said)}." if said else "")
+    reasons = [f"{audited_name(line)}, {line[DIVERGED]}" for _, line in gone.iterrows()]
+    remark = f"Diverged: {'. '.join(reasons)}." if reasons else ""
+    return Titled(title, frame.fillna(ABSENT), remark)
 
 
 def _diverged(curves: pd.DataFrame) -> "pd.Series[str]":
@@ -81,7 +84,7 @@ def _diverged(curves: pd.DataFrame) -> "pd.Series[str]":
 def _line(line: pd.Series) -> dict[str, str]:
     if pd.notna(line.get(DIVERGED)):
         return {"Model, and what was done": audited_name(line), "FA [%]": DIVERGED}
-    shown = {
+    cells = {
         "Model, and what was done": audited_name(line),
         "FA [%]": f"{line['FA_first']:.1f} → {line['FA_last']:.1f}",
         "TA [%]": f"{line['TA_first']:.1f} → {line['TA_last']:.1f}",
@@ -90,6 +93,9 @@ def _line(line: pd.Series) -> dict[str, str]:
     places = {"before": "before", "highest": "at most", "area": "on average"}
     for metric, digits in DIGITS.items():
         for place, words in places.items():
-            value, sd = line[f"{metric}_{place}_mean"], line[f"{metric}_{place}_sd"]
-            shown[f"{titles[metric]}: {words}"] = ABSENT if line["role"] == "oracle" else plus_minus(value, sd, digits)
-    return shown
+            text = ABSENT
+            if line["role"] != "oracle":
+                mean = line[f"{metric}_{place}_mean"]
+                text = plus_minus(mean, line[f"{metric}_{place}_sd"], digits)
+            cells[f"{titles[metric]}: {words}"] = text
+    return cells

@@ -5,7 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, marked, over_seeds, plus_minus, two_digits
+from munkey.report.tables.markup import (
+    ABSENT,
+    Markup,
+    Titled,
+    cell,
+    marked,
+    number_cell,
+    over_seeds,
+    plus_minus,
+    two_digits,
+)
 from munkey.report.tables.summary import Row, diverged, summarize
 
 OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
@@ -75,12 +85,13 @@ def scenario_tables(
                         "Method": row.title,
                         **{name: cell(line, name, markup) for name in (*shown, "RA", "FA", "MIA")},
                         "Avg Gap": cell(line, "gap", markup),
-                        "Mark [%]": ABSENT if pd.isna(line["mark"]) else f"{line['mark']:.0f}",
+                        "Mark [%]": number_cell(line["mark"], 0),
                         "ToW": ABSENT if pd.isna(line["ToW"]) else plus_minus(line["ToW"], line["ToW_sd"], 3),
                         "Unlearn [s]": _seconds(row, line),
                     }
                 )
-        n, count = int(part["n"].min()), part["forgotten_mean"].dropna()
+        n = int(part["n"].min())
+        count = part["forgotten_mean"].dropna()
         forgotten = f", {count.iloc[0]:.0f} samples" if len(count) else ""
         share = f", {100 * float(part['rate'].iloc[0]):g} %" if part["rate"].iloc[0] else ""
         what = f"{str(case).partition('/')[2]}: {requests[str(case)]}{share}{forgotten}"

@@ -47,7 +47,8 @@ STATED: Settings = {
 NAMED = dict.fromkeys(["model.depth", "model.heads", "model.mlp_ratio"], "ViT-Tiny") | dict.fromkeys(
     ["train.crop_scale", "train.crop_ratio"], "random resized crop"
 )
-BOTH_RATES, ONE_RATE = [0.1, 0.02], [0.1]
+BOTH_RATES = [0.1, 0.02]
+ONE_RATE = [0.1]
 NATURAL = {"munkey.p_image": 0.1, "munkey.p_token": 0.3}
 LARGE = {"munkey.p_image": 0.1, "munkey.p_token": 0.1}
 MEDICAL = {"munkey.p_image": 0.3, "munkey.p_token": 0.1}

@@ -1,4 +1,4 @@
-"""Requests one after another: accuracy, seconds, and what is left of each earlier request, after each request."""
+"""Requests one after another: accuracy, seconds, and the residual share of each earlier request."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -47,7 +47,8 @@ def findings(systems: Sequence[StreamedSystem]) -> Found:
     Of a system of which a model diverged there are neither.
     """
     gone: dict[str, str] = {}
-    curves, shares = list[dict[str, object]](), list[dict[str, object]]()
+    curves: list[dict[str, object]] = []
+    shares: list[dict[str, object]] = []
     for system in systems:
         key = {"name": system["name"], "title": system["title"]}
         records = [read_json(file) for file in system["records"]]
@@ -72,15 +73,17 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
     deleted = np.stack([arrays["request"] > 0 for arrays in models])
     absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
     halves = Halves(deleted, absent, models[0]["splits"] == "test")
-    first, numbers = halves.first, np.stack([arrays["request"][halves.pool] for arrays in models])
+    first = halves.first
+    numbers = np.stack([arrays["request"][halves.pool] for arrays in models])
     request = np.where(first, numbers[::2], numbers[1::2])  # (P, n)
     phi = [np.stack([margins(arrays["logits"][at], arrays["labels"]) for arrays in models]) for at in models[0]["done"]]
     before, *after = (differences_of(Pairs(each, halves).scores, first) for each in phi)
     for done, apart in enumerate(after, 1):
         for number in (EVERY, *range(1, done + 1)):
-            chosen = (request <= done) if number == EVERY else request == number
-            own, nothing = (contrasts(each, first, chosen) for each in (apart, before))
-            share = ratio(own, nothing, paired=True)
+            is_counted = (request <= done) if number == EVERY else request == number
+            contrast = contrasts(apart, first, is_counted)
+            nothing = contrasts(before, first, is_counted)
+            share = ratio(contrast, nothing, paired=True)
             yield {
                 "done": done,
                 "request": number,
@@ -91,35 +94,36 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
 
 
 def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str) -> list[Titled]:
-    """The summary, and for each method a triangle: what is left of each request after it and after later ones."""
-    curves, last = found.curves, int(found.curves["done"].max()) if len(found.curves) else 0
+    """The summary, and for each method a triangle: the residual share of each request after it and after later ones."""
+    curves = found.curves
+    last = int(curves["done"].max()) if len(curves) else 0
+    milestones = dict.fromkeys((0, 1, (last + 1) // 2, last))
     lines: list[dict[str, object]] = []
     for system in systems:
         if system["name"] in found.diverged:
             lines.append({"Method": system["title"], RESIDUE: DIVERGED, "Must be kept": system["stored"]})
             continue
-        own = curves[curves["name"] == system["name"]]
-        left = found.shares[found.shares["name"] == system["name"]].set_index(["done", "request"])
-        seconds = own[own["done"] > 0].groupby("seed")["seconds"]
-        lines.append(
-            {
-                "Method": system["title"],
-                **{f"TA after {done}": _mean(own, "TA", done) for done in dict.fromkeys((0, 1, (last + 1) // 2, last))},
-                f"RA after {last}": _mean(own, "RA", last),
-                "Request [s]": two_digits(seconds.median().mean()),
-                "In all [s]": ABSENT if left.empty else two_digits(seconds.sum().mean()),
-                RESIDUE: ABSENT if left.empty else _share(left, last, EVERY),
-                f"{RESIDUE}, first request, at once": ABSENT if left.empty else _share(left, 1, 1),
-                f"{RESIDUE}, first request, in the end": ABSENT if left.empty else _share(left, last, 1),
-                "Must be kept": system["stored"],
-            }
-        )
+        curve = curves[curves["name"] == system["name"]]
+        shares = found.shares[found.shares["name"] == system["name"]]
+        shares = shares.set_index(["done", "request"])
+        seconds = curve[curve["done"] > 0].groupby("seed")["seconds"]
+        cells: dict[str, object] = {"Method": system["title"]}
+        for done in milestones:
+            cells[f"TA after {done}"] = _mean(curve, "TA", done)
+        cells[f"RA after {last}"] = _mean(curve, "RA", last)
+        cells["Request [s]"] = two_digits(seconds.median().mean())
+        cells["In all [s]"] = ABSENT if shares.empty else two_digits(seconds.sum().mean())
+        cells[RESIDUE] = _share(shares, last, EVERY)
+        cells[f"{RESIDUE}, first request, at once"] = _share(shares, 1, 1)
+        cells[f"{RESIDUE}, first request, in the end"] = _share(shares, last, 1)
+        cells["Must be kept"] = system["stored"]
+        lines.append(cells)
     titles = {system["name"]: system["title"] for system in systems}
     reasons = [f"{titles[name]}, {why}" for name, why in found.diverged.items()]
     remark = f"Diverged: {'. '.join(reasons)}." if reasons else ""
     pairs = len(systems[0]["records"]) // 2
-    said = f"{dataset}: {last} requests one after another; mean over {2 * pairs} models, [95 % over {pairs} pairs]"
-    return [Titled(said, pd.DataFrame(lines).fillna(ABSENT), remark), *_triangles(found.shares)]
+    title = f"{dataset}: {last} requests one after another; mean over {2 * pairs} models, [95 % over {pairs} pairs]"
+    return [Titled(title, pd.DataFrame(lines).fillna(ABSENT), remark), *_triangles(found.shares)]
 
 
 def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
@@ -132,12 +136,14 @@ def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
         )
 
 
-def _mean(own: pd.DataFrame, metric: str, done: int) -> str:
-    values = own.loc[own["done"] == done, metric]
+def _mean(curve: pd.DataFrame, metric: str, done: int) -> str:
+    values = curve.loc[curve["done"] == done, metric]
     return plus_minus(values.mean(), values.std()) if len(values) else ABSENT
 
 
-def _share(left: pd.DataFrame, done: int, request: int) -> str:
-    line = left.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
+def _share(shares: pd.DataFrame, done: int, request: int) -> str:
+    if shares.empty:  # of an oracle
+        return ABSENT
+    line = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
     value, low, high = (f"{one:.0f}".replace("inf", "∞") for one in (line + 0.0).round())
     return f"{value} [{low}, {high}]"

@@ -78,7 +78,8 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     column `diverged`, which is there only where there is one, says which seeds, why, and in which log.
     """
     grouped = tidy[tidy["metric"] != "gap"].groupby([*Key._fields, "metric"], sort=False)["value"]
-    mean, sd = grouped.mean().unstack("metric"), grouped.std(ddof=1).unstack("metric")
+    mean = grouped.mean().unstack("metric")
+    sd = grouped.std(ddof=1).unstack("metric")
     columns = list(GAP_METRICS)
     reasons = pd.Series(dtype=object)
     if DIVERGED in mean:
@@ -97,7 +98,8 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
         for row in rows:
             if row.oracle is None:
                 continue
-            system, oracle = Key(dataset, rate, row.name), Key(dataset, rate, row.oracle)
+            system = Key(dataset, rate, row.name)
+            oracle = Key(dataset, rate, row.oracle)
             if oracle not in mean.index:
                 raise KeyError(f"{row.title} on {dataset} at rate {rate}: its oracle {row.oracle} is missing")
             difference = cast("pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns])
@@ -123,11 +125,11 @@ def diverged(part: pd.DataFrame) -> str:
             title += f" ({line['case']})"
         for reason in str(line[DIVERGED]).split(BETWEEN):
             titles_of.setdefault(reason, {})[title] = None
-    said = [f"{', '.join(titles)}, {reason}" for reason, titles in titles_of.items()]
+    phrases = [f"{', '.join(titles)}, {reason}" for reason, titles in titles_of.items()]
     oracles = lines.loc[lines["method"].str.startswith(ORACLES), "title"].unique()
     if len(oracles):
-        said.append(f"What is compared with {', '.join(oracles)} has no Avg Gap there")
-    return f"Diverged: {'. '.join(said)}." if said else ""
+        phrases.append(f"What is compared with {', '.join(oracles)} has no Avg Gap there")
+    return f"Diverged: {'. '.join(phrases)}." if phrases else ""
 
 
 def underfit(part: pd.DataFrame) -> str:
