@@ -42,10 +42,10 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     known, or that diverged, is left out. The line is the front,
     on both sides of 0 where any mark is on the left. width: inches. Raises ValueError for no rows.
     """
-    known = points.dropna(subset=["share", "TA_mean"])
-    if len(points) and known.empty:
+    audited = points.dropna(subset=["share", "TA_mean"])
+    if len(points) and audited.empty:
         return theme.words_alone("Nothing is known of any design: models diverged.", width)
-    points = theme.checked(known.sort_values("TA_mean"), ["TA_mean"], "frontier")
+    points = theme.checked(audited.sort_values("TA_mean"), ["TA_mean"], "frontier")
     figure = theme.canvas(width, 3.6)
     axes = figure.subplots()
     for _, line in points.iterrows():
@@ -87,11 +87,11 @@ def _legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
     looks = [(*style, style[0]) for kind, style in STYLES.items() if kind in set(points["kind"])]
     looks += [(theme.GRAY, "v", "over-forgets", theme.GRAY)] if (points["share_high"] < 0).any() else []
     looks += [] if np.isfinite(points["bound"]).all() else [(theme.GRAY, "o", "no bound", "none")]
-    shown = [
+    handles = [
         Line2D([], [], marker=marker, color=color, mfc=face, linestyle="none", label=words)
         for color, marker, words, face in looks
     ]
-    figure.legend(handles=[*shown, Line2D([], [], label="front", **FRONT)], loc="outside lower center", ncols=columns)
+    figure.legend(handles=[*handles, Line2D([], [], label="front", **FRONT)], loc="outside lower center", ncols=columns)
 
 
 def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:

@@ -17,7 +17,8 @@ from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.tables.audits import ALONE, RESIDUE, STRATA, audited_name, first_rows, flagged_alone
 
-NARROWEST, WIDEST = (-25.0, 110.0), (-300.0, 300.0)  # percent
+NARROWEST = (-25.0, 110.0)  # percent
+WIDEST = (-300.0, 300.0)
 MARKS = {0: "never seen", 100: "original"}
 REMEMBERS = "trained to remember"
 CROWDED = 250.0  # percent: on a wider axis the words of both marks stand beside their lines, not above them
@@ -51,7 +52,8 @@ def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float
     """
     ends = rows[[column for name in names for column in _columns(name)]].to_numpy(dtype=float)
     finite = ends[np.isfinite(ends)].clip(*WIDEST)
-    low, high = finite.min(initial=NARROWEST[0]), finite.max(initial=NARROWEST[1])
+    low = finite.min(initial=NARROWEST[0])
+    high = finite.max(initial=NARROWEST[1])
     return low - 0.03 * (high - low), high + 0.03 * (high - low)
 
 
@@ -69,9 +71,11 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     audit = audit[audit["verdict"] != DIVERGED]
     rows = first_rows(theme.checked(audit, ["share"], "forest"))
     figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
-    axes, ends = figure.subplots(), limits(rows)
+    axes = figure.subplots()
+    ends = limits(rows)
     for place, (_, line) in enumerate(rows.iterrows()):
-        style, band = _style(line), 1.96 * line["chance"]
+        style = _style(line)
+        band = 1.96 * line["chance"]  # 95 % of a normal distribution
         axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0)
         low, high = np.clip([line["share_low"], line["share_high"]], *ends)
         axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
@@ -115,10 +119,12 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
             f"No stratum has an interval with two ends: {absent}. More audit.pairs narrow them.", width
         )
     figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
-    axes, ends = figure.subplots(), limits(rows, names)
+    axes = figure.subplots()
+    ends = limits(rows, names)
     for place, (_, line) in enumerate(rows.iterrows()):
         for step, (name, words) in enumerate(STRATA.items()):
-            (color, marker), height = LOOKS[name], place + 0.18 * step - 0.27
+            color, marker = LOOKS[name]
+            height = place + 0.18 * step - 0.27
             share, low, high = np.clip(line[_columns(f"share_of_{name}")].to_numpy(dtype=float), *ends)
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
             label = words if not place else None

@@ -24,8 +24,14 @@ DPI = 200
 LINE_HEIGHT = 0.24  # inches, of a line of a figure with a line for each system
 
 # The palette of Okabe and Ito; yellow is left out because it vanishes on white.
-BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PURPLE, SKY, BLACK, GRAY = "#CC79A7", "#56B4E9", "#000000", "#808080"
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+GREEN = "#009E73"
+VERMILLION = "#D55E00"
+PURPLE = "#CC79A7"
+SKY = "#56B4E9"
+BLACK = "#000000"
+GRAY = "#808080"
 BAND = "#dddddd"  # behind points: where they would lie by chance; also grid lines
 # Of classes: ten colors by Petroff (2021) and ten shapes.
 CLASS_COLORS = tuple(to_hex(color) for color in matplotlib.color_sequences["petroff10"])
@@ -185,7 +191,8 @@ def checked(frame: pd.DataFrame, numbers: Sequence[str], figure: str) -> pd.Data
 
 def seed_count(counts: "pd.Series[int]") -> str:
     """`n = 3`, or `n = 2 to 3` where the number of seeds differs."""
-    low, high = int(counts.min()), int(counts.max())
+    low = int(counts.min())
+    high = int(counts.max())
     return f"n = {low}" if low == high else f"n = {low} to {high}"
 
 
