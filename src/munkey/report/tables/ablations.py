@@ -73,7 +73,8 @@ def _oracles_first(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[Titled]:
     """The paper's layout of app. D.1, a table per data set: the cases that `names` gives a name, in its order."""
-    unlearned, order = rows[-1], list(names)
+    unlearned = rows[-1]
+    order = list(names)
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
         best = lowest(_of(unlearned.name, part))
         lines = []

@@ -76,14 +76,14 @@ def scenario_tables(
 ) -> Iterator[Titled]:
     """A table for each scenario: a line for each system. requests: what is forgotten, in words, by case."""
     for (case, _), part in summary.groupby(["case", "rate"], sort=False):
-        shown = ["TA", *(name for name in OF_GROUPS if f"{name}_mean" in part and part[f"{name}_mean"].notna().any())]
+        metrics = ["TA", *(name for name in OF_GROUPS if f"{name}_mean" in part and part[f"{name}_mean"].notna().any())]
         lines = []
         for row in rows:
             for _, line in part[part["method"] == row.name].iterrows():
                 lines.append(
                     {
                         "Method": row.title,
-                        **{name: cell(line, name, markup) for name in (*shown, "RA", "FA", "MIA")},
+                        **{name: cell(line, name, markup) for name in (*metrics, "RA", "FA", "MIA")},
                         "Avg Gap": cell(line, "gap", markup),
                         "Mark [%]": number_cell(line["mark"], 0),
                         "ToW": ABSENT if pd.isna(line["ToW"]) else plus_minus(line["ToW"], line["ToW_sd"], 3),

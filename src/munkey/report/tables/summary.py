@@ -172,7 +172,8 @@ def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
         for row in rows:
             if row.context or row.oracle is None or row.name not in at_rate:
                 continue
-            line, oracle = at_rate[row.name], at_rate[row.oracle]
+            line = at_rate[row.name]
+            oracle = at_rate[row.oracle]
             name = f"{row.title} @{100 * float(rate):g} %"
             original = at_rate.get(originals.get(row.oracle, ""))
             if original is not None and original["TA_mean"] - line["TA_mean"] > WORSE:
