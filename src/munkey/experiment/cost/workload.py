@@ -50,8 +50,9 @@ class Work:
 
 
 def size_of(plan: Plan, dataset: str) -> Size:
-    """How large a data set is: as published, or as prepared. Raises ParamsError where nobody knows yet."""
-    source, files = plan.params.for_case(dataset).source, plan.prepared(dataset)
+    """The size of a data set, as published or as prepared. Raises ParamsError if neither is known."""
+    source = plan.params.for_case(dataset).source
+    files = plan.prepared(dataset)
     known = SIZES.get(source.reader or dataset)
     if known is None:
         try:
@@ -76,7 +77,8 @@ def counted(plan: Plan, dataset: str) -> Size:
     try:
         return size_of(plan, dataset)
     except ParamsError as unknown:
-        reader, settings = plan.params.reader(dataset), plan.params.for_case(dataset).source
+        reader = plan.params.reader(dataset)
+        settings = plan.params.for_case(dataset).source
         try:
             if reader.archive and not reader.archive().is_here():
                 raise FileNotFoundError("it would have to be downloaded")

@@ -33,7 +33,9 @@ class AuditPlan:
     """The audits of a plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.params, self.settings = plan, plan.params, plan.params.audit
+        self.plan = plan
+        self.params = plan.params
+        self.settings = plan.params.audit
 
     @property
     def subset(self) -> str:
@@ -42,7 +44,7 @@ class AuditPlan:
 
     @property
     def in_paper(self) -> list[str]:
-        """The data sets whose audits are part of the report; none where no method can forget what an audit asks."""
+        """The data sets whose audits the report shows; none if no method can forget half of a pool."""
         return self.params.datasets if self.settings.in_paper and self._methods else []
 
     @property
@@ -79,9 +81,12 @@ class AuditPlan:
 
     def runs_of(self, dataset: str) -> list[Evaluation]:
         """The evaluations behind an audit: each model of each pair, before and after it has forgotten its half."""
-        layout, rate, runs = self.plan.layout, rate_name(self.settings.pool / 2), []
+        layout = self.plan.layout
+        rate = rate_name(self.settings.pool / 2)
+        runs = []
         for system in self.systems_of(dataset):
-            change, family = _case_of(system["role"]), FAMILIES[system["family"]]
+            change = _case_of(system["role"])
+            family = FAMILIES[system["family"]]
             subset = "full" if system["name"] in self.plan.originals else self.subset
             for seed, logits in enumerate(system["logits"]):
                 place = {"case": f"{dataset}/{change}", "seed": seed}
@@ -96,8 +101,10 @@ class AuditPlan:
         """The ablated family before and after deletion, for each point of the grid. What holds in the pool is there."""
         settings = []
         for name in self.params.audit_grid:
-            case, pool = f"{dataset}/{AUDIT}{name}", f"{dataset}/{AUDIT}pool"
-            case = pool if self.params.for_case(case) == self.params.for_case(pool) else case
+            case = f"{dataset}/{AUDIT}{name}"
+            pool = f"{dataset}/{AUDIT}pool"
+            if self.params.for_case(case) == self.params.for_case(pool):
+                case = pool
             systems = (memory_family().original, self.plan.ablated_method.name)
             before, after = (self._logits(case, system, self.settings.grid_pairs) for system in systems)
             borrowed = memory_family().borrows(self.params.for_case(case).of_family(memory_family()))
@@ -124,7 +131,8 @@ class AuditPlan:
         paths = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
         title = title_of(family, name)
         if role.startswith("control"):
-            changed, names = self.settings.control, short_names(self.settings.control)
+            changed = self.settings.control
+            names = short_names(changed)
             title = ", ".join([family.title, *(f"{names[knob]} {knob_text(changed[knob])}" for knob in changed)])
         return {
             "name": name,
@@ -137,23 +145,27 @@ class AuditPlan:
 
     def memories_of(self, dataset: str) -> list[MemoryFiles]:
         """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate."""
-        system, runs = self.plan.layout.system, [run for run in self.plan.main_of(dataset) if run.method in METHODS]
-        return [
-            {
-                "key": run.key | {"title": METHODS[run.method].title},
-                "files": [
-                    fill(system, case=dataset, seed=run.seed, subset="full", system=family.original),
-                    fill(system, case=dataset, seed=run.seed, subset=f"rate{run.rate}", system=run.method),
-                ],
-                "forget": run.forget,
-            }
-            for run in runs
-            if (family := self.params.method(run.method).original).has_memory
-        ]
+        system = self.plan.layout.system
+        memories: list[MemoryFiles] = []
+        for run in self.plan.main_of(dataset):
+            if run.method not in METHODS:
+                continue
+            family = self.params.method(run.method).original
+            if not family.has_memory:
+                continue
+            before = fill(system, case=dataset, seed=run.seed, subset="full", system=family.original)
+            after = fill(system, case=dataset, seed=run.seed, subset=f"rate{run.rate}", system=run.method)
+            key = run.key | {"title": METHODS[run.method].title}
+            memories.append({"key": key, "files": [before, after], "forget": run.forget})
+        return memories
 
     def files_of_memories(self, dataset: str) -> list[str]:
         """All that is read of them."""
-        return sorted({path for held in self.memories_of(dataset) for path in (*held["files"], held["forget"])})
+        paths: set[str] = set()
+        for memory in self.memories_of(dataset):
+            paths.update(memory["files"])
+            paths.add(memory["forget"])
+        return sorted(paths)
 
     def deleting(self) -> list[str]:
         """The methods that delete without any data: they drop rows, or parts of a model."""
@@ -173,7 +185,7 @@ class AuditPlan:
 
 
 def title_of(family: Family, system: str) -> str:
-    """What tables and figures call an original, an oracle or what a method leaves."""
+    """The title of a system in tables and figures."""
     titles = {family.original: family.original_title, family.oracle: family.oracle_title}
     return titles.get(system) or METHODS[system].title
 

@@ -1,4 +1,4 @@
-"""The cases of the experiment, what is trained in them, and the parameters that hold for each.
+"""The cases of the experiment, with the families and the parameters of each.
 
 A case is a data set, or DATASET/KNOB/VALUE: the same experiment with one thing changed, for an ablation or for the
 selection of p_image and p_token.
@@ -51,7 +51,8 @@ class Cases:
     """Cases by data set, families of models, and sections of the parameters."""
 
     def __init__(self, params: Params) -> None:
-        self.params, self.layout = params, Layout(params.name)
+        self.params = params
+        self.layout = Layout(params.name)
         self.rates = {
             name: [rate_name(rate) for rate in asked(params.for_case(name).forget)] for name in params.datasets
         }
@@ -62,7 +63,8 @@ class Cases:
             ]
             for name in params.datasets
         }
-        self.sections, self.first_alike = cache(self._sections), cache(self._first_alike)
+        self.sections = cache(self._sections)
+        self.first_alike = cache(self._first_alike)
 
     @cached_property
     def families(self) -> list[Family]:
@@ -73,35 +75,36 @@ class Cases:
 
     @cached_property
     def originals(self) -> dict[str, Family]:
-        """Families by the name of what is trained on everything."""
+        """Families by the names of their originals."""
         return {family.original: family for family in self.families}
 
     @cached_property
     def oracles(self) -> dict[str, Family]:
-        """Families by the name of what is retrained without a forget set."""
+        """Families by the names of their oracles."""
         return {family.oracle: family for family in self.families}
 
     @cached_property
     def searched(self) -> list[str]:
         """The methods whose settings are searched; the others run with those of their section."""
-        params, dataset = self.params, self.params.datasets[0]
+        params = self.params
+        dataset = params.datasets[0]
         return [name for name in params.methods if params.search and params.candidate_count(dataset, name) > 1]
 
     def family_of(self, system: str) -> Family:
-        """The family of an original, an oracle or what a method leaves."""
+        """The family of an original, an oracle or an unlearned system."""
         return {**self.originals, **self.oracles}.get(system) or self.params.method(system).original
 
     def family_of_letter(self, letter: str) -> Family:
         return next(family for family in self.families if family.letter == letter)
 
     def _sections(self, case: str, *names: str) -> Sections:
-        """Sections of the parameters as they hold for a case: what a rule hands to its script, and re-runs for."""
+        """The named sections for a case; a rule passes them to its script and re-runs when they change."""
         params = self.params.for_case(case)
-        wanted = set(names)
+        section_names = set(names)
         for family in FAMILIES.values():
             if family.name in names:
-                wanted.update(family.borrows(params.of_family(family)))
-        return {name: getattr(params, name) for name in type(params).model_fields if name in wanted}
+                section_names.update(family.borrows(params.of_family(family)))
+        return {name: getattr(params, name) for name in type(params).model_fields if name in section_names}
 
     def _first_alike(self, case: str, *names: str) -> str:
         """The first case of a data set that agrees in these sections: the one that does the work for all of them.
@@ -110,8 +113,9 @@ class Cases:
         """
         if is_audit(case):
             return case
-        wanted = self.sections(case, *names)
-        return next(other for other in self.cases[dataset_of(case)] if self.sections(other, *names) == wanted)
+        sections = self.sections(case, *names)
+        cases = self.cases[dataset_of(case)]
+        return next(other for other in cases if self.sections(other, *names) == sections)
 
     @cached_property
     def training_sections(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is shown of the experiment: rows of the tables, figures, and what is compared with the paper."""
+"""Rows of the tables, figures, and the comparison with the paper."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -27,7 +27,8 @@ class Exhibits:
     """Tables and figures of a plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.params = plan, plan.params
+        self.plan = plan
+        self.params = plan.params
 
     @cached_property
     def rows(self) -> list[TableRow]:
@@ -98,7 +99,8 @@ class Exhibits:
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
         """What a chart is drawn from: files, and traces of all seeds."""
-        (kind, _, dataset), inputs = name.partition("-"), {}
+        kind, _, dataset = name.partition("-")
+        inputs = {}
         for role, path in CHARTS[kind].inputs(self.plan.layout).items():
             files = [fill(path, dataset=dataset, seed=seed) for seed in self.params.seeds]
             inputs[role] = files if role == "traces" else files[0]
@@ -144,7 +146,8 @@ class Exhibits:
     def grid_in_words(self) -> str:
         shares = {name: [f"{100 * float(rate):g} %" for rate in rates] for name, rates in self.plan.rates.items()}
         rates = "; ".join(f"{name} {', '.join(each)}" for name, each in shares.items())
-        seeds, methods = ", ".join(map(str, self.params.seeds)), ", ".join(self.params.methods)
+        seeds = ", ".join(map(str, self.params.seeds))
+        methods = ", ".join(self.params.methods)
         return f"Seeds: {seeds}. Forget rates: {rates}. Methods: {methods}."
 
 

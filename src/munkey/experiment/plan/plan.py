@@ -1,4 +1,4 @@
-"""What the experiment consists of, computed from the parameters alone: what each job reads, and what is evaluated."""
+"""The inputs of each job and the evaluations, computed from the parameters alone."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -41,12 +41,16 @@ class Plan(Cases):
         In an audit: half of the pool, and as `absent` the other half, which this seed's models never see.
         """
         if is_audit(case):
-            own, other = (self.half(dataset_of(case), each) for each in (int(seed), int(seed) ^ 1))
-            return {"absent": other} if subset == "full" else {"forget": own, "absent": other}
+            dataset = dataset_of(case)
+            other_half = self.half(dataset, int(seed) ^ 1)  # the partner's
+            if subset == "full":
+                return {"absent": other_half}
+            return {"forget": self.half(dataset, int(seed)), "absent": other_half}
         if subset == "full":
             return {}
-        own, rate = case if is_scenario(case) else dataset_of(case), subset.removeprefix("rate")
-        return {"forget": fill(self.layout.forget, case=own, seed=seed, rate=rate)}
+        place = case if is_scenario(case) else dataset_of(case)
+        rate = subset.removeprefix("rate")
+        return {"forget": fill(self.layout.forget, case=place, seed=seed, rate=rate)}
 
     def drawn_from(self, case: str, seed: int) -> Files:
         """What a forget set is drawn from, besides the data set."""
@@ -77,7 +81,7 @@ class Plan(Cases):
         """Neighbors of every sample in the memory that a model of this subset holds.
 
         count: how many of them are read, by default keys.depth. Who reads more than NEAR has a file of its own, so that
-        a larger keys.depth concerns nobody else.
+        a larger keys.depth concerns no other job.
         """
         place = f"{case.partition('/')[2]}/" if is_scenario(case) else ""
         scope = "full" if subset == "full" else f"{place}seed{seed}/{subset}"
@@ -87,7 +91,7 @@ class Plan(Cases):
         return fill(self.layout.neighbors, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
 
     def _depth(self, dataset: str, count: int | None) -> int:
-        """How deep the search is that somebody reads so many neighbors of: 33, 65, 129, …, but at most keys.depth."""
+        """The search depth that covers `count` neighbors: 33, 65, 129, …, at most keys.depth."""
         most = self.params.for_case(dataset).keys.depth
         depth = NEAR
         while depth < (most if count is None else count):
@@ -116,7 +120,8 @@ class Plan(Cases):
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
         """What a training reads besides the data set."""
-        family, files = self.family_of_letter(letter), self.forget_set(case, seed, subset)
+        family = self.family_of_letter(letter)
+        files = self.forget_set(case, seed, subset)
         if family.has_pathways:
             files |= self.selected(case)
         if family.has_memory:
@@ -127,11 +132,12 @@ class Plan(Cases):
 
     def original(self, case: str, seed: str, method: str) -> Files:
         """The trained original."""
-        family, owner = self.params.method(method).original, self.owner(case, "full", *self.training_sections)
+        family = self.params.method(method).original
+        owner = self.owner(case, "full", *self.training_sections)
         return {"original": fill(self.layout.system, case=owner, seed=seed, subset="full", system=family.original)}
 
     def unlearn_input(self, case: str, seed: str, rate: str, method: str) -> Files:
-        """What a method starts from: the data, its original, and what is to be forgotten."""
+        """The inputs of a method: the data, its original and the forget set."""
         forget = self.forget_set(case, seed, f"rate{rate}")
         return self.prepared(case) | self.original(case, seed, method) | forget
 
@@ -187,12 +193,14 @@ class Plan(Cases):
 
     def evaluations(self, case: str, systems: Iterable[str], rates: Sequence[str]) -> list[Evaluation]:
         """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""
-        dataset, change = dataset_of(case), case.partition("/")[2]
+        dataset = dataset_of(case)
+        change = case.partition("/")[2]
         originals = self.first_alike(case, *self.training_sections)
         sampling = self.params.for_case(case).forget.sampling
         evaluations = []
         for rate, seed, system in product(rates, self.params.seeds, list(systems)):
-            subset, family = "full" if system in self.originals else f"rate{rate}", self.family_of(system)
+            subset = "full" if system in self.originals else f"rate{rate}"
+            family = self.family_of(system)
             models = self.owner(case, subset, *self.training_sections)
             answers = self.owner(case, subset, *self.training_sections, "inference")
             record = fill(self.layout.record, case=models, seed=seed, subset=subset, system=system)
@@ -233,7 +241,8 @@ class Plan(Cases):
 
     def scenarios_of(self, dataset: str) -> list[Evaluation]:
         """All that the scenarios of a data set show: the same systems as the main tables, after other requests."""
-        systems, runs = [*self.originals, *self.oracles, *self.params.methods], list[Evaluation]()
+        systems = [*self.originals, *self.oracles, *self.params.methods]
+        runs: list[Evaluation] = []
         for name in self.params.for_case(dataset).scenarios:
             case = f"{dataset}/{SCENARIO}{name}"
             rates = [rate_name(rate) for rate in asked(self.params.for_case(case).forget)]

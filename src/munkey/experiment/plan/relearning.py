@@ -12,7 +12,8 @@ class RelearnPlan:
     """The relearning of a plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.params = plan, plan.params
+        self.plan = plan
+        self.params = plan.params
 
     def systems_of(self, dataset: str) -> list[RelearnedSystem]:
         """Each family's original, its oracle, and what its methods left. A family that does not learn is left out.

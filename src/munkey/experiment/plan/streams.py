@@ -12,7 +12,8 @@ class StreamPlan:
     """The streams of a plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.params = plan, plan.params
+        self.plan = plan
+        self.params = plan.params
 
     def systems_of(self, dataset: str) -> list[StreamedSystem]:
         """Every method, and the oracle of each family that has one of them.
@@ -29,7 +30,8 @@ class StreamPlan:
         return oracles + [self._system(dataset, each.name, each.title, each.stored) for each in methods]
 
     def _system(self, dataset: str, name: str, title: str, stored: str) -> StreamedSystem:
-        layout, seeds = self.plan.layout, range(2 * self.params.stream.pairs)
+        layout = self.plan.layout
+        seeds = range(2 * self.params.stream.pairs)
         logits, records = (
             [fill(path, dataset=dataset, seed=seed, system=name) for seed in seeds]
             for path in (layout.stream_logits, layout.stream_record)
@@ -39,7 +41,8 @@ class StreamPlan:
 
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
         """The halves; the original that a method starts from; keys of a family with a memory."""
-        case, family = f"{dataset}/{AUDIT}pool", self.plan.family_of(system)
+        case = f"{dataset}/{AUDIT}pool"
+        family = self.plan.family_of(system)
         files = self.plan.forget_set(case, seed, "half")
         if system in METHODS:
             files |= self.plan.original(case, seed, system)
@@ -47,7 +50,8 @@ class StreamPlan:
 
     def settings(self, dataset: str, system: str) -> Sections:
         """How a system is trained, unlearned and asked."""
-        case, letter = f"{dataset}/{AUDIT}pool", self.plan.family_of(system).letter
+        case = f"{dataset}/{AUDIT}pool"
+        letter = self.plan.family_of(system).letter
         if system in METHODS:
             trained = self.plan.unlearn_settings(case, system)
         else:
