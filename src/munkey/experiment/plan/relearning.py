@@ -28,8 +28,8 @@ class RelearnPlan:
         for family in {method.original.name: method.original for method in methods}.values():
             systems.append(self._system(dataset, "nothing", family, family.original))
             systems.append(self._system(dataset, "oracle", family, family.oracle))
-            own = [method.name for method in methods if method.original.name == family.name]
-            systems += [self._system(dataset, "method", family, name) for name in own]
+            names = [method.name for method in methods if method.original.name == family.name]
+            systems += [self._system(dataset, "method", family, name) for name in names]
         return systems
 
     def _system(self, dataset: str, role: Role, family: Family, name: str) -> RelearnedSystem:
@@ -39,15 +39,15 @@ class RelearnPlan:
         return {"name": name, "title": title, "role": role, "family": family.name, "curves": curves}
 
     def subset(self, dataset: str) -> str:
-        """Of the forget set, and of the memory of the retain set."""
+        """The name of the subset with the largest forget set."""
         return f"rate{self.plan.largest_rate(dataset)}"
 
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
         """What the training of a system's family on the retain set reads; the system; what its memory finds."""
         family = self.plan.family_of(system)
         files = self.plan.train_input(dataset, seed, self.subset(dataset), family.letter)
-        held = "full" if system in self.plan.originals else self.subset(dataset)
-        evaluated = self.plan.evaluate_input(dataset, seed, held, system)
+        subset = "full" if system in self.plan.originals else self.subset(dataset)
+        evaluated = self.plan.evaluate_input(dataset, seed, subset, system)
         return files | {"retrieved" if name == "neighbors" else name: path for name, path in evaluated.items()}
 
     def settings(self, dataset: str, system: str) -> Sections:

@@ -116,15 +116,16 @@ def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
     failed = {log: name for log, name in failed.items() if reasons[log] or not stopped}
     if not failed:
         return f"The run was stopped; to go on, {again}"
-    shown, said = list(failed.items())[:3], []
-    most = 24 // len(shown) - 2
-    for log, name in shown:
+    first_failed = list(failed.items())[:3]
+    paragraphs = []
+    most = 24 // len(first_failed) - 2
+    for log, name in first_failed:
         lines = (reasons[log] or KILLED).splitlines()
         rest = [f"... {len(lines) - most} more lines in its log"] * (len(lines) > most)
-        said += [name, textwrap.indent("\n".join([*lines[:most], *rest, f"log: {log}"]), "  ")]
-    others = [f"... and {len(failed) - len(shown)} more, see above"] * (len(failed) > len(shown))
+        paragraphs += [name, textwrap.indent("\n".join([*lines[:most], *rest, f"log: {log}"]), "  ")]
+    others = [f"... and {len(failed) - len(first_failed)} more, see above"] * (len(failed) > len(first_failed))
     count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
-    return "\n".join([f"{count} failed:", *said, *others, f"Fix the above, then {again}"])
+    return "\n".join([f"{count} failed:", *paragraphs, *others, f"Fix the above, then {again}"])
 
 
 def _reason(log: Path) -> str:
@@ -137,7 +138,8 @@ def keep_freed_memory() -> None:
 
     By default it returns large blocks at once, and the kernel clears their pages again in every training step.
     """
-    trim_threshold, mmap_max = -1, -4  # from <malloc.h>
+    trim_threshold = -1  # M_TRIM_THRESHOLD of <malloc.h>
+    mmap_max = -4  # M_MMAP_MAX
     with contextlib.suppress(OSError, AttributeError):
         for option, value in ((trim_threshold, 2**31 - 1), (mmap_max, 0)):
             ctypes.CDLL(None).mallopt(option, value)

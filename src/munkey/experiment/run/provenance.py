@@ -47,8 +47,10 @@ def _changed() -> bool:
     """
     places = [package.place for package in plugin_packages().values() if "site-packages" not in package.place.parts]
     code = [(".", "src", "workflow"), *((str(place.parent), place.name) for place in places)]
-    found = [_git("-C", folder, "status", "--porcelain", "--untracked-files=normal", *names) for folder, *names in code]
-    return any([_git("status", "--porcelain", "--untracked-files=no"), *found])
+    changes = [
+        _git("-C", folder, "status", "--porcelain", "--untracked-files=normal", *names) for folder, *names in code
+    ]
+    return any([_git("status", "--porcelain", "--untracked-files=no"), *changes])
 
 
 def params_digest(params: Mapping[str, object]) -> str:
